@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tanist.cli import failback_findings, failback_transactions
 from tanist.cli.options import WHY, MirrorArgument, Session, TopicsOption, asking, lasting
 from tanist.cli.output import emit, say, stages
 from tanist.domain.failback.decision import TailAction, TailClass
@@ -58,6 +59,9 @@ def survey(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> No
     """
     found = survey_and_record(_opened(now, name, topic), topic or (), now.context)
     _warn_not_held(found.not_held)
+    for each in found.found:
+        for warning in each.warnings:
+            say(f"warning: {each.partition}: {warning}")
     emit([survey_item(name, each) for each in found.found], SURVEY_COLUMNS, now.as_json)
     if code := exit_code(found.found):
         raise typer.Exit(code)
@@ -180,6 +184,10 @@ def replay(
         say(f"warning: {topic} is still held at the old source, `tanist failback survey` puts it back: {why}")
     item = replay_item(outcome)
     emit([item], REPLAY_COLUMNS, now.as_json, rows=item["tails"])
+
+
+failback_findings.register(app)
+failback_transactions.register(app)
 
 
 def _warn_not_held(failed: Mapping[str, TanistError]) -> None:

@@ -9,7 +9,7 @@ import typer
 from tanist.cli.options import WHY, MirrorArgument, Session, asking, lasting
 from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
-from tanist.domain.failback.reversal import TO_ACCEPT
+from tanist.domain.failback.reversal import TO_ACCEPT, MappedOffsetsUnsupported
 from tanist.domain.names import mirror_name
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
@@ -20,12 +20,24 @@ if TYPE_CHECKING:
     from tanist.usecases.failback.reverse import Reversed
 
 REVERSE_SECONDS = 120.0
-PLAN_COLUMNS = ("topic", "partitions", "promotion_epoch", "gap_markers", "denied")
+PLAN_COLUMNS = ("topic", "partitions", "promotion_epoch", "gap_markers", "recreated", "offsets", "bytes", "denied")
 DONE_COLUMNS = ("mirror", "source", "destination", "plan_hash", "changed")
 
 LeaveOption = Annotated[
     list[str] | None,
     typer.Option("--exclude", metavar="REGEX", help="Topics that do not return; repeatable."),
+]
+RecreateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--recreate",
+        metavar="REGEX",
+        help="Topics that are deleted at the old source and copied again if they cannot return otherwise; repeatable.",
+    ),
+]
+MappedOption = Annotated[
+    list[str] | None,
+    typer.Option("--mapped", metavar="REGEX", help="Refused: records return at their offsets, or not at all."),
 ]
 AcceptOption = Annotated[
     list[str] | None,
@@ -43,6 +55,8 @@ def reverse(
     name: MirrorArgument,
     *,
     exclude: LeaveOption = None,
+    recreate: RecreateOption = None,
+    mapped: MappedOption = None,
     accept: AcceptOption = None,
     approve: ApproveOption = None,
     reason: Annotated[str, WHY] = "",
@@ -52,12 +66,16 @@ def reverse(
 
     --dry-run shows the plan and its hash, --approve approves it; then the same command without either runs it, and
     completes an interrupted run. The old source's records stay; only what was written since the failover is copied.
+    A topic that cannot return so (survey: OVERLAP, DIVERGED; or another topic there) may be recreated: it is deleted
+    at the old source, and copied again from its first offset.
 
     Example: tanist mirrors reverse dr --destination west --dry-run
     """
     if unknown := sorted(set(accept or ()) - set(TO_ACCEPT)):
         raise Misconfigured(f"--accept {unknown[0]}: not one of {', '.join(TO_ACCEPT)}")
-    request = ReversalRequest(exclude=tuple(exclude or ()), accept=tuple(accept or ()))
+    if mapped:
+        raise MappedOffsetsUnsupported(f"--mapped {mapped[0]}: mapped offsets do not exist yet")
+    request = ReversalRequest(exclude=tuple(exclude or ()), accept=tuple(accept or ()), recreate=tuple(recreate or ()))
     mirror = mirror_name(name)
     clusters = returned(now.registry, now.destination(), mirror, now.context)
     if approve is not None:
@@ -84,6 +102,9 @@ def show(name: str, planned: PlannedReversal, as_json: bool) -> None:
             "promotion_epoch": each.promotion_epoch,
             "free_from": list(each.free_from),
             "gap_markers": each.markers,
+            "recreated": each.recreation is not None,
+            "offsets": each.recreation.offsets if each.recreation else None,
+            "bytes": each.recreation.bytes if each.recreation else None,
             "denied": list(each.denied),
         }
         for each in made.topics

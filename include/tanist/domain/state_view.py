@@ -28,7 +28,7 @@ from tanist.domain.records import (
 )
 from tanist.domain.state_record import MirrorRecord, StateRecord, Tombstone, mirror_of
 from tanist.domain.states import BROKEN_ROW, SOURCE_DELETED_ROW, TAKEN_IN_ROW, DesiredState, MirrorState
-from tanist.domain.tails import ReplayProgress, RetentionHeld, TailDecision, TopicTails
+from tanist.domain.tails import FindingsAccepted, ReplayProgress, RetentionHeld, TailDecision, TopicTails
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -114,6 +114,11 @@ class StateView(Mapping[str, StateRecord]):
     def tails(self, mirror: MirrorName) -> tuple[TopicTails, ...]:
         """What is recorded of the divergent tails that promotions have left, by topic and promotion epoch."""
         found = self._all_of(TopicTails, mirror)
+        return tuple(sorted(found, key=lambda each: (each.topic, each.promotion_epoch)))
+
+    def findings_accepted(self, mirror: MirrorName) -> tuple[FindingsAccepted, ...]:
+        """What somebody has accepted of the tails, by topic and promotion epoch."""
+        found = self._all_of(FindingsAccepted, mirror)
         return tuple(sorted(found, key=lambda each: (each.topic, each.promotion_epoch)))
 
     def retention_held(self, mirror: MirrorName) -> dict[str, RetentionHeld]:

@@ -36,6 +36,8 @@ class TailVerdict(StrEnum):
     """It lacks records that were copied (a power cut, a backup); what it has is the same."""
     DIVERGED = "DIVERGED"
     """It lacks records that were copied, and has others at their offsets."""
+    EXPIRED = "TAIL_EXPIRED"
+    """It had offsets that the new primary lacks, and has deleted all of them: whether they were records is unknown."""
     UNKNOWN = "UNKNOWN"
 
 
@@ -55,6 +57,7 @@ class PartitionTail:
 
     `records`: the committed ones. `copied_from`: where the rescued ones begin in the quarantine partition of the same
     number, -1 before that is known; `copied_to`: where they end, -1 until all are there. `digest`: SHA-256 of them.
+    `expired`: offsets of the tail that the old source had deleted before it was surveyed.
     """
 
     partition: int
@@ -65,6 +68,7 @@ class PartitionTail:
     copied_from: int = -1
     copied_to: int = -1
     digest: str = ""
+    expired: int = 0
 
 
 @stored("tail", "mirror", "topic", "promotion_epoch")
@@ -96,6 +100,25 @@ class TopicTails(MirrorRecord):
     def partition_of(self, tail: PartitionTail) -> TopicPartition:
         """The partition of the old source."""
         return TopicPartition(self.topic, tail.partition)
+
+
+@stored("accepted", "mirror", "topic", "promotion_epoch")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingsAccepted(MirrorRecord):
+    """Findings about the tails of a promotion that somebody accepts: `findings` are verdicts, OVERLAP or TAIL_EXPIRED.
+
+    `amounts`: how much of each was accepted (offsets); more of it is not accepted.
+    """
+
+    mirror: MirrorName
+    topic: str
+    promotion_epoch: int
+    findings: tuple[TailVerdict, ...]
+    amounts: tuple[int, ...]
+    accepted_by: str
+    reason: str
+    at: EpochMs
+    mirror_id: str = ""
 
 
 @stored("held", "mirror", "topic")

@@ -109,6 +109,20 @@ def destination_needs(topics: Iterable[str], *, state: bool, fenced: bool = Fals
     return tuple(needs)
 
 
+def recreation_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """The permissions to delete `topics` and to create them again."""
+    why = "creating topics again that were deleted"
+    create = [
+        (_required("CREATE", "Topic", topic, why).rights + _required("CREATE", "Cluster", CLUSTER, why).rights)
+        for topic in topics
+    ]
+    deleted = [each[0].resource for each in create]
+    return (
+        *(_required("DELETE", "Topic", topic, "deleting topics that cannot return") for topic in deleted),
+        *(RequiredAcl(rights) for rights in create),
+    )
+
+
 def promotion_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     """The permissions that a failover needs after its point of no return, where it can no longer be undone."""
     needs = [

@@ -46,6 +46,9 @@ def returned(
         tails=source.divergent_tails(there),
         quarantine=source.quarantine(there),
         replays=there.replays(),
+        transactions=source.open_transactions(),
+        deletion=source.topic_deletion(),
+        sizes=there.log_sizes(),
     )
 
 

@@ -1,4 +1,7 @@
-"""`tanist mirrors reverse` that kills or stops itself, in a process of its own: POINT MIRROR DESTINATION [SIGNAL]."""
+"""`tanist mirrors reverse` that kills or stops itself, in a process of its own.
+
+POINT MIRROR DESTINATION [SIGNAL [RECREATE...]]
+"""
 
 from __future__ import annotations
 
@@ -31,4 +34,4 @@ def main() -> None:
     command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)
     with ClusterRegistry(load(None, os.environ)) as registry:
         clusters = returned(registry, registry.connect(destination), mirror_name(mirror), command)
-        reverse_mirror(registry, clusters, ReversalRequest(), command, checkpoint)
+        reverse_mirror(registry, clusters, ReversalRequest(recreate=tuple(more[1:])), command, checkpoint)

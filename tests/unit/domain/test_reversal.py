@@ -7,7 +7,17 @@ from dataclasses import replace
 import pytest
 
 from tanist.domain.acl_entries import ANYBODY, CLOSED, AclEntry, to_deny
-from tanist.domain.failback.reversal import ReturningTopic, Reversal, limitations, problems, returning
+from tanist.domain.failback.reversal import (
+    Recreation,
+    ReturningTopic,
+    Reversal,
+    cost,
+    limitations,
+    problems,
+    problems_of_recreation,
+    recreated,
+    returning,
+)
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.moves import left_over
@@ -39,12 +49,18 @@ def allow(who: str) -> AclEntry:
         (OTHER, "LOG_DIVERGED"),
         (replace(EVEN, end=None), "SURVEY_NOT_FINAL"),
         (replace(EVEN, reasons=("producers may still write",)), "SURVEY_NOT_FINAL"),
+        (replace(TAIL, reasons=("a transaction is open",)), "SURVEY_NOT_FINAL"),
     ],
 )
 def test_a_log_is_copied_to_only_where_its_end_is_final_and_free(found: PartitionSurvey, name: str | None) -> None:
     assert [each.name for each in problems([found], ())] == ([name] if name else [])
     accepted = [each.name for each in problems([found], ("TAIL_UNDECIDED",))]
     assert accepted == ([name] if name not in {None, "TAIL_UNDECIDED"} else [])
+
+
+def test_an_overlap_that_is_not_final_is_reported_with_both_reasons() -> None:
+    found = problems([replace(OVERLAP, reasons=("a transaction is open",))], ())
+    assert [each.name for each in found] == ["OFFSETS_OVERLAP", "SURVEY_NOT_FINAL"]
 
 
 def test_a_log_may_reach_up_to_the_reserve_and_one_that_lost_records_only_to_its_end() -> None:
@@ -69,6 +85,8 @@ def test_what_an_approver_accepts_is_named_with_what_it_is_about() -> None:
         "MIRROR_TOPIC_WRITABLE": ("orders",),
     }
     assert list(limitations([EVEN], {}, {})) == []
+    past = replace(EVEN, end=14, tail=TailCounts(), source_start=14, primary_start=3)
+    assert [each.name for each in limitations([past], {}, {})] == ["TAIL_EXPIRED", "PREFIX_NOT_COMPARED"]
 
 
 def test_a_plan_is_read_back_as_it_was_hashed_and_binds_all_but_where_logs_end() -> None:
@@ -93,6 +111,42 @@ def test_a_plan_is_read_back_as_it_was_hashed_and_binds_all_but_where_logs_end()
         replace(plan, topics=(replace(topic, denied=()),)),
     )
     assert plan.hash not in {each.hash for each in others}
+
+
+@pytest.mark.parametrize(
+    ("found", "name"),
+    [
+        (EVEN, None),
+        (SHORT, None),
+        (replace(OVERLAP, decided=True), None),
+        (replace(OTHER, tail=TailCounts(records=2)), "TAIL_WOULD_BE_DELETED"),
+        (replace(OTHER, tail=None), "TAIL_WOULD_BE_DELETED"),
+        (OVERLAP, "TAIL_WOULD_BE_DELETED"),
+        (replace(OVERLAP, decided=True, reasons=("producers may still write",)), "SURVEY_NOT_FINAL"),
+        (replace(EVEN, end=None), "SURVEY_NOT_FINAL"),
+    ],
+)
+def test_a_log_is_deleted_only_if_nothing_in_it_is_undecided(found: PartitionSurvey, name: str | None) -> None:
+    assert [each.name for each in problems_of_recreation([found])] == ([name] if name else [])
+
+
+def test_what_is_deleted_is_bound_by_the_plan_and_what_it_costs_is_named() -> None:
+    recreation = Recreation(topic_id="t1", replicas=3, discarded=2, offsets=20, bytes=900)
+    topic = recreated("orders", 2, 3, recreation, (APP,))
+    assert (topic.free_from, topic.markers) == ((0, 0, 0), 0)
+    plan = Reversal(mirror="dr", mirror_id="i", source_cluster_id="W", destination_cluster_id="E", topics=(topic,))
+    (again,) = Reversal.read(plan.canonical_plan).topics
+    assert again == replace(topic, recreation=replace(recreation, offsets=None, bytes=None))
+    others = [
+        replace(topic, recreation=each)
+        for each in (None, replace(recreation, topic_id="t2"), replace(recreation, discarded=3))
+    ]
+    assert plan.hash not in {replace(plan, topics=(each,)).hash for each in others}
+    assert replace(plan, topics=(replace(topic, recreation=replace(recreation, offsets=21)),)).hash == plan.hash
+    named = {each.name: each for each in cost([topic])}
+    assert named.keys() == {"TOPICS_COPIED_AGAIN", "RECORDS_NOT_SURVEYED"}
+    assert "orders (20 offsets, 900 bytes)" in named["TOPICS_COPIED_AGAIN"].detail
+    assert list(cost([replace(topic, recreation=None)])) == []
 
 
 def test_a_cluster_that_becomes_the_source_keeps_what_is_true_of_its_logs() -> None:

@@ -29,6 +29,10 @@ TAIL_UNDECIDED: Final = "TAIL_UNDECIDED"
 MIRROR_TOPIC_WRITABLE: Final = "MIRROR_TOPIC_WRITABLE"
 TOPICS_STAY_BEHIND: Final = "TOPICS_STAY_BEHIND"
 SOURCE_LOST_RECORDS: Final = "SOURCE_LOST_RECORDS"
+TOPICS_COPIED_AGAIN: Final = "TOPICS_COPIED_AGAIN"
+RECORDS_NOT_SURVEYED: Final = "RECORDS_NOT_SURVEYED"
+TAIL_EXPIRED: Final = str(TailVerdict.EXPIRED)
+PREFIX_NOT_COMPARED: Final = "PREFIX_NOT_COMPARED"
 TO_ACCEPT: Final = (TAIL_UNDECIDED,)
 """Limitations that an operator must name to get a plan at all."""
 
@@ -36,24 +40,25 @@ TO_ACCEPT: Final = (TAIL_UNDECIDED,)
 class OffsetsOverlap(Refused):
     name = "OFFSETS_OVERLAP"
     operator_action = (
-        "these offsets name a record on each cluster (`tanist failback survey`): leave the topic behind with "
-        "--exclude, delete it at the old source, and add it to the reversed mirror; nothing was changed"
+        "these offsets name a record on each cluster (`tanist failback survey`): `tanist mirrors reverse NAME "
+        "--recreate REGEX` deletes the topic at the old source and copies it again, --exclude leaves it behind; "
+        "nothing was changed"
     )
 
 
 class LogDiverged(Refused):
     name = "LOG_DIVERGED"
     operator_action = (
-        "the old source lost copied records and took others: leave the topic behind with --exclude, delete it at the "
-        "old source, and add it to the reversed mirror; nothing was changed"
+        "the old source lost copied records and took others: `tanist mirrors reverse NAME --recreate REGEX` deletes "
+        "the topic there and copies it again, --exclude leaves it behind; nothing was changed"
     )
 
 
 class SurveyNotFinal(CouldNotTell):
     name = "SURVEY_NOT_FINAL"
     operator_action = (
-        "see `tanist failback survey`; a running fetcher of the mirror's destination sets a pending source fence; "
-        "nothing was changed"
+        "see `tanist failback survey`; a running fetcher of the mirror's destination sets a pending source fence, "
+        "`tanist failback abort-transactions` ends transactions that stay open; nothing was changed"
     )
 
 
@@ -67,7 +72,41 @@ class TailUndecided(Refused):
 
 class TopicCannotReturn(Refused):
     name = "TOPIC_CANNOT_RETURN"
-    operator_action = "leave the topic behind with --exclude, or restore it; nothing was changed"
+    operator_action = (
+        "leave the topic behind with --exclude, or restore it; if only the old source's topic is another one, "
+        "`tanist mirrors reverse NAME --recreate REGEX` deletes it there and copies it again; nothing was changed"
+    )
+
+
+class TailWouldBeDeleted(Refused):
+    name = "TAIL_WOULD_BE_DELETED"
+    operator_action = (
+        "these records exist nowhere else: `tanist failback rescue` copies them to the new primary, `tanist failback "
+        "decide` and `tanist failback replay` say what becomes of them; nothing was changed"
+    )
+
+
+class MappedOffsetsUnsupported(Refused):
+    name = "MAPPED_OFFSETS_UNSUPPORTED"
+    operator_action = (
+        "records cannot return at other offsets than those of the new primary: use --recreate, which copies the topic "
+        "again, or --exclude; nothing was changed"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recreation:
+    """What is deleted at the old source. `topic_id`: of its topic, empty: there is none. `replicas`: 0: the default.
+
+    `discarded`: offsets there that no survey has compared with anything. `offsets`, `bytes`: what is copied again, as
+    it was when it was planned; not part of the plan, as the new primary goes on writing. None: not known.
+    """
+
+    topic_id: str
+    replicas: int
+    discarded: int = 0
+    offsets: int | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +116,7 @@ class ReturningTopic:
     `promotion_epoch`: how often it was promoted. `free_from`: by partition, the offset beyond which the old source's
     log must not reach when copying begins at its end. `denied`: principals that are denied WRITE at the old source.
     `ends`: by partition, where its log ended when it was planned; not part of the plan, because markers of retrying
-    producers may still follow.
+    producers may still follow. `recreation`: the old source's topic is deleted and created again first.
     """
 
     topic: str
@@ -85,6 +124,7 @@ class ReturningTopic:
     free_from: tuple[int, ...]
     denied: tuple[str, ...] = ()
     ends: tuple[int, ...] = ()
+    recreation: Recreation | None = None
 
     @property
     def markers(self) -> int:
@@ -107,19 +147,23 @@ class Reversal:
     def canonical_plan(self) -> str:
         """Canonical JSON: what an approval binds, and from which an interrupted reversal is completed."""
         about = {each.name: sorted(each.about) for each in self.limitations if each.about}
-        return canonical(
-            {
-                "v": VERSION,
-                "reverse": self.mirror,
-                "mirror_id": self.mirror_id,
-                "clusters": [self.source_cluster_id, self.destination_cluster_id],
-                "topics": [
-                    [each.topic, each.promotion_epoch, list(each.free_from), list(each.denied)] for each in self.topics
-                ],
-                "limitations": sorted({each.name for each in self.limitations}),
-                "about": about,
-            }
-        )
+        again = {
+            each.topic: [each.recreation.topic_id, each.recreation.replicas, each.recreation.discarded]
+            for each in self.topics
+            if each.recreation is not None
+        }
+        words = {
+            "v": VERSION,
+            "reverse": self.mirror,
+            "mirror_id": self.mirror_id,
+            "clusters": [self.source_cluster_id, self.destination_cluster_id],
+            "topics": [
+                [each.topic, each.promotion_epoch, list(each.free_from), list(each.denied)] for each in self.topics
+            ],
+            "limitations": sorted({each.name for each in self.limitations}),
+            "about": about,
+        }
+        return canonical(words | {"recreate": again} if again else words)
 
     @property
     def hash(self) -> PlanHash:
@@ -130,13 +174,23 @@ class Reversal:
         """Raises ValueError, KeyError or TypeError if this is not the plan of a reversal."""
         found: dict[str, Any] = json.loads(plan_json)
         source, destination = found["clusters"]
+        again = {
+            topic: Recreation(topic_id=topic_id, replicas=replicas, discarded=discarded)
+            for topic, (topic_id, replicas, discarded) in found.get("recreate", {}).items()
+        }
         return cls(
             mirror=found["reverse"],
             mirror_id=found["mirror_id"],
             source_cluster_id=source,
             destination_cluster_id=destination,
             topics=tuple(
-                ReturningTopic(topic=topic, promotion_epoch=epoch, free_from=tuple(starts), denied=tuple(denied))
+                ReturningTopic(
+                    topic=topic,
+                    promotion_epoch=epoch,
+                    free_from=tuple(starts),
+                    denied=tuple(denied),
+                    recreation=again.get(topic),
+                )
                 for topic, epoch, starts, denied in found["topics"]
             ),
             limitations=tuple(Limitation(name, "") for name in found["limitations"]),
@@ -154,15 +208,57 @@ def problems(found: Iterable[PartitionSurvey], accepted: Collection[str]) -> Ite
                 )
             case TailVerdict.DIVERGED:
                 yield LogDiverged(f"{each.partition}: the logs agree up to {each.common_end}, not up to {each.old_end}")
-            case TailVerdict.UNKNOWN:
-                yield SurveyNotFinal(f"{each.partition}: {'; '.join(each.reasons) or 'its tail is unknown'}")
-            case _ if each.reasons:
-                yield SurveyNotFinal(f"{each.partition}: {'; '.join(each.reasons)}")
-            case TailVerdict.TAIL if not each.decided and TAIL_UNDECIDED not in accepted:
+            case TailVerdict.TAIL if not each.reasons and not each.decided and TAIL_UNDECIDED not in accepted:
                 records = each.tail.records if each.tail else 0
                 yield TailUndecided(f"{each.partition} has {records} record(s) at the old source that nobody else has")
             case _:
                 pass
+        if not each.final:
+            yield SurveyNotFinal(f"{each.partition}: {'; '.join(each.reasons) or 'its tail is unknown'}")
+
+
+def problems_of_recreation(found: Iterable[PartitionSurvey]) -> Iterator[TanistError]:
+    """Why the logs of topics cannot be deleted: they may still grow, or have records that exist nowhere else."""
+    for each in found:
+        if not each.final:
+            yield SurveyNotFinal(f"{each.partition}: {'; '.join(each.reasons) or 'its tail is unknown'}")
+        elif not each.decided and (each.tail is None or each.tail.records):
+            count = "an unknown number of" if each.tail is None else each.tail.records
+            yield TailWouldBeDeleted(f"{each.partition} has {count} record(s) at the old source that nobody else has")
+
+
+def cannot_continue(found: Iterable[PartitionSurvey]) -> bool:
+    """Whether a log of these partitions cannot be copied to as it is."""
+    return any(each.verdict in {TailVerdict.OVERLAP, TailVerdict.DIVERGED} for each in found)
+
+
+def recreated(
+    topic: str, epoch: int, partitions: int, recreation: Recreation, denied: tuple[str, ...]
+) -> ReturningTopic:
+    """How a topic is copied that is created again: from its first offset. `partitions`: at the new primary."""
+    return ReturningTopic(
+        topic=topic, promotion_epoch=epoch, free_from=(0,) * partitions, denied=denied, recreation=recreation
+    )
+
+
+def cost(topics: Iterable[ReturningTopic]) -> Iterator[Limitation]:
+    """What an approver accepts of topics that are deleted and copied again."""
+    again = [(each.topic, each.recreation) for each in topics if each.recreation is not None]
+    if again:
+        what = named(f"{topic} ({_amount(each)})" for topic, each in again)
+        about = tuple(sorted(topic for topic, _ in again))
+        detail = f"deleted at the old source and copied again from their first offset: {what}"
+        yield Limitation(TOPICS_COPIED_AGAIN, detail, about=about)
+    if unknown := [(topic, each) for topic, each in again if each.discarded]:
+        what = named(f"{topic} ({each.discarded} offsets)" for topic, each in unknown)
+        about = tuple(sorted(topic for topic, _ in unknown))
+        detail = f"deleted at the old source without having been compared or rescued: {what}"
+        yield Limitation(RECORDS_NOT_SURVEYED, detail, about=about)
+
+
+def _amount(of: Recreation) -> str:
+    offsets = "an unknown number of offsets" if of.offsets is None else f"{of.offsets} offsets"
+    return f"{offsets}, {'unknown size' if of.bytes is None else f'{of.bytes} bytes'}"
 
 
 def returning(
@@ -210,6 +306,21 @@ def limitations(
             f"the old source has lost {lost} copied offset(s), which are copied back: "
             f"{named(str(each.partition) for each in short)}",
             about=tuple(sorted(str(each.partition) for each in short)),
+        )
+    if gone := [each for each in found if each.expired]:
+        count = sum(each.expired for each in gone)
+        yield Limitation(
+            TAIL_EXPIRED,
+            f"the old source had deleted {count} offset(s) that only it had, before they were rescued: "
+            f"{named(str(each.partition) for each in gone)}",
+            about=tuple(sorted(str(each.partition) for each in gone)),
+        )
+    if unknown := [each for each in found if each.uncompared]:
+        yield Limitation(
+            PREFIX_NOT_COMPARED,
+            "retention has left no copied record that both logs have, so it is not known whether the old source has "
+            f"the same: {named(str(each.partition) for each in unknown)}",
+            about=tuple(sorted(str(each.partition) for each in unknown)),
         )
     if behind:
         reasons = named(f"{topic}: {why}" for topic, why in sorted(behind.items()))

@@ -32,7 +32,8 @@ class PartitionSurvey:
     """One partition, in offsets of the source. None: unknown, `reasons` say why.
 
     `old_end`: L; `reserve_end`: H; `end`: E; `common_end`: C. `reasons`: why `end` is not final, or unknown.
-    `decided`: the tail is rescued, and what was decided about it is done.
+    `decided`: the tail is rescued, and what was decided about it is done. `source_start`, `primary_start`: where the
+    logs of the old source and of the new primary begin by now.
     """
 
     partition: TopicPartition
@@ -44,6 +45,36 @@ class PartitionSurvey:
     tail: TailCounts | None = None
     reasons: tuple[str, ...] = ()
     decided: bool = False
+    source_start: int | None = None
+    primary_start: int | None = None
+
+    @property
+    def expired(self) -> int:
+        """Offsets that the new primary lacks and the old source had deleted before they were rescued."""
+        if self.decided or self.end is None or self.common_end is None or self.source_start is None:
+            return 0
+        return max(0, min(self.source_start, self.end) - self.common_end)
+
+    @property
+    def uncompared(self) -> bool:
+        """Whether retention has left nothing of the common prefix that could be compared."""
+        starts = [start for start in (self.source_start, self.primary_start) if start is not None]
+        return bool(starts) and self.end is not None and 0 < min(self.old_end, self.end) <= max(starts)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What retention has made unknown."""
+        found = []
+        if self.expired:
+            found.append(
+                f"the old source had deleted {self.expired} offset(s) from {self.common_end} on before it was surveyed"
+            )
+        if self.uncompared:
+            found.append(
+                f"no copied record is left to compare: the old source begins at {self.source_start}, the new primary "
+                f"at {self.primary_start}; where the common prefix ends is known from the lineage only"
+            )
+        return tuple(found)
 
     @property
     def verdict(self) -> TailVerdict:
@@ -56,7 +87,9 @@ class PartitionSurvey:
             return TailVerdict.OVERLAP
         if self.tail is None:
             return TailVerdict.UNKNOWN if end > common else TailVerdict.NONE
-        return TailVerdict.TAIL if self.tail.records else TailVerdict.NONE
+        if not self.tail.records:
+            return TailVerdict.EXPIRED if self.expired else TailVerdict.NONE
+        return TailVerdict.TAIL
 
     @property
     def final(self) -> bool:

@@ -15,11 +15,13 @@ from tanist.kafka.adapters.fencing import KafkaFencing
 from tanist.kafka.adapters.log_inspection import KafkaLogInspection
 from tanist.kafka.adapters.log_prefixes import KafkaLogPrefixes
 from tanist.kafka.adapters.logs import KafkaLogs
+from tanist.kafka.adapters.open_transactions import KafkaOpenTransactions
 from tanist.kafka.adapters.opening import KafkaOpening
 from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
 from tanist.kafka.adapters.quarantine import KafkaQuarantine
 from tanist.kafka.adapters.record_proofs import KafkaProofs
+from tanist.kafka.adapters.recreation import KafkaLogSizes, KafkaTopicDeletion
 from tanist.kafka.adapters.replaying import KafkaReplays
 from tanist.kafka.adapters.replicas import KafkaReplicas
 from tanist.kafka.adapters.state_reader import Follower
@@ -91,6 +93,18 @@ class KafkaCluster:
     def quarantine(self, destination: KafkaCluster) -> KafkaQuarantine:
         """Copies what only this cluster has, an old source, to quarantine topics of `destination`."""
         return KafkaQuarantine(self.router, destination.router, allow_small=destination.small_state)
+
+    def open_transactions(self) -> KafkaOpenTransactions:
+        """Finds and aborts transactions of this cluster."""
+        return KafkaOpenTransactions(self.router)
+
+    def topic_deletion(self) -> KafkaTopicDeletion:
+        """Deletes topics of this cluster."""
+        return KafkaTopicDeletion(self.router)
+
+    def log_sizes(self) -> KafkaLogSizes:
+        """Measures logs of this cluster."""
+        return KafkaLogSizes(self.router)
 
     def replays(self) -> KafkaReplays:
         """Appends rescued records to topics of this cluster."""

@@ -31,12 +31,14 @@ _GONE: Final = 105  # TRANSACTIONAL_ID_NOT_FOUND: forgotten since it was listed
 
 
 class Ongoing(NamedTuple):
-    """`since`: when it began, in ms by its coordinator's clock."""
+    """`since`: when it began, in ms by its coordinator's clock. `state`: of Kafka's TransactionState."""
 
     transactional_id: str
     producer_id: int
     since: int
     partitions: frozenset[TopicPartition]
+    producer_epoch: int = -1
+    state: str = "Ongoing"
 
 
 def ongoing_transactions(router: Router, by: Deadline) -> tuple[Ongoing, ...]:
@@ -99,7 +101,14 @@ def _ongoing(connection: Connection, by: Deadline) -> Iterator[Ongoing]:
             raise error_for(each.error_code, f"{connection.peer}: transaction {each.transactional_id!r}")
         if each.error_code == NONE and each.transaction_state in _NAMING:
             partitions = frozenset(TopicPartition(t.topic, n) for t in each.topics for n in t.partitions)
-            yield Ongoing(each.transactional_id, each.producer_id, each.transaction_start_time_ms, partitions)
+            yield Ongoing(
+                each.transactional_id,
+                each.producer_id,
+                each.transaction_start_time_ms,
+                partitions,
+                each.producer_epoch,
+                each.transaction_state,
+            )
 
 
 def _describe(connection: Connection, names: Sequence[str], by: Deadline) -> Sequence[Any]:

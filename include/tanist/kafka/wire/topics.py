@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.broker_errors import NotController
 from tanist.domain.errors import MalformedFrame
+from tanist.domain.names import topic_id_of
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.admin import ConfigKind, ConfigValue, controller
-from tanist.kafka.wire.messages import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
+from tanist.kafka.wire.messages import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+)
 from tanist.kafka.wire.requests import left_ms
 
 if TYPE_CHECKING:
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import NewTopic
+
+_FIRST_BY_ID: Final = 6  # DeleteTopics
 
 
 def create_topics(
@@ -57,6 +65,19 @@ def create_partitions(router: Router, topic: str, count: int, by: Deadline) -> T
         return {each.name: _refusal(each, "topic") for each in connection.call(request, by).results}
 
     return _each(_of_controller(router, by, ask), [topic])[topic]
+
+
+def delete_topic(router: Router, topic: str, topic_id: str, by: Deadline) -> TanistError | None:
+    """Ask for the deletion of the topic with this id, whatever its name is used for; None: it is deleted."""
+    wanted = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=topic_id_of(topic_id))
+
+    def ask(connection: Connection) -> dict[str, TanistError | None]:
+        version = connection.version(DeleteTopicsRequest, _FIRST_BY_ID, _FIRST_BY_ID)
+        request = DeleteTopicsRequest(topics=[wanted], timeout_ms=left_ms(by), version=version)
+        (found,) = connection.call(request, by).responses
+        return {topic: None if found.error_code == NONE else error_for(found.error_code, f"topic {topic!r}")}
+
+    return _of_controller(router, by, ask)[topic]
 
 
 def topic_configs(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from tanist.domain.errors import Misconfigured, Refused, TopicNotInMirror
+from tanist.domain.errors import Refused, TopicNotInMirror
 from tanist.domain.failback.decision import (
     ClassesMissing,
     NothingToDecide,
@@ -15,12 +14,12 @@ from tanist.domain.failback.decision import (
     TailClass,
     make_decision,
 )
-from tanist.domain.failover.approving import LONGEST_MS, ApprovalRequest, NoApproverTopic, command_request
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import Selection
 from tanist.domain.tails import TailStage
 from tanist.usecases import state_topics
+from tanist.usecases.failback.approving import check_words, sign
 from tanist.usecases.failback.classifying import records_from, rules_of, watch_keys
 from tanist.usecases.failback.rescue import copy_of
 from tanist.usecases.lock import ensure_unlocked
@@ -137,28 +136,11 @@ def approve_decision(  # noqa: PLR0913  # what an approver says, named
     Raises:
         AnotherDecision: they make another one. NoApproverTopic. AuthorizationFailed: we are no approver. Misconfigured.
     """
-    if not reason.strip():
-        raise Misconfigured("an approval needs a --reason, which is stored with it")
-    valid_for_ms = round(valid_seconds * 1000)
-    if not 0 < valid_for_ms <= LONGEST_MS:
-        raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
+    valid_for_ms = check_words(reason, valid_seconds)
     plan = plan_decision(clusters, include, given, command).plan
     if plan.hash != plan_hash:
         raise AnotherDecision(f"{plan_hash} was requested, but the plan is now {plan.hash}")
-    approvals = clusters.destination.approvals
-    if not approvals.exists(command.by):
-        if clusters.destination.opening.has_authorizer(command.by):
-            raise NoApproverTopic(f"destination {clusters.spec.destination!r} has none")
-        approvals.create(command.by)
-    signed = ApprovalRequest(
-        mirror=clusters.spec.mirror,
-        plan=plan_hash,
-        plan_json=plan.canonical_plan,
-        request=command_request(plan_hash, token_hex(8)),
-        reason=reason,
-        valid_for_ms=valid_for_ms,
-    )
-    return approvals.append(signed, command.by)
+    return sign(plan, clusters, command, reason=reason, valid_for_ms=valid_for_ms)
 
 
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -118,4 +118,5 @@ def _tail(found: PartitionSurvey, before: PartitionTail | None) -> PartitionTail
         end=end,
         records=records,
         copied_from=before.copied_from if before else -1,
+        expired=max(found.expired, before.expired if before else 0),
     )

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.acl_entries import ANYBODY, AclEntry
-from tanist.domain.errors import MirrorExists, Misconfigured, Refused, TanistError, TopicNotInMirror
+from tanist.domain.acl_entries import ANYBODY, AclEntry, to_deny
+from tanist.domain.errors import MirrorExists, Refused, TanistError, TopicNotInMirror
 from tanist.domain.failback.pending import pending
 from tanist.domain.failback.reversal import (
     TAIL_UNDECIDED,
     Reversal,
     TailUndecided,
-    TopicCannotReturn,
+    cannot_continue,
+    cost,
     limitations,
     problems,
+    problems_of_recreation,
+    recreated,
     returning,
 )
-from tanist.domain.failover.approving import (
-    LONGEST_MS,
-    ApprovalRequest,
-    NoApproverTopic,
-    NotApproved,
-    choose,
-    command_request,
-)
+from tanist.domain.failover.approving import NotApproved, choose
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import Selection, pattern_problems
-from tanist.ports.topics import TopicFacts
 from tanist.usecases import state_topics
+from tanist.usecases.failback.approving import check_words, sign
+from tanist.usecases.failback.recreating import plan_recreations, unfit_topics
 from tanist.usecases.failback.survey import NothingFailedOver, survey
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import Purpose, ensure_unlocked
@@ -43,12 +39,14 @@ from tanist.usecases.snapshot import ClusterSnapshot
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from tanist.domain.failback.reversal import ReturningTopic
     from tanist.domain.failback.survey import PartitionSurvey
     from tanist.domain.failover.approving import Approval
     from tanist.domain.moves import MirrorMove
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.recreating import UnfitTopic
     from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.mirrors.decide import TopicPlan
 
@@ -74,11 +72,14 @@ class AnotherReversal(AnotherPlan):
 class ReversalRequest:
     """`exclude`: topics that stay behind, as regular expressions. `accept`: limitations that must be named.
 
+    `recreate`: topics that are deleted at the old source and copied again if they cannot return as they are.
+
     `answers`: of the run of an orchestrator, the request that its approval answers; None: a command asks.
     """
 
     exclude: tuple[str, ...] = ()
     accept: tuple[str, ...] = ()
+    recreate: tuple[str, ...] = ()
     answers: str | None = None
 
 
@@ -115,29 +116,21 @@ def plan(
     behind = _left_behind(view, spec.mirror, request)
     found = survey(clusters, _literal(_candidates(view, spec.mirror) - behind.keys()), command)
     names = tuple(sorted({each.partition.topic for each in found}))
-    collected = ProblemCollector(problems(found, request.accept))
+    unfit = unfit_topics(view, clusters, names, command)
+    again = _recreated(names, request, found, unfit)
+    collected = ProblemCollector(_problems(found, request, unfit, again))
     collected.problems += _undecided(view, spec.mirror, behind, request)
-    collected.problems += _unfit(view, clusters, names, command)
     there = state_topics.read(clusters.source, STATE_TOPIC, by)
     collected.problems += _owned(there, spec.mirror, spec.mirror_id)
     collected.attempt(lambda: must_be_free(there, spec.mirror, names))
     if not approves and not collected.problems:  # what is missing there was reported by name
-        collected.attempt(lambda: topic_plans(clusters, names, command))
+        collected.attempt(lambda: topic_plans(clusters, names, command, again))
     collected.raise_all()
+    topics = _returning(view, clusters, names, found, again, command)
     writing = clusters.source.opening.writing(names, by)
-    mirrors = mirror_logins(clusters, command)
-    topics = tuple(
-        returning(
-            name,
-            view.promotions(spec.mirror, name),
-            [each for each in found if each.partition.topic == name],
-            writing[name],
-            mirrors,
-        )
-        for name in names
-    )
     guarded = clusters.source.opening.has_authorizer(by)
     writable = {name: why for name in names if (why := _writable(writing[name], guarded=guarded))}
+    continued = [each for each in found if each.partition.topic not in again]
     return PlannedReversal(
         plan=Reversal(
             mirror=spec.mirror,
@@ -145,7 +138,7 @@ def plan(
             source_cluster_id=spec.destination_cluster_id,
             destination_cluster_id=spec.source_cluster_id,
             topics=topics,
-            limitations=tuple(sorted(limitations(found, behind, writable))),
+            limitations=tuple(sorted([*limitations(continued, behind, writable), *cost(topics)])),
         ),
         found=found,
     )
@@ -199,29 +192,61 @@ def _undecided(
     ]
 
 
-def _unfit(
-    view: StateView, clusters: ReturnContext, names: Sequence[str], command: CommandContext
+def _recreated(
+    names: Sequence[str], request: ReversalRequest, found: Sequence[PartitionSurvey], unfit: Sequence[UnfitTopic]
+) -> frozenset[str]:
+    """The topics that are deleted and copied again: those of the request that cannot return as they are.
+
+    Raises:
+        TopicNotInMirror: an expression of the request matches no topic that returns.
+    """
+    if wrong := pattern_problems(request.recreate):
+        refuse(wrong)
+    if not request.recreate:
+        return frozenset()
+    selection = Selection(request.recreate)
+    if idle := selection.idle(tuple(names)):
+        refuse(TopicNotInMirror(f"{text!r} matches no topic that the reversal takes back") for text in idle)
+    lost = {each.topic for each in unfit if not each.mended}
+    need = {each.topic for each in unfit}
+    need |= {name for name in names if cannot_continue(each for each in found if each.partition.topic == name)}
+    return frozenset(name for name in selection.of(tuple(names)) if name in need - lost)
+
+
+def _problems(
+    found: Sequence[PartitionSurvey], request: ReversalRequest, unfit: Sequence[UnfitTopic], again: Collection[str]
 ) -> list[TanistError]:
-    """Topics that are not what they were at the promotion: at either cluster."""
-    mirror, by = clusters.spec.mirror, command.by
-    lineage = {entry.topic: entry for entry in view.lineage(mirror)}
-    promoted = {topic.topic: topic for topic in view.removed(mirror)}
-    found: list[TanistError] = []
-    for side in (clusters.destination, clusters.source):
-        described = side.topics.describe(names, by)
-        for name in names:
-            facts, count = described[name], promoted[name].partitions
-            if not isinstance(facts, TopicFacts):
-                found.append(TopicCannotReturn(f"{name!r} cannot be seen at {side.name!r}: {facts}"))
-            elif facts.partitions != count:
-                found.append(
-                    TopicCannotReturn(
-                        f"{name!r} has {facts.partitions} partition(s) at {side.name!r}, {count} were copied"
-                    )
-                )
-            elif side is clusters.destination and lineage[name].topic_id not in {"", facts.topic_id}:
-                found.append(TopicCannotReturn(f"{name!r} was deleted and re-created at {side.name!r}"))
-    return found
+    """What the survey and the topics say against it; a topic that was replaced is reported as such only."""
+    replaced = {each.topic for each in unfit if each.replaced}
+    compared = [each for each in found if each.partition.topic not in replaced]
+    return [
+        *problems([each for each in compared if each.partition.topic not in again], request.accept),
+        *problems_of_recreation(each for each in compared if each.partition.topic in again),
+        *(each.error for each in unfit if each.topic not in again),
+    ]
+
+
+def _returning(  # what a plan is made of
+    view: StateView,
+    clusters: ReturnContext,
+    names: Sequence[str],
+    found: Sequence[PartitionSurvey],
+    again: Collection[str],
+    command: CommandContext,
+) -> tuple[ReturningTopic, ...]:
+    writing = clusters.source.opening.writing(names, command.by)
+    mirrors, mirror = mirror_logins(clusters, command), clusters.spec.mirror
+    planned = plan_recreations(view, clusters, sorted(again), command)
+    topics = []
+    for name in names:
+        epoch, rules = view.promotions(mirror, name), writing[name]
+        if name in planned:
+            partitions, recreation = planned[name]
+            topics.append(recreated(name, epoch, partitions, recreation, to_deny(rules, mirrors)))
+        else:
+            ours = [each for each in found if each.partition.topic == name]
+            topics.append(returning(name, epoch, ours, rules, mirrors))
+    return tuple(topics)
 
 
 def _owned(there: StateView, mirror: MirrorName, mirror_id: str) -> list[TanistError]:
@@ -240,8 +265,12 @@ def _writable(rules: frozenset[AclEntry], *, guarded: bool) -> str:
     return ""
 
 
-def topic_plans(clusters: ReturnContext, names: Sequence[str], command: CommandContext) -> tuple[TopicPlan, ...]:
+def topic_plans(
+    clusters: ReturnContext, names: Sequence[str], command: CommandContext, again: Collection[str] = ()
+) -> tuple[TopicPlan, ...]:
     """The configs of the topics at the old source while they are mirrored, and what is deferred.
+
+    `again`: those that are deleted there, and created again.
 
     Raises:
         Problems, or the single error: everything that forbids it, at both clusters.
@@ -249,7 +278,9 @@ def topic_plans(clusters: ReturnContext, names: Sequence[str], command: CommandC
     primary, old = ClusterSnapshot(cluster=clusters.destination), ClusterSnapshot(cluster=clusters.source)
     view = state_topics.read(clusters.source, STATE_TOPIC, command.by)
     situation = replace(
-        take.situation(old, view, replace(clusters.spec, replication_factor=None), command.by), returning=True
+        take.situation(old, view, replace(clusters.spec, replication_factor=None), command.by),
+        returning=True,
+        replaced=frozenset(again),
     )
     situation = replace(
         situation, owners={name: owner for name, owner in situation.owners.items() if owner != clusters.spec.mirror}
@@ -277,29 +308,19 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         AnotherReversal: they make another one. Misconfigured. NoApproverTopic. AuthorizationFailed: we are no approver.
         What `plan` raises.
     """
-    if not reason.strip():
-        raise Misconfigured("an approval needs a --reason, which is stored with it")
-    valid_for_ms = round(valid_seconds * 1000)
-    if not 0 < valid_for_ms <= LONGEST_MS:
-        raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
+    valid_for_ms = check_words(reason, valid_seconds)
     made = plan(request, clusters, command, approves=True).plan
     if made.hash != plan_hash:
         raise AnotherReversal(f"{plan_hash} was requested, but the plan is now {made.hash}")
-    side = clusters.destination
-    if not side.approvals.exists(command.by):
-        if side.opening.has_authorizer(command.by):
-            raise NoApproverTopic(f"destination {side.name!r} has none")
-        side.approvals.create(command.by)
-    signed = ApprovalRequest(
-        mirror=clusters.spec.mirror,
-        plan=plan_hash,
-        plan_json=made.canonical_plan,
-        request=request.answers or command_request(plan_hash, token_hex(8)),
+    return sign(
+        made,
+        clusters,
+        command,
         reason=reason,
         valid_for_ms=valid_for_ms,
+        answers=request.answers,
         on_behalf_of=on_behalf_of,
     )
-    return side.approvals.append(signed, command.by)
 
 
 def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> Approval:

@@ -35,6 +35,7 @@ from tanist.domain.state_record import Tombstone
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.usecases import state_topics
 from tanist.usecases.failback.holding import release
+from tanist.usecases.failback.recreating import Recreating
 from tanist.usecases.failback.reversal import PURPOSE, approval_of, mirror_logins, plan, topic_plans
 from tanist.usecases.lock import mirror_lock
 from tanist.usecases.mirrors import forget, take
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
+    from tanist.ports.topics import NewTopic
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.reversal import ReversalRequest
     from tanist.usecases.failback.survey import ReturnContext
@@ -153,6 +155,9 @@ class _Run:
         reversal = Reversal.read(move.plan_json)
         warnings: tuple[str, ...] = ()
         if there is None or there.destination_cluster_id != reversal.destination_cluster_id:
+            Recreating(self.clusters, self.command, self.lock, self.checkpoint, self._new_topic).all(
+                reversal.topics, move
+            )
             self._prepare(reversal)
             self._settle(reversal)
             warnings = remember_longer(self.old, self.command.by)
@@ -171,6 +176,10 @@ class _Run:
             )
             warnings = (*warnings, idle)
         return Reversed(spec=spec, plan=move.plan, topics=view.mirrored(spec.mirror), warnings=warnings)
+
+    def _new_topic(self, name: str) -> NewTopic:
+        (planned,) = topic_plans(self.clusters, [name], self.command)
+        return planned.new_topic()
 
     def _release(self, returning: set[str]) -> None:
         """Put back what topics that stay behind had before their records were held: nobody will do so later."""
@@ -321,7 +330,7 @@ class _Run:
         ]
         epochs = [self._epoch(view, topic) for topic in view.removed(spec.mirror)]
         history = (*view.lineage(spec.mirror), *view.failovers(spec.mirror), *view.tails(spec.mirror))
-        return [spec, *topics, *epochs, *history]
+        return [spec, *topics, *epochs, *history, *view.findings_accepted(spec.mirror)]
 
     def _epoch(self, view: StateView, topic: TopicDesired) -> PromotionEpoch:
         """Without the topic id: that was the id of the topic at the other cluster."""

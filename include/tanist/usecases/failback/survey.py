@@ -19,17 +19,22 @@ from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
+    from tanist.ports.logs import LogEnds
+    from tanist.ports.recreation import LogSizes, TopicDeletion
     from tanist.ports.tails import DivergentTails, Quarantine, Replays
+    from tanist.ports.transactions import OpenTransactions
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.source_seen import SourceSeen
+    from tanist.usecases.snapshot import ClusterSnapshot
 
 SURVEY_COLUMNS = (
     "topic",
@@ -39,11 +44,13 @@ SURVEY_COLUMNS = (
     "old_end",
     "end",
     "reserve_end",
+    "expired",
     "records",
     "bytes",
     "keys",
     "reason",
 )
+ABORTED_BY = "wait for its timeout, or abort it with `tanist failback abort-transactions`"
 NOT_FENCED = "its source fence is not in force: producers may still write to it"
 
 
@@ -54,7 +61,10 @@ class NothingFailedOver(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnContext:
-    """Both clusters of a mirror whose old source has returned, and how their logs are compared."""
+    """Both clusters of a mirror whose old source has returned, and how their logs are compared.
+
+    `transactions`, `deletion`: of the old source; `sizes`: of the logs of the new primary.
+    """
 
     spec: MirrorSpec
     source: Cluster
@@ -62,6 +72,9 @@ class ReturnContext:
     tails: DivergentTails
     quarantine: Quarantine
     replays: Replays
+    transactions: OpenTransactions
+    deletion: TopicDeletion
+    sizes: LogSizes
 
 
 def survey(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> tuple[PartitionSurvey, ...]:
@@ -79,6 +92,7 @@ def survey(clusters: ReturnContext, include: Sequence[str], command: CommandCont
     seen = see_source(clusters.spec, source, wanted, view, Coordinated(), command, whole=False)
     mapped = maps(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
     found = [_begun(at, topic, entry, seen, view) for topic, entry in promoted for at in topic.all_partitions()]
+    found = _with_starts(found, seen, both.destination, command.by)
     found = [_shifted(each) if each.partition in mapped else each for each in found]
     return tuple(_compared(found, view, clusters, command.by))
 
@@ -135,11 +149,44 @@ def _unsettled(at: TopicPartition, seen: SourceSeen) -> Iterator[str]:
     if ends is None:
         yield seen.ends.error(at) or "its ends are unknown"
     elif not ends.last_stable == ends.high_watermark == seen.true_ends[at]:
-        yield f"offsets {ends.last_stable} to {seen.true_ends[at] - 1} are not committed yet"
-    if seen.named.names(at):
-        yield "a transaction of the old source names it: its coordinator will still write a marker"
+        yield f"offsets {ends.last_stable} to {seen.true_ends[at] - 1} are not committed yet{_open_on(at, seen)}"
+    if naming := [each for each in seen.named.transactions if each.partition == at]:
+        yield from _naming(naming)
     elif seen.named.names(at) is None:
         yield f"its transactions are unknown: {seen.named.reason}"
+
+
+def _with_starts(
+    found: Sequence[PartitionSurvey], seen: SourceSeen, primary: ClusterSnapshot, by: Deadline
+) -> list[PartitionSurvey]:
+    """With where both logs begin; a partition whose start is unknown has no final verdict."""
+    ends = primary.ends([each.partition for each in found], by)
+    return [_with_start(each, seen.ends.found.get(each.partition), ends[each.partition]) for each in found]
+
+
+def _with_start(of: PartitionSurvey, old: LogEnds | None, new: LogEnds | TanistError) -> PartitionSurvey:
+    if isinstance(new, TanistError):
+        return replace(of, reasons=(*of.reasons, f"its log at the new primary cannot be read: {new}"))
+    return replace(of, source_start=None if old is None else old.start, primary_start=new.start)
+
+
+def _naming(found: Iterable[OpenTransaction]) -> Iterator[str]:
+    for each in found:
+        yield (
+            f"transaction {each.transactional_id!r} of the old source (producer id {each.producer_id}) names it: its "
+            f"coordinator will still write a marker; {ABORTED_BY}"
+        )
+
+
+def _open_on(at: TopicPartition, seen: SourceSeen) -> str:
+    """Producers of transactions that are open on `at` and that no coordinator names."""
+    known = {(each.partition, each.producer_id) for each in seen.named.transactions}
+    open_here = [each for each in seen.facts.transactions if each.partition == at]
+    ids = sorted({each.producer_id for each in open_here if (at, each.producer_id) not in known})
+    if not ids or seen.named.complete is None:
+        return ""
+    numbers = ", ".join(map(str, ids))
+    return f": a transaction of producer id {numbers} is open, which no coordinator has shown; {ABORTED_BY}"
 
 
 def _shifted(begun: PartitionSurvey) -> PartitionSurvey:
@@ -194,6 +241,10 @@ def survey_item(mirror: str, found: PartitionSurvey) -> dict[str, Any]:
         "records": tail.records if tail else None,
         "bytes": tail.bytes if tail else None,
         "keys": tail.keys if tail else None,
+        "expired": found.expired,
+        "source_start": found.source_start,
+        "primary_start": found.primary_start,
+        "warnings": list(found.warnings),
         "first_ms": tail.first if tail else None,
         "last_ms": tail.last if tail else None,
         "reason": "; ".join(found.reasons),
@@ -202,6 +253,7 @@ def survey_item(mirror: str, found: PartitionSurvey) -> dict[str, Any]:
 
 def exit_code(found: Sequence[PartitionSurvey]) -> int:
     """3 if a verdict may still change, 1 if an offset has two records or the old source lost some, else 0."""
+    bad = {TailVerdict.OVERLAP, TailVerdict.DIVERGED, TailVerdict.EXPIRED}
     if not all(each.final for each in found):
         return 3
-    return 1 if any(each.verdict in {TailVerdict.OVERLAP, TailVerdict.DIVERGED} for each in found) else 0
+    return 1 if any(each.verdict in bad or each.expired for each in found) else 0

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class Situation:
     """The inputs that all topics of one command share. `returning`: their logs are continued, so they have records.
 
-    `adopting`: so are those of topics that have records, if they are prefixes of the source's.
+    `adopting`: so are those of topics that have records, if they are prefixes of the source's. `replaced`: topics that
+    are deleted at the destination, and created again.
     """
 
     destination: str
@@ -38,6 +39,7 @@ class Situation:
     state_exists: bool = True
     returning: bool = False
     adopting: bool = False
+    replaced: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

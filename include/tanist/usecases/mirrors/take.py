@@ -60,7 +60,9 @@ def examine(
     if existing is None:
         found.raise_all()
         return ()
-    needs = rights.destination_needs(existing, state=situation.state_exists, fenced=situation.returning)
+    existing = {name: each for name, each in existing.items() if name not in situation.replaced}
+    needs = rights.recreation_needs(sorted(situation.replaced))
+    needs += rights.destination_needs(existing, state=situation.state_exists, fenced=situation.returning)
     found.problems += found.attempt(lambda: rights.refusals(destination.cluster, needs, by)) or ()
     found.problems += [fenced for topic in at_source if (fenced := _fenced(topic, writers))]
     answers = [plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
@@ -70,7 +72,7 @@ def examine(
         for answer in answers
         if not isinstance(answer, TanistError)
     )
-    new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in existing]
+    new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in {*existing, *situation.replaced}]
     found.problems += found.attempt(lambda: rehearse(destination.cluster, new, by)) or ()
     if adoption is not None:
         used = [plan for plan in plans if plan.name in existing and existing[plan.name].records]

@@ -34,6 +34,7 @@ from tanist.domain.records import (
 from tanist.domain.state_record import KINDS, StateRecord, Tombstone
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.tails import (
+    FindingsAccepted,
     PartitionTail,
     ReplayProgress,
     RetentionHeld,
@@ -161,6 +162,23 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"cluster_id":"e","tails":'
             '[{"partition":0,"verdict":"TAIL","common_end":5,"end":9,"records":4,"copied_from":1,"copied_to":5,'
             '"digest":"d"}],"stage":"NOT_DECIDED","quarantine":"q","producer_id":7,"decision":"","at":3}'
+        ),
+    ),
+    (
+        FindingsAccepted(
+            mirror=MIRROR,
+            topic=PARTITION.topic,
+            promotion_epoch=2,
+            findings=(TailVerdict.OVERLAP,),
+            amounts=(4,),
+            accepted_by="User:a",
+            reason="r",
+            at=EpochMs(3),
+        ),
+        "accepted/east.to-west_1/orders.v1_a-b/2",
+        (
+            '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"findings":["OVERLAP"],'
+            '"amounts":[4],"accepted_by":"User:a","reason":"r","at":3}'
         ),
     ),
     (
@@ -426,8 +444,12 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"cluster_id":"e","tails'
         '":[{"partition":0,"verdict":"TAIL","common_end":5,"end":9,"records":4,"copied_from":1,"copied_to":5,'
-        '"digest":"d"}],"stage":"NOT_DECIDED","quarantine":"q","producer_id":7,"decision":"","at":3,"mirror_i'
+        '"digest":"d","expired":0}],"stage":"NOT_DECIDED","quarantine":"q","producer_id":7,"decision":"","at":3,"mirror_i'
         'd":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"findings":["OVERLAP"],'
+        '"amounts":[4],"accepted_by":"User:a","reason":"r","at":3,"mirror_id":""}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","before":[["cleanup.policy","compact"],["re'

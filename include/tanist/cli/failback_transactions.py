@@ -1,0 +1,112 @@
+"""`tanist failback abort-transactions`: transactions of an old source that stay open after its return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tanist.cli.options import WHY, MirrorArgument, Session, TopicsOption, asking, lasting
+from tanist.cli.output import emit, say
+from tanist.domain.errors import Misconfigured
+from tanist.domain.names import mirror_name
+from tanist.domain.problems import refuse
+from tanist.domain.selection import pattern_problems
+from tanist.usecases.failback.aborting import (
+    ABORT_COLUMNS,
+    abort_transactions,
+    approve_abort,
+    plan_abort,
+    transaction_item,
+)
+from tanist.wiring.failback import returned
+
+if TYPE_CHECKING:
+    from tanist.usecases.failback.survey import ReturnContext
+
+PLAN_COLUMNS = ("transactional_id", "producer_id", "state", "age_s", "partitions")
+
+HashOption = Annotated[
+    str | None,
+    typer.Option("--approve", metavar="HASH", help="Approve the plan with this hash, as the principal of this login."),
+]
+PlanOption = Annotated[str | None, typer.Option("--plan", metavar="HASH", help="Run this approved plan.")]
+
+
+@asking(changes=True, seconds=120.0)
+def abort(  # options of a command
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    *,
+    approve: HashOption = None,
+    plan: PlanOption = None,
+    reason: Annotated[str, WHY] = "",
+    valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
+) -> None:
+    """Abort transactions that stay open at an old source after its return, by an approved plan.
+
+    --dry-run shows them and the hash of the plan, --approve approves it, --plan aborts them and fences their producers.
+    Only transactions that the plan names are aborted, in all partitions that they name. Run it again after an
+    interruption. Exits with 3 if one of them is still open.
+
+    Example: tanist failback abort-transactions dr --destination west --dry-run
+    """
+    if wrong := pattern_problems(topic or ()):
+        refuse(wrong)
+    if approve is not None and plan is not None:
+        raise Misconfigured("--approve and --plan: give one of them")
+    clusters = returned(now.registry, now.destination(), mirror_name(name), now.context)
+    if approve is not None:
+        found = approve_abort(approve, topic or (), clusters, now.context, reason=reason, valid_seconds=valid)
+        say(f"{found.approver} approved plan {found.plan}")
+        item = {"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}
+        emit([item], tuple(item), now.as_json)
+    elif plan is not None:
+        _run(now, name, plan, clusters)
+    elif now.context.dry_run:
+        _show(now, name, topic, clusters)
+    else:
+        raise Misconfigured("give --dry-run to see the open transactions, --approve HASH, or --plan HASH")
+
+
+def _show(now: Session, name: str, topic: list[str] | None, clusters: ReturnContext) -> None:
+    found, time = plan_abort(clusters, topic or (), now.context), now.context.clock.now()
+    item: dict[str, Any] = {
+        "mirror": name,
+        "plan_hash": found.plan.hash if found.plan.transactions else None,
+        "transactions": [transaction_item(each, time) for each in found.plan.transactions],
+        "ending": [transaction_item(each, time) for each in found.ending],
+    }
+    emit([item], PLAN_COLUMNS, now.as_json, rows=_cells(item["transactions"]))
+    for each in found.ending:
+        say(f"{each} is {each.state}: its coordinator ends it by itself")
+    if found.plan.transactions:
+        say(
+            f"plan {found.plan.hash}: approve it with --approve {found.plan.hash} --reason TEXT, then abort them with "
+            f"--plan {found.plan.hash}; brokers abort a transaction by themselves after its timeout"
+        )
+    else:
+        say("no transaction has to be aborted")
+
+
+def _run(now: Session, name: str, plan: str, clusters: ReturnContext) -> None:
+    done, time = abort_transactions(plan, clusters, now.context), now.context.clock.now()
+    rows = [transaction_item(each, time, aborted=True) for each in done.aborted if each not in done.still_open]
+    rows += [transaction_item(each, time) for each in done.still_open]
+    item = {"mirror": name, "plan_hash": done.plan, "transactions": rows}
+    emit([item], ABORT_COLUMNS, now.as_json, rows=_cells(rows))
+    if done.still_open and not now.context.dry_run:
+        say("some are still open: run the same command again")
+        raise typer.Exit(3)
+
+
+def _cells(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        row | {"partitions": ", ".join(f"{at['topic']}-{at['partition']}" for at in row["partitions"])} for row in rows
+    ]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `tanist failback`."""
+    app.command("abort-transactions")(abort)

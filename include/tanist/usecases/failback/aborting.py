@@ -1,0 +1,211 @@
+"""`tanist failback abort-transactions`: ends transactions of an old source that stay open after its return.
+
+Only those are aborted that an approver has seen, each looked for again directly before: a transaction that has ended
+since, or that its producer has begun anew, is left alone. So the command may be run again at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.checks import named as some
+from tanist.domain.errors import BrokerError
+from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactions, SourceNotFenced
+from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
+from tanist.domain.records import STATE_TOPIC
+from tanist.usecases import state_topics
+from tanist.usecases.failback.approving import check_words, sign
+from tanist.usecases.failback.survey import failed_over
+from tanist.usecases.failover.coordinated import Coordinated
+from tanist.usecases.failover.planning import AnotherPlan
+from tanist.usecases.failover.source_seen import see_source
+from tanist.usecases.lock import LockedMirror, changing, ensure_unlocked
+from tanist.usecases.rights import named
+from tanist.usecases.snapshot import MirrorSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tanist.domain.failback.open_transactions import ReturnedTransaction
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.state_view import StateView
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.survey import ReturnContext
+
+ABORT_COLUMNS: Final = ("transactional_id", "producer_id", "state", "age_s", "partitions", "aborted")
+
+
+class AbortNotApproved(NotApproved):
+    operator_action = "nothing was aborted"
+
+
+class AnotherAbort(AnotherPlan):
+    operator_action = "`tanist failback abort-transactions NAME --dry-run` shows the current plan; nothing was approved"
+
+
+class AbortRefused(NotPermitted):
+    name = "ABORT_NOT_PERMITTED"
+    operator_action = (
+        "see the current plan with `tanist failback abort-transactions NAME --dry-run` and have it approved; "
+        "nothing was aborted"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAbort:
+    """`ending`: transactions whose markers a coordinator is about to write: nobody has to abort them."""
+
+    plan: AbortPlan
+    ending: tuple[ReturnedTransaction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortOutcome:
+    """`aborted`: by this call. `still_open`: of the approved ones, seen afterwards."""
+
+    plan: str
+    aborted: tuple[ReturnedTransaction, ...]
+    still_open: tuple[ReturnedTransaction, ...]
+
+
+def plan_abort(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> PlannedAbort:
+    """The open transactions of the topics that the mirror has failed over; changes nothing.
+
+    Raises:
+        NothingFailedOver, TopicNotInMirror. SourceNotFenced: producers may still begin others. MirrorLocked.
+        TransactionalIdAuthorizationFailed, UnsupportedVersion: not all are reported to this login.
+        CouldNotTell, BrokerError: a cluster does not answer.
+    """
+    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    ensure_unlocked(view, clusters.spec.mirror)
+    partitions = _fenced(clusters, view, include, command)
+    try:
+        found = clusters.transactions.on(partitions, command.by)
+    except BrokerError as refused:
+        raise named(refused, clusters.source, "DESCRIBE on TransactionalId *") from refused
+    spec = clusters.spec
+    return PlannedAbort(
+        plan=AbortPlan(
+            mirror=spec.mirror,
+            mirror_id=spec.id,
+            source_cluster_id=spec.source_cluster_id,
+            transactions=tuple(each for each in found if each.may_be_aborted),
+        ),
+        ending=tuple(each for each in found if not each.may_be_aborted),
+    )
+
+
+def _fenced(
+    clusters: ReturnContext, view: StateView, include: Sequence[str], command: CommandContext
+) -> list[TopicPartition]:
+    """The partitions that the mirror has failed over; no producer may write to them at the old source.
+
+    Raises as `plan_abort`.
+    """
+    topics = [topic for topic, _ in failed_over(view, clusters.spec.mirror, include)]
+    source = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None).reachable_source()
+    seen = see_source(clusters.spec, source, topics, view, Coordinated(), command, whole=False)
+    stands = seen.fences.known()
+    if unfenced := [each.topic for each in topics if stands.get(each.topic) is not True]:
+        raise SourceNotFenced(f"the source fence is not in force: {some(unfenced, ', ')}")
+    return [at for each in topics for at in each.all_partitions()]
+
+
+def approve_abort(  # what an approver says, named
+    plan_hash: str,
+    include: Sequence[str],
+    clusters: ReturnContext,
+    command: CommandContext,
+    *,
+    reason: str,
+    valid_seconds: float,
+) -> Approval:
+    """Put our name under the plan, if these are still the open transactions.
+
+    Raises:
+        AnotherAbort: they are others. NoOpenTransactions: there is none. NoApproverTopic. Misconfigured.
+        AuthorizationFailed: we are no approver. What `plan_abort` raises.
+    """
+    valid_for_ms = check_words(reason, valid_seconds)
+    plan = plan_abort(clusters, include, command).plan
+    if not plan.transactions:
+        raise NoOpenTransactions(f"no transaction is open in topics that mirror {plan.mirror!r} has failed over")
+    if plan.hash != plan_hash:
+        raise AnotherAbort(f"{plan_hash} was requested, but the plan is now {plan.hash}")
+    return sign(plan, clusters, command, reason=reason, valid_for_ms=valid_for_ms)
+
+
+def abort_transactions(plan_hash: str, clusters: ReturnContext, command: CommandContext) -> AbortOutcome:
+    """Abort the approved transactions that are still open.
+
+    Raises:
+        NotApproved, AbortRefused. MirrorLocked: another operation of this mirror is at work. AuthorizationFailed: a
+        permission is missing. CouldNotTell, BrokerError: partial, run it again. What `plan_abort` raises.
+    """
+    mirror = clusters.spec.mirror
+    plan = _approved(plan_hash, clusters, command)
+
+    def check(view: StateView) -> object:
+        return failed_over(view, mirror, ())
+
+    with changing(clusters.destination, mirror, "failback abort-transactions", command, check, patient=True) as locked:
+        partitions = _fenced(clusters, locked.view(), (), command)
+        wanted = plan.still_open(clusters.transactions.on(partitions, command.by))
+        done = []
+        for each in wanted:
+            if isinstance(locked, LockedMirror) and _like(each, clusters.transactions.on(partitions, command.by)):
+                _abort(each, clusters, locked)
+                done.append(each)
+        left = plan.still_open(clusters.transactions.on(partitions, command.by))
+        return AbortOutcome(plan=plan_hash, aborted=tuple(done), still_open=left)
+
+
+def _like(wanted: ReturnedTransaction, found: Iterable[ReturnedTransaction]) -> list[ReturnedTransaction]:
+    return [each for each in found if wanted.is_same(each) and each.may_be_aborted]
+
+
+def _abort(wanted: ReturnedTransaction, clusters: ReturnContext, locked: LockedMirror) -> None:
+    right = f"WRITE on TransactionalId {wanted.transactional_id}" if wanted.transactional_id else "ALTER on Cluster"
+    try:
+        clusters.transactions.abort(wanted, locked.confirm_action())
+    except BrokerError as refused:
+        raise named(refused, clusters.source, right) from refused
+
+
+def _approved(plan_hash: str, clusters: ReturnContext, command: CommandContext) -> AbortPlan:
+    """The plan as it was approved. Raises NotApproved, AbortRefused."""
+    spec, approvals = clusters.spec, clusters.destination.approvals
+    how = f"tanist failback abort-transactions {spec.mirror} --destination {spec.destination} --approve {plan_hash}"
+    if not approvals.exists(command.by):
+        raise AbortNotApproved(f"plan {plan_hash} of mirror {spec.mirror!r} is not approved: {how} --reason ...")
+    try:
+        approval = choose(approvals.all(command.by), (), spec.mirror, plan_hash)
+        plan = AbortPlan.read(approval.plan_json)
+    except NotApproved as missing:
+        raise AbortNotApproved(f"{missing.reason}: {how} --reason ...") from missing
+    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
+        raise AbortNotApproved(f"plan {plan_hash} does not abort transactions: {unreadable}") from unreadable
+    if max(command.clock.now(), approvals.brokers_time(command.by) or 0) >= approval.expires_at:
+        raise AbortRefused(f"approval {approval.id} of plan {plan_hash} has expired")
+    if (plan.mirror_id, plan.source_cluster_id) != (spec.id, spec.source_cluster_id):
+        raise AbortRefused("the plan is for another mirror, or for another source than the mirror has now")
+    return plan
+
+
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def transaction_item(each: ReturnedTransaction, now: EpochMs, *, aborted: bool = False) -> dict[str, Any]:
+    """A transaction; its age in seconds."""
+    return {
+        "transactional_id": each.transactional_id or None,
+        "producer_id": each.producer_id,
+        "producer_epoch": each.producer_epoch,
+        "state": each.state,
+        "since_ms": each.since,
+        "age_s": max(0, now - each.since) // 1000,
+        "partitions": [{"topic": at.topic, "partition": at.partition} for at in each.partitions],
+        "aborted": aborted,
+    }
