@@ -27,7 +27,7 @@ from tests.storm.persistence import Persistence
 from tests.storm.proxy import Proxy
 from tests.storm.runbook import Outcome
 from tests.storm.schedule import CIRCLE_TRACKS
-from tests.storm.storm import CLEANERS, UP_SECONDS, lead_through
+from tests.storm.storm import CLEANERS, UP_SECONDS, bugs, lead_through
 from tests.storm.switchover import MIRROR, Switchover
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class Circle:
             with self.screen.step(f"Round {self.number}: {'planned' if planned else 'unplanned'}, to {copy.name}"):
                 self._round(primary, copy, planned=planned)
             primary, copy = copy, primary
+        for bug in bugs(self.house.workers, WORKERS):
+            self._violated(bug)
 
     def _name(self, what: str) -> str:
         return f"{self.outcome.seed}/{self.number}/{what}"

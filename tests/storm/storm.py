@@ -26,12 +26,13 @@ from tests.storm.offset_runs import maps
 from tests.storm.proxy import Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from tanist.domain.offset_map import OffsetMap
     from tanist.ports.clock import Clock
     from tanist_testkit.sandbox.environment import Environment
+    from tanist_testkit.sandbox.workers import Workers
     from tanist_testkit.screen import Screen
     from tanist_testkit.verify.comparing import Locate
     from tanist_testkit.verify.traces import Trace, Traces
@@ -219,16 +220,18 @@ class Storm:
             runs=sum(len(found.runs) for found in runs.values()),
             shifts={place: shift for place, shift in at_end.items() if shift or place in runs},
             gave_up=tuple(chaos.gave_up),
-            died=tuple(self._bugs()),
+            died=tuple(bugs(self.house.workers, WORKERS)),
             stuck=stuck,
             broke=broke,
             unplaced=sum(len(trace.unplaced) for trace in acknowledged.values()),
             cleaned=cleaned,
         )
 
-    def _bugs(self) -> list[str]:
-        logs = ((worker, self.house.workers.log(worker).read_text(errors="replace")) for worker in WORKERS)
-        return [f"{worker}: {line}" for worker, log in logs for line in log.splitlines() if _BUG.search(line)]
+
+def bugs(workers: Workers, names: Iterable[str]) -> list[str]:
+    """What workers have said that have died of a bug."""
+    logs = ((worker, workers.log(worker).read_text(errors="replace")) for worker in names)
+    return [f"{worker}: {line}" for worker, log in logs for line in log.splitlines() if _BUG.search(line)]
 
 
 def _broken(what: str, work: Callable[[], None]) -> list[str]:
