@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tanist.domain.adoption import LAST_EPOCH
 
@@ -45,6 +45,10 @@ class LogWriters:
     end: int
     last: tuple[WrittenSpan, ...] = ()
     producers: tuple[KnownProducer, ...] = ()
+
+    def since(self, offset: int) -> Self:
+        """Without the batches that begin before `offset`."""
+        return replace(self, last=tuple(span for span in self.last if span.base_offset >= offset))
 
     def writes_records(self, producer_id: int) -> bool:
         """Whether a producer has written records here, as far as the log's end or its leader shows it."""

@@ -133,11 +133,8 @@ def conflict(
     """
     before = {record.key: record for record in saved}
     wanted = {key for key, record in {**before, **restored}.items() if isinstance(record, _COMPARED)}
-    for key in sorted(present.keys() | wanted):
-        found = present.get(key)
-        if found is None or found not in (before.get(key), restored.get(key)):
-            return key
-    return None
+    others = (key for key in sorted(present) if present[key] not in (before.get(key), restored.get(key)))
+    return next(others, min(wanted - present.keys(), default=None))
 
 
 def as_restored(

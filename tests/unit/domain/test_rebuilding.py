@@ -54,6 +54,14 @@ def test_the_fenced_markers_of_an_earlier_promotion_are_not_those_of_the_mirror(
     assert list(promoted({AT: after_a_failback}, ids)) == []
 
 
+def test_what_lies_below_the_last_promotion_was_written_by_clients() -> None:
+    """Of an old source that copies back, the beginning is its own."""
+    clients = log(records(0, CLIENT), records(5, CLIENT))
+    assert used_ids({AT: log(records(0, CLIENT), records(5)).since(5), OTHER: clients.since(10)}) == UsedIds(DATA, None)
+    with pytest.raises(NoMirrorProducer):
+        used_ids({AT: clients.since(10)})
+
+
 def test_the_markers_of_a_client_that_wrote_records_are_none_of_ours() -> None:
     client = (KnownProducer(CLIENT, 0, True),)
     spans = (records(0, CLIENT, transactional=True), marker(5, CLIENT, 0), marker(6), records(7))

@@ -29,6 +29,7 @@ from tanist.usecases.state.restore import nowhere, silently
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tanist.domain.lineage import TopicLineage
     from tanist.domain.log_writers import LogWriters
     from tanist.domain.names import EpochMs
     from tanist.domain.rebuilding import UsedIds
@@ -141,7 +142,7 @@ def _examine(
     adoption = Adoption.of(spec, view, at_source, tools.prefixes, by)
     plans = take.examine(at_source, copies, names, situation, by, adoption)
     tools.say("reading who wrote them")
-    logs = _logs(plans, tools, context)
+    logs = _logs(plans, adoption.lineage, tools, context)
     used = rebuilding.used_ids(logs)
     if fenced := list(rebuilding.promoted(logs, used)):
         refuse(fenced)
@@ -166,12 +167,26 @@ def _with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest
     )
 
 
-def _logs(plans: Sequence[TopicPlan], tools: RebuildTools, context: CommandContext) -> dict[TopicPartition, LogWriters]:
+def _logs(
+    plans: Sequence[TopicPlan], lineage: Mapping[str, TopicLineage], tools: RebuildTools, context: CommandContext
+) -> dict[TopicPartition, LogWriters]:
+    """Who wrote each log; of what an earlier promotion left there, the mirror has written nothing."""
     partitions = [TopicPartition(plan.name, n) for plan in plans for n in range(plan.source.partitions)]
-    found = tools.inspection.writers(partitions, context.by)
-    if unread := [each for each in found.values() if isinstance(each, TanistError)]:
-        refuse(unread)
-    return {at: each for at, each in found.items() if not isinstance(each, TanistError)}
+    found: dict[TopicPartition, LogWriters] = {}
+    problems: list[TanistError] = []
+    for at, log in tools.inspection.writers(partitions, context.by).items():
+        if isinstance(log, TanistError):
+            problems.append(log)
+        else:
+            found[at] = log.since(_history_end(lineage.get(at.topic), at.partition))
+    if problems:
+        refuse(problems)
+    return found
+
+
+def _history_end(last: TopicLineage | None, partition: int) -> int:
+    ends = last.reserve_ends if last is not None else ()
+    return ends[partition] if partition < len(ends) else 0
 
 
 def _epochs(

@@ -6,13 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from tanist.domain.names import TopicPartition
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
 from tests.kafka.failover.killed_restore import POINTS, REBUILD_POINTS
-from tests.kafka.fetcher.rig import until
+from tests.kafka.fetcher.rig import transact, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +41,13 @@ def own(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytes
 
 
 def write(pair: Pair, values: range) -> None:
+    """Into each topic, and into the plain one an aborted transaction, whose offsets get gap markers."""
+    aborting = Producer(pair.east.client(transactional_id="lost", linger_ms="0"))
+    aborting.init_transactions(20)
     for topic in TOPICS:
         assert pair.east.writes(topic, values)
+    for partition in range(2):
+        transact(aborting, TopicPartition(TOPICS[1], partition), [b"aborted"], commit=False)
 
 
 def working(pair: Pair) -> None:
@@ -64,13 +71,13 @@ def lose(pair: Pair) -> None:
 
 
 def logs(pair: Pair) -> list[list[tuple[int, int, bytes | None]]]:
-    return [pair.west.read(topic) for topic in TOPICS]
+    return [pair.west.read(topic, isolation="read_committed") for topic in TOPICS]
 
 
 def identical(pair: Pair) -> None:
     """Every record of the source, at its offset, once."""
     for topic in TOPICS:
-        source, copy = pair.east.read(topic), pair.west.read(topic)
+        source, copy = (side.read(topic, isolation="read_committed") for side in (pair.east, pair.west))
         assert copy == source
         assert len({(partition, offset) for partition, offset, _ in copy}) == len(copy)
 
@@ -86,6 +93,7 @@ def nothing_is_copied_until_somebody_says_so(pair: Pair) -> None:
     pair.worker("w2")
     pair.clock.wait(REST_SECONDS)
     assert states(pair) == {("STOPPED", "PAUSED", 308)}
+    assert pair.tanist("status", "dr", "--json", expected=None).item["planned"] != "GO"
     assert logs(pair) == before
 
 
@@ -127,6 +135,8 @@ def test_a_mirror_whose_state_is_restored_goes_on_without_copying_anything_again
 def test_a_mirror_whose_state_is_rebuilt_from_its_logs_goes_on_without_copying_anything_again(own: Pair) -> None:
     """Only its logs are left. The rebuild is killed between its steps, and run again."""
     working(own)
+    (spec,) = (each["value"] for each in dumped(own, "mirror/dr"))
+    used = [spec[name] for name in ("data_id", "filler_id")]
     own.east.topic("lost.new")
     before = logs(own)
     lose(own)
@@ -142,7 +152,7 @@ def test_a_mirror_whose_state_is_rebuilt_from_its_logs_goes_on_without_copying_a
     assert "nothing was changed" in again.err
     assert {each["state"] for each in json.loads(again.out)["items"]} == {"PAUSED"}
     (spec,) = (each["value"] for each in dumped(own, "mirror/dr"))
-    assert spec["data_id"] == rehearsed[0]["producer_id"]
+    assert [spec[name] for name in ("data_id", "filler_id")] == used
     assert logs(own) == before
     nothing_is_copied_until_somebody_says_so(own)
     go(own)

@@ -1,0 +1,140 @@
+"""`state restore`: what it refuses before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, OffsetRangeWritten
+from tanist.domain.saved_state import (
+    SavedState,
+    SourceStateUnknown,
+    StateNewer,
+    StateOfAnotherCluster,
+    StateOutdated,
+)
+from tanist.usecases.mirrors.create import CreateRequest, create
+from tanist.usecases.state.restore import RestoreTools, restore
+from tests.fakes.cluster import MemoryCluster
+from tests.unit.usecases.commands import a_run
+
+if TYPE_CHECKING:
+    from tanist.domain.errors import TanistError
+    from tanist.domain.log_writers import LogWriters
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.state.restore import RestoredMirror
+
+M = MirrorName("dr")
+
+
+@pytest.fixture
+def east() -> MemoryCluster:
+    return MemoryCluster("east").with_topic("orders", 2, 10)
+
+
+@pytest.fixture
+def west(east: MemoryCluster) -> MemoryCluster:
+    west = MemoryCluster("west")
+    create(CreateRequest(mirror=M, include=("orders",)), east.side(), west.side(), a_run())
+    return west
+
+
+def saved(west: MemoryCluster) -> SavedState:
+    records = {topic: tuple(west.view(topic).values()) for topic in (STATE_TOPIC, OFFSETS_TOPIC)}
+    return SavedState(cluster="west", cluster_id=west.id, exported_at=west.clock.now(), records=records)
+
+
+class NoLogs:
+    """No partition exists: nobody can have written to it."""
+
+    def writers(self, partitions: Any, by: Any) -> dict[TopicPartition, LogWriters | TanistError]:
+        return {at: UnknownTopicOrPartition(str(at)) for at in partitions}
+
+    def proof(self, ids: Any, by: Any) -> dict[TopicPartition, TanistError]:
+        return {at: UnknownTopicOrPartition(str(at)) for at in ids}
+
+
+def restored(
+    state: SavedState, east: MemoryCluster, west: MemoryCluster, *, ask_source: bool = True
+) -> tuple[RestoredMirror, ...]:
+    nobody: Any = NoLogs()
+    side: Cluster = replace(west.side(), producer_fencing=nobody)
+    tools = RestoreTools(source_of=lambda _: east.side(), inspection=nobody, ask_source=ask_source)
+    return restore(state, side, tools, a_run())
+
+
+def lost(west: MemoryCluster) -> MemoryCluster:
+    """The same cluster without any state."""
+    return MemoryCluster("west", id=west.id)
+
+
+def test_a_state_that_was_not_lost_is_left_as_it_is(east: MemoryCluster, west: MemoryCluster) -> None:
+    before = list(west.calls)
+    (found,) = restored(saved(west), east, west)
+    assert not found.changed
+    assert west.calls == before
+
+
+def test_what_was_restored_is_restored_again_without_a_change(east: MemoryCluster, west: MemoryCluster) -> None:
+    state, new = saved(west), lost(west)
+    (found,) = restored(state, east, new)
+    assert found.changed
+    assert found.waiting() == ("orders",)
+    assert found.warnings == ("orders does not exist on 'west'",)
+    view = new.view(STATE_TOPIC)
+    (again,) = restored(state, east, new)
+    assert not again.changed
+    assert new.view(STATE_TOPIC) == view
+
+
+def test_the_state_of_another_cluster_is_refused(east: MemoryCluster, west: MemoryCluster) -> None:
+    with pytest.raises(StateOfAnotherCluster, match=f"the file has the state of cluster {west.id}"):
+        restored(saved(west), east, MemoryCluster("north"))
+
+
+def test_newer_state_is_never_overwritten(east: MemoryCluster, west: MemoryCluster) -> None:
+    state = saved(west)
+    west.write(STATE_TOPIC, replace(west.view(STATE_TOPIC).topics(M)[0], changed_at=west.clock.now(), partitions=3))
+    before = west.view(STATE_TOPIC)
+    with pytest.raises(StateNewer, match="topic/dr/orders"):
+        restored(state, east, west)
+    assert west.view(STATE_TOPIC) == before
+
+
+def test_the_offset_map_of_a_later_mirror_of_the_name_forbids_an_earlier_one(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    state, new = saved(west), lost(west).with_topic(OFFSETS_TOPIC)
+    at = TopicPartition("orders", 0)
+    later = OffsetRangeWritten(
+        mirror=M, mirror_id="later", partition=at, source=SourceOffset(1), destination=DestinationOffset(2)
+    )
+    new.write(OFFSETS_TOPIC, later)
+    with pytest.raises(StateNewer, match="another mirror of that name"):
+        restored(state, east, new)
+
+
+def test_a_source_that_does_not_answer_stops_a_restoration_unless_it_need_not_be_asked(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    state, new = saved(west), lost(west)
+    east.dead = True
+    with pytest.raises(SourceStateUnknown, match="'east' does not say"):
+        restored(state, east, new)
+    assert not new.calls
+    (found,) = restored(state, east, new, ask_source=False)
+    assert "'east' was not asked" in found.warnings[-1]
+
+
+def test_the_state_of_a_mirror_that_was_reversed_since_is_refused(east: MemoryCluster, west: MemoryCluster) -> None:
+    state, new = saved(west), lost(west)
+    spec = west.view(STATE_TOPIC).mirror(M)
+    assert spec is not None
+    east.with_topic(STATE_TOPIC).write(STATE_TOPIC, replace(spec, source="west", destination="east"))
+    with pytest.raises(StateOutdated, match="was reversed after the export"):
+        restored(state, east, new)
+    assert not new.calls
