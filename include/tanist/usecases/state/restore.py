@@ -187,8 +187,8 @@ class _Examination:
 
     def _must_be_current(self, spec: MirrorSpec, at_source: StateView) -> None:
         """Raises StateOutdated, StateNewer."""
-        reversed_ = at_source.mirror(spec.mirror)
-        if reversed_ is not None and reversed_.id == spec.id:
+        there = at_source.mirror(spec.mirror)
+        if there is not None and (there.id == spec.id or there.source_cluster_id == spec.destination_cluster_id):
             raise StateOutdated(
                 f"mirror {spec.mirror!r} was reversed after the export: {spec.source!r} is its destination now"
             )

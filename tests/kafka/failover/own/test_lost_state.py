@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
 from tests.kafka.failover.killed_restore import POINTS, REBUILD_POINTS
+from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
 from tests.kafka.fetcher.rig import transact, until
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
+    from tests.kafka.failover.conftest import KafkaSide
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
 KILLED = "tests.kafka.failover.killed_restore:main"
@@ -63,7 +66,11 @@ def working(pair: Pair) -> None:
 def lose(pair: Pair) -> None:
     """Without a worker: delete every state topic."""
     pair.dismiss()
-    client = AdminClient(pair.west.client("admin"))  # kept alive: it must outlive its futures
+    delete_state(pair.west)
+
+
+def delete_state(side: KafkaSide) -> None:
+    client = AdminClient(side.client("admin"))  # kept alive: it must outlive its futures
     there = [topic for topic in STATE_TOPICS if topic in client.list_topics(timeout=10).topics]
     for future in client.delete_topics(there).values():
         future.result(20)
@@ -170,6 +177,34 @@ def test_a_mirror_whose_state_is_rebuilt_from_its_logs_goes_on_without_copying_a
     assert f"{TOPICS[0]}-0" in refused.err
     own.clock.wait(1)
     assert logs(own)[1] == before[1]
+
+
+def test_a_reversed_mirror_is_rebuilt_at_its_old_source_and_fails_over_back(own: Pair) -> None:
+    """The beginning of that log was written by clients, and its producers were never a mirror's."""
+    own.east.topic("circle")
+    assert own.east.writes("circle", range(10))
+    for at in ("west", "east"):
+        begin(own, at)
+    tanist(own, "west", "mirrors", "create", "dr", "--source", "east", "--topic", "circle")
+    fail_over(own, "dr", "west")
+    assert own.west.writes("circle", range(100, 110))
+    reverse(own, "dr", "west")
+    tanist(own, "east", "mirrors", "wait", "dr", *LAG)
+    own.workers["east"].send(signal.SIGKILL)
+    delete_state(own.east)
+    assert own.west.writes("circle", range(110, 120))
+    before = records(own.east, "circle")
+    tanist(own, "east", "state", "rebuild", "--source", "west", "--mirror", "dr", "--topic", "circle")
+    begin(own, "east")
+    own.clock.wait(REST_SECONDS)
+    assert records(own.east, "circle") == before
+    tanist(own, "east", "mirrors", "resume", "dr", "--topic", "circle")
+    fail_over(own, "dr", "east")
+    found = records(own.west, "circle")
+    assert records(own.east, "circle") == found
+    assert sorted(int(value or 0) for _, _, value in found) == [*range(10), *range(100, 120)]
+    counted = tanist(own, "east", "state", "dump", "--key", "generation/dr/circle").out
+    assert json.loads(counted)["value"]["count"] == 2
 
 
 def dumped(pair: Pair, prefix: str) -> list[dict[str, Any]]:
