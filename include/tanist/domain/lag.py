@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTruncated
+from tanist.domain.names import SourceOffset
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
     from tanist.domain.losses import LostOffsets
-    from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, TopicPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import PartitionObserved, TombstonesMissed
     from tanist.domain.states import DesiredState
 
+LOG_END_AGE_MS: Final = 5_000
+"""How much older the true end of a log may be that is recorded with a high watermark."""
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTruncated.name})
 
 
@@ -22,13 +26,23 @@ _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTruncated.n
 class KnownEnd:
     """The source's high watermark and when it was observed; `rate`: its growth until then, offsets per second.
 
-    `log_start`: the source's log start offset then; None: not recorded.
+    `log_start`: the source's log start offset then; None: not recorded. `log_end`: the true end of its leader's log, up
+    to `LOG_END_AGE_MS` before; None: not recorded.
     """
 
     high_watermark: SourceOffset
     at: EpochMs
     rate: float = 0.0
     log_start: SourceOffset | None = None
+    log_end: SourceOffset | None = None
+
+    def grown(self, until: EpochMs) -> SourceOffset:
+        """How far the log may have come by `until`, at the rate that it had; never below what was seen."""
+        missed = max(0, until - self.at)
+        ends = [self.high_watermark + ceil(self.rate * missed / 1000)]
+        if self.log_end is not None and self.log_end > self.high_watermark:
+            ends.append(self.log_end + ceil(self.rate * (missed + LOG_END_AGE_MS) / 1000))
+        return SourceOffset(max(ends))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,10 +176,9 @@ class PartitionObserved(MirrorRecord):
 
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
-    """Last known ends of one source partition, for the loss forecast when the source is down.
+    """Last known ends of a source partition; None: unknown. `rate`: highest recent offsets per second, older ones fade.
 
-    `rate`: its highest recent growth in offsets per second; an older peak counts less. `caught_up_at`: see `CaughtUp`.
-    `copied_until`: all before it was copied. `record_until`, `record_epoch`: see `CopiedRecord`. None: unknown.
+    `log_end`: true end, up to `LOG_END_AGE_MS` older. `copied_until`: all before is copied. See also `CopiedRecord`.
     """
 
     partition: TopicPartition
@@ -191,6 +190,7 @@ class SourceEnd:
     copied_until: SourceOffset | None = None
     record_until: SourceOffset | None = None
     record_epoch: int | None = None
+    log_end: SourceOffset | None = None
 
 
 @stored("ends", "mirror", "chunk")

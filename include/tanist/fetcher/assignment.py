@@ -86,6 +86,7 @@ class Report:
     source_high_watermark: SourceOffset | None = None
     source_last_stable: SourceOffset | None = None
     source_log_start: SourceOffset | None = None
+    source_log_end: SourceOffset | None = None
     topic_id: UUID | None = None
     observed_at: EpochMs | None = None
     caught_up_at: EpochMs | None = None

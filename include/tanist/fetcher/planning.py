@@ -208,6 +208,7 @@ def source_ends(reports: Mapping[MirrorPartition, Report], mine: Iterable[Owned]
                 copied_until=report.position,
                 record_until=report.record_until,
                 record_epoch=report.record_epoch,
+                log_end=report.source_log_end,
             )
             packed.setdefault(chunk, []).append((end, seen))
     found = [_packed(*chunk, ends) for chunk, ends in packed.items()]
@@ -243,8 +244,13 @@ def ends_news(new: SourceEnds, written: SourceEnds | None) -> bool:
     return written is None or _places(new) != _places(written) or new.at - written.at >= ENDS_AGE_MS
 
 
-def _places(ends: SourceEnds) -> list[tuple[TopicPartition, int, int, int | None]]:
-    return [(end.partition, end.high_watermark, end.last_stable, end.log_start) for end in ends.ends]
+def _places(ends: SourceEnds) -> list[tuple[TopicPartition, int, int, int | None, int]]:
+    return [(end.partition, end.high_watermark, end.last_stable, end.log_start, _true_end(end)) for end in ends.ends]
+
+
+def _true_end(end: SourceEnd) -> int:
+    """A true end that is no larger than the high watermark is older, and no news."""
+    return end.high_watermark if end.log_end is None else max(end.log_end, end.high_watermark)
 
 
 def recreated(topic: str, added: UUID | None, found: UUID | None) -> SourceTopicRecreated | None:

@@ -50,6 +50,17 @@ def test_the_source_may_have_come_as_far_as_its_rate_takes_it_until_now() -> Non
     assert at_most(dead(end=100, age_ms=20_000), None, NOW) == 100, "an idle one stays where it is"
 
 
+def test_a_true_end_above_the_high_watermark_is_where_the_estimate_begins() -> None:
+    """A follower had stalled: a producer with acks=1 was told offsets that were not committed."""
+    each = dead(end=100, age_ms=20_000, rate=10.0)
+    assert each.known is not None
+    stalled = replace(each, known=replace(each.known, log_end=SourceOffset(400)))
+    assert at_most(stalled, None, NOW) == 400 + 10 * 26, "it may be five seconds older than the high watermark"
+    assert at_most(stalled, EpochMs(NOW - 20_000), NOW) == 400 + 10 * 6
+    passed = replace(each, known=replace(each.known, log_end=SourceOffset(90)))
+    assert at_most(passed, None, NOW) == at_most(each, None, NOW)
+
+
 def test_an_attested_time_bounds_what_the_source_may_have_written() -> None:
     each = replace(dead(end=100, age_ms=3_600_000, rate=10.0), looked_at=None)
     assert at_most(each, None, NOW) is None, "nobody has looked for an hour"

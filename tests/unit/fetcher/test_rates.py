@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tanist.domain.names import EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.records import SourceEnd, SourceEnds
 from tanist.fetcher.planning import RATE_HALVED_SECONDS, ends_news, rated
@@ -34,6 +36,16 @@ def test_a_peak_counts_for_less_as_it_gets_older() -> None:
     assert rate(ends(100), ends(100, rate=80.0), RATE_HALVED_SECONDS) == 40
     assert 78 < rate(ends(101), ends(100, rate=80.0), 1.0) < 80
     assert rate(ends(190), ends(100, rate=80.0), 1.0) == 90
+
+
+def test_a_true_end_is_news_where_it_is_above_the_high_watermark() -> None:
+    def told(log_end: int) -> SourceEnds:
+        record = ends(100)
+        return replace(record, ends=tuple(replace(each, log_end=SourceOffset(log_end)) for each in record.ends))
+
+    assert ends_news(told(120), told(110))
+    assert ends_news(told(120), ends(100))
+    assert not ends_news(told(90), ends(100))
 
 
 def test_a_rate_that_fades_is_no_news() -> None:

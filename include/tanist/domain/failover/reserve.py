@@ -1,9 +1,10 @@
 """The reserve of a failover: offsets that the old source may have used, or may use later, stay unused.
 
-Nobody knows where a source ended that does not answer. Its last known end and its rate tell how far it may have come
-(`at_most`). As long as its real end is not larger, no offset names two records, on both clusters together. A planned
-failover drains to the true end; but behind a near fence, which refuses records by their size, transactional producers
-that try again and again go on spending offsets of the source on the markers of their aborts.
+Nobody knows where a source ended that does not answer. Its last known end (the true end of its leader's log, if that is
+above the high watermark) and its rate tell how far it may have come (`at_most`). As long as its real end is not larger,
+no offset names two records, on both clusters together. A planned failover drains to the true end; but behind a near
+fence, which refuses records by their size, transactional producers that try again and again go on spending offsets of
+the source on the markers of their aborts.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def at_most(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) -> S
     if dead_since is None and now - max(each.known.at, each.looked_at or each.known.at) > ESTIMATE_MS:
         return None
     until = now if dead_since is None else dead_since
-    return SourceOffset(each.known.high_watermark + _grown(rate, max(0, until - each.known.at) + MARGIN_MS))
+    return each.known.grown(EpochMs(max(until, each.known.at) + MARGIN_MS))
 
 
 def reserve(intent: Intent, facts: Facts) -> Reserve:

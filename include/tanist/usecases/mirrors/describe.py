@@ -116,7 +116,7 @@ def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, Know
     for record in view.source_ends(mirror):
         for end in record.ends:
             if end.partition not in latest or latest[end.partition].at < record.at:
-                latest[end.partition] = KnownEnd(end.high_watermark, record.at, end.rate, end.log_start)
+                latest[end.partition] = KnownEnd(end.high_watermark, record.at, end.rate, end.log_start, end.log_end)
     return latest
 
 

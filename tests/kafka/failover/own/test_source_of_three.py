@@ -22,6 +22,7 @@ from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify.flows import FlowRecord
 from tanist_testkit.verify.writing import LogWriter
 from tests.kafka.failover.conftest import COMMAND_SECONDS, KafkaSide, Pair, running
+from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -208,3 +209,28 @@ def test_what_the_old_source_takes_past_a_near_fence_is_told_for_as_long_as_it_i
     assert len(late.acknowledged) == 2, "they pass the fence"
     assert left_behind()["verdict"] == "FAIL"
     assert "leaky-0: the old source has 2 offsets that the new primary does not have" in left_behind()["reason"]
+
+
+def recorded_end(pair: Pair, mirror: str) -> int:
+    """The true end of the only partition, as a worker has recorded it; 0: it has not."""
+    lines = pair.tanist("state", "dump", "--key", f"ends/{mirror}/", "--json").out
+    found = [end for row in json.loads(lines)["items"] for end in row["value"]["ends"]]
+    return max((end["log_end"] or 0 for end in found), default=0)
+
+
+def test_a_reserve_begins_at_the_true_end_of_a_source_that_died_above_its_watermark(trio: Pair) -> None:
+    """Five hundred records were acknowledged with acks=1 while a follower stalled: clients know their offsets.
+
+    The last test of the file: the source does not come back.
+    """
+    mirrored(trio, "above", 1)
+    one = Writer(trio.east.client(acks="1", linger_ms="5"))
+    with frozen(trio, STALLED):
+        one.writes("above", 0, range(1000, 1500))
+        assert one.producer.flush(45) == 0
+        true_end = ends(trio.east, "above", 1, End.LOG_END)[0]
+        assert ends(trio.east, "above", 1, End.HIGH_WATERMARK) < [true_end]
+        until(lambda: recorded_end(trio, "above") == true_end, 40)
+        trio.east.cluster.kill()
+    plan = trio.tanist("failover", "plan", "above", "--mode", "unplanned", "--json", expected=None).item
+    assert plan["reserve"]["offsets"] >= 500

@@ -56,6 +56,7 @@ class BatchEngine:
 
     def idle(self, partitions: Sequence[BatchPartition]) -> None:
         self._appending.check_idle(partitions)
+        self._reading.look_at_true_ends(partitions)
 
     def report(self, partition: BatchPartition, trouble: Trouble) -> Report:
         return partition.report(trouble)

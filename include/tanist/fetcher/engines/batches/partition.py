@@ -36,6 +36,8 @@ class SourceView:
     log_start: SourceOffset = SourceOffset(0)  # noqa: RUF009
     high_watermark: SourceOffset | None = None
     last_stable: SourceOffset | None = None
+    log_end: SourceOffset | None = None
+    """The true end of the leader's log, as it was last told."""
     observed_at: EpochMs | None = None
     error: TanistError | None = None
     """Why the source cannot be read; the destination is not affected."""
@@ -213,6 +215,7 @@ class BatchPartition:
             end=pipeline.landed_end,
             source_high_watermark=source.high_watermark,
             source_last_stable=source.last_stable,
+            source_log_end=source.log_end,
             source_log_start=None if source.high_watermark is None else source.log_start,
             topic_id=self.topic_id,
             observed_at=source.observed_at,

@@ -25,6 +25,7 @@ from tanist.kafka.protocol.merging import sample, walk_merged
 from tanist.kafka.protocol.refilling import refilled, split_at_holes
 from tanist.kafka.wire.connection import ReceiveBuffer
 from tanist.kafka.wire.hot import Fetches
+from tanist.kafka.wire.requests import End, list_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -47,6 +48,9 @@ HURRY_MS: Final = 20
 REST_SECONDS: Final = 1.0
 """How long offsets without a record wait for one that follows: gap markers carry the current time."""
 ANSWER_SECONDS: Final = 15.0
+TRUE_ENDS_SECONDS: Final = 3.0
+"""How often the leader is asked for them; with the answer and what comes before it less than `LOG_END_AGE_MS`."""
+TRUE_ENDS_ANSWER_SECONDS: Final = 1.0
 
 
 class SourceReading:
@@ -63,6 +67,7 @@ class SourceReading:
         self._posted: list[BatchPartition] = []
         self._turn = 0
         self._asked_at = clock.now()
+        self._true_ends_at = float("-inf")
 
     def post(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> bool:
         """Send a fetch for `partitions`; False: there was nothing to fetch, or no connection.
@@ -87,6 +92,27 @@ class SourceReading:
             self._lost(why)
             return False
         return True
+
+    def look_at_true_ends(self, partitions: Sequence[BatchPartition]) -> None:
+        """Ask the leader from time to time where its logs really end: fetches tell only what is committed.
+
+        The reserve of an unplanned failover begins there. If nothing is answered, the last answer stays.
+        """
+        now = self._clock.monotonic()
+        served = {each.at: each.source for each in partitions if each.source.error is None}
+        if not served or self.stale or now - self._true_ends_at < TRUE_ENDS_SECONDS:
+            return
+        self._true_ends_at = now
+        by = self._clock.deadline(TRUE_ENDS_ANSWER_SECONDS)
+        try:
+            found = list_offsets(self._source, dict.fromkeys(served, End.LOG_END), by)
+        except Stopped:
+            raise
+        except TanistError:
+            return
+        for at, end in found.items():
+            if not isinstance(end, TanistError):
+                served[at].log_end = SourceOffset(end)
 
     def _open(self) -> Fetches:
         if self._fetches is None or self._fetches.connection.lost:
