@@ -34,6 +34,13 @@ class MirrorTopicPromoted(Refused):
     )
 
 
+class OppositeMirror(Refused):
+    name = "OPPOSITE_MIRROR"
+    operator_action = (
+        "once that mirror has failed over, `tanist mirrors reverse NAME` lets it copy back; nothing was changed"
+    )
+
+
 class LogRange(NamedTuple):
     """A partition's log: its start, its last stable offset, its high watermark and the true end of the leader's log."""
 

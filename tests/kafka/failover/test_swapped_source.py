@@ -47,6 +47,8 @@ def test_a_fetcher_fences_no_cluster_but_the_source_of_the_mirror(pair: Pair) ->
     pair.worker()
     pair.mirror("dns", "dns")
     pair.tanist("failover", "run", "dns", "--plan", pair.approved("dns"), *QUICK)
+    for returned in (("failback", "survey"), ("failback", "rescue"), ("mirrors", "reverse")):
+        assert "CLUSTER_ID_MISMATCH" in astray(pair, *returned, "dns", "--dry-run", expected=1).err
     pair.dismiss()
     log = pair.home / "astray.log"
     where = ("--config", str(swapped(pair)), "--destination", "west", "--id", "astray")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from tanist.domain.adoption import MirrorTopicPromoted
+from tanist.domain.adoption import MirrorTopicPromoted, OppositeMirror
 from tanist.domain.errors import TanistError
 from tanist.domain.holes import is_compacted
 from tanist.domain.names import TopicPartition
@@ -29,20 +29,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """How the topics of one command are adopted. `lineage`: of each topic the last promotion that either side knows."""
+    """How the topics of one command are adopted. `lineage`: of each topic the last promotion that either side knows.
+
+    `opposite`: topics that mirrors from this destination to this source have, or have failed over, and what they did.
+    """
 
     prefixes: LogPrefixes
     destination_id: str
     lineage: Mapping[str, TopicLineage]
+    opposite: Mapping[str, str]
 
     @classmethod
     def of(
         cls, spec: MirrorSpec, view: StateView, source: ClusterSnapshot, prefixes: LogPrefixes, by: Deadline
     ) -> Self:
         """Of a mirror, before it has topics or later. Raises what the source raises when its state is read."""
-        known = (*view.lineage(spec.mirror), *read_promotions(source, by).lineage(spec.mirror))
+        there = read_promotions(source, by)
+        known = (*view.lineage(spec.mirror), *there.lineage(spec.mirror))
         last = {each.topic: each for each in sorted(known, key=lambda each: each.promotion_epoch)}
-        return cls(prefixes, spec.destination_cluster_id, last)
+        return cls(prefixes, spec.destination_cluster_id, last, _opposite(there, spec))
 
     def adopt(
         self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
@@ -50,7 +55,8 @@ class Adoption:
         """`plans` of topics that have records, with the offsets where their copying begins.
 
         Raises:
-            MirrorTopicPromoted, NotAPrefix, or several: a topic is not adopted. CouldNotTell: its logs are not known.
+            MirrorTopicPromoted, OppositeMirror, NotAPrefix, or several: a topic is not adopted.
+            CouldNotTell: its logs are not known.
         """
         problems: list[TanistError] = [
             MirrorTopicPromoted(
@@ -58,6 +64,9 @@ class Adoption:
             )
             for plan in plans
             if (entry := self._took_over(plan, existing[plan.name])) is not None
+        ]
+        problems += [
+            OppositeMirror(f"{plan.name!r}: {self.opposite[plan.name]}") for plan in plans if plan.name in self.opposite
         ]
         if problems:
             refuse(problems)
@@ -86,6 +95,18 @@ class Adoption:
         if last is None or last.new_cluster_id != self.destination_id:
             return None
         return last if last.topic_id in {"", existing.facts.topic_id} else None
+
+
+def _opposite(at_source: StateView, spec: MirrorSpec) -> dict[str, str]:
+    """Topics of mirrors in the other direction, which would go in a circle, or have taken over from the destination."""
+    pair, found = (spec.destination_cluster_id, spec.source_cluster_id), dict[str, str]()
+    for each in at_source.mirrors():
+        if (each.source_cluster_id, each.destination_cluster_id) == pair:
+            found |= {
+                t.topic: f"mirror {each.mirror!r} has failed it over from here" for t in at_source.removed(each.mirror)
+            }
+            found |= {t.topic: f"mirror {each.mirror!r} copies it from here" for t in at_source.mirrored(each.mirror)}
+    return found
 
 
 def _ends(logs: Sequence[AdoptableLog | TanistError]) -> tuple[int, ...]:
