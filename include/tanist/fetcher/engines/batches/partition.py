@@ -38,6 +38,8 @@ class SourceView:
     last_stable: SourceOffset | None = None
     log_end: SourceOffset | None = None
     """The true end of the leader's log, as it was last told."""
+    asked_end: int = -1
+    """`end`, before the leader was last asked for it."""
     observed_at: EpochMs | None = None
     error: TanistError | None = None
     """Why the source cannot be read; the destination is not affected."""
@@ -50,6 +52,11 @@ class SourceView:
         self.high_watermark, self.last_stable = SourceOffset(high_watermark), SourceOffset(last_stable)
         self.log_start = SourceOffset(log_start)
         self.error = self.failing_since = None
+
+    @property
+    def end(self) -> int:
+        """The largest end that is known."""
+        return max(self.high_watermark or 0, self.log_end or 0)
 
     def refused(self, why: TanistError, now: float) -> None:
         """The source has not served it. `now`: monotonic seconds."""

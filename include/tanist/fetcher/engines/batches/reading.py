@@ -51,6 +51,8 @@ ANSWER_SECONDS: Final = 15.0
 TRUE_ENDS_SECONDS: Final = 3.0
 """How often the leader is asked for them; with the answer and what comes before it less than `LOG_END_AGE_MS`."""
 TRUE_ENDS_ANSWER_SECONDS: Final = 1.0
+IDLE_LOOKS: Final = 5
+"""Every so often the leader is asked for all of them, also for logs that do not move."""
 
 
 class SourceReading:
@@ -68,6 +70,7 @@ class SourceReading:
         self._turn = 0
         self._asked_at = clock.now()
         self._true_ends_at = float("-inf")
+        self._looks = 0
 
     def post(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> bool:
         """Send a fetch for `partitions`; False: there was nothing to fetch, or no connection.
@@ -96,13 +99,18 @@ class SourceReading:
     def look_at_true_ends(self, partitions: Sequence[BatchPartition]) -> None:
         """Ask the leader from time to time where its logs really end: fetches tell only what is committed.
 
-        The reserve of an unplanned failover begins there. If nothing is answered, the last answer stays.
+        The reserve of an unplanned failover begins there. If nothing is answered, the last answer stays. Logs that
+        have not moved since are asked for less often.
         """
         now = self._clock.monotonic()
-        served = {each.at: each.source for each in partitions if each.source.error is None}
-        if not served or self.stale or now - self._true_ends_at < TRUE_ENDS_SECONDS:
+        if self.stale or now - self._true_ends_at < TRUE_ENDS_SECONDS:
             return
-        self._true_ends_at = now
+        self._true_ends_at, self._looks = now, self._looks + 1
+        known = {each.at: each.source for each in partitions if each.source.error is None}
+        idle_too = self._looks % IDLE_LOOKS == 1
+        served = {at: source for at, source in known.items() if idle_too or source.end != source.asked_end}
+        if not served:
+            return
         by = self._clock.deadline(TRUE_ENDS_ANSWER_SECONDS)
         try:
             found = list_offsets(self._source, dict.fromkeys(served, End.LOG_END), by)
@@ -112,7 +120,7 @@ class SourceReading:
             return
         for at, end in found.items():
             if not isinstance(end, TanistError):
-                served[at].log_end = SourceOffset(end)
+                served[at].asked_end, served[at].log_end = served[at].end, SourceOffset(end)
 
     def _open(self) -> Fetches:
         if self._fetches is None or self._fetches.connection.lost:
