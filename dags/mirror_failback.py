@@ -9,8 +9,8 @@ in its first direction.
 - Three questions go to the approvers: the reversal, the failover, the next reversal. Each approval is written to
   Kafka through the connection `<cluster>_approver` of the mirror's destination at that time.
 - A fetcher of the old source must run: it copies.
-- **If anything fails before the switch is done, trigger the DAG again with the same parameters.** What is done is
-  skipped. After the switch only the last reversal may be left: `tanist mirrors reverse`.
+- **If anything fails, trigger the DAG again with the same parameters.** What is done is skipped: after the switch it
+  asks for the last reversal only, and if that is done as well it changes nothing.
 """
 
 from datetime import timedelta
@@ -18,8 +18,8 @@ from datetime import timedelta
 from airflow.sdk import DAG, chain, task, teardown
 
 from tanist.airflow import failback, failover
-from tanist.airflow.gate import PlanGate
-from tanist.airflow.validation import AFTERWARDS, Validate
+from tanist.airflow.failback import before_the_switch
+from tanist.airflow.validation import AFTERWARDS
 
 BEFORE_THE_SWITCH = (failover.open_run, failover.undo, failover.observe, failover.plan)
 
@@ -35,15 +35,15 @@ with DAG(
     default_args={"owner": "tanist", "retries": 5, "retry_delay": timedelta(seconds=5)},
 ) as dag:
     chain(
-        task(multiple_outputs=False)(failback.survey)(),
+        task(multiple_outputs=False)(before_the_switch(failback.survey))(),
         failback.ReversalGate(task_id="approve_reversal"),
-        task(multiple_outputs=False)(failback.reverse)(),
-        task(multiple_outputs=False)(failback.in_step)(),
-        Validate(task_id=failover.VALIDATE, level="validate", retries=1),
-        *(task(multiple_outputs=False)(each)() for each in BEFORE_THE_SWITCH),
-        PlanGate(task_id=failover.GATE),
+        task(multiple_outputs=False)(before_the_switch(failback.reverse))(),
+        task(multiple_outputs=False)(before_the_switch(failback.in_step))(),
+        failback.ValidateInStep(task_id=failover.VALIDATE, level="validate", retries=1),
+        *(task(multiple_outputs=False)(before_the_switch(each))() for each in BEFORE_THE_SWITCH),
+        failback.SwitchGate(task_id=failover.GATE),
         *(
-            task(task_id=name, doc_md=title, multiple_outputs=False)(failover.step)(name)
+            task(task_id=name, doc_md=title, multiple_outputs=False)(before_the_switch(failover.step))(name)
             for name, title in failover.STEPS
         ),
         failback.ReversalGate(task_id="approve_next_reversal", again=True),

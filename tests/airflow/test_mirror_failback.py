@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from tanist.kafka.protocol.client_config import client_config as connection
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import Answering, environment, login, open_questions
 from tests.airflow.mirrors import connections
-from tests.kafka.failover.own.test_reverse import begin, fail_over, records, tanist
+from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
 
 if TYPE_CHECKING:
     from tests.airflow.conftest import House
@@ -62,4 +63,50 @@ def test_an_approved_failback_ends_with_the_mirror_in_its_first_direction(
     assert not pair.west.writes("circle", range(1))
     tanist(pair, "west", "mirrors", "wait", "circle", "--for", "lag=0", "--timeout", "60s")
     assert records(pair.east, "circle") == records(pair.west, "circle")
+    before = plans(pair, "circle")
+    again = house.run(house.dag("mirror_failback"), conf)
+    assert set(again.tasks.values()) == {"success"}, (again.tasks, again.report)
+    assert again.report["verdict"] == "DONE"
+    assert plans(pair, "circle") == before, "a run that is triggered again begins no other failback"
+    assert pair.east.writes("circle", range(210, 212))
+    _resumed_after_the_switch(house, pair)
+    _reversed_by_the_failover(house, pair)
     pair.workers["east"].send(signal.SIGTERM)
+
+
+def _reversed_by_the_failover(house: House, pair: Pair) -> None:
+    """`reverse` of `mirror_failover`: one answer, and the mirror copies to its old source."""
+    person = AnsweringAll(house.client, "op")
+    conf = {"mirror": "resumed", "destination": "west", "fence_proof": 0.3, "validate": "nothing", "reverse": True}
+    ran = house.run(house.dag("mirror_failover"), conf, person)
+    assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
+    assert (person.codes, ran.report["verdict"]) == ([200], "DONE")
+    assert pair.west.writes("resumed", range(40, 44))
+    tanist(pair, "east", "mirrors", "wait", "resumed", "--for", "lag=0", "--timeout", "60s")
+    assert records(pair.east, "resumed") == records(pair.west, "resumed")
+
+
+def plans(pair: Pair, mirror: str) -> set[tuple[str, str]]:
+    """The runs of a mirror that are on record at its destination, with their status."""
+    found = json.loads(tanist(pair, "west", "state", "dump", "--key", f"failover/{mirror}/", "--json").out)["items"]
+    return {(row["key"], row["value"]["status"]) for row in found}
+
+
+def _resumed_after_the_switch(house: House, pair: Pair) -> None:
+    """The switch is done and the reversal after it is not: a run asks for that one alone, and begins nothing else."""
+    pair.east.topic("resumed")
+    assert pair.east.writes("resumed", range(10))
+    tanist(pair, "west", "mirrors", "create", "resumed", "--source", "east", "--topic", "resumed")
+    fail_over(pair, "resumed", "west")
+    reverse(pair, "resumed", "west")
+    fail_over(pair, "resumed", "east")
+    assert pair.east.writes("resumed", range(20, 30))
+    person = AnsweringAll(house.client, "op")
+    conf = {"mirror": "resumed", "primary": "west", "destination": "east", "fence_proof": 0.3, "validate": "nothing"}
+    ran = house.run(house.dag("mirror_failback"), conf, person)
+    assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
+    assert person.codes == [200]
+    assert person.asked["task_instance"]["task_id"] == "approve_next_reversal"
+    assert len(plans(pair, "resumed")) == 2
+    tanist(pair, "west", "mirrors", "wait", "resumed", "--for", "lag=0", "--timeout", "60s")
+    assert records(pair.east, "resumed") == records(pair.west, "resumed")

@@ -1,11 +1,13 @@
 """The tasks of a failback before and after its switch, which is a failover: the tasks of `tanist.airflow.failover`.
 
-Each is a call of the use cases that the command line calls, too; a task that was done before changes nothing.
+Each is a call of the use cases that the command line calls, too; a task that was done before changes nothing. Once the
+switch is done, all tasks up to it do nothing: a run that is triggered again goes on with the reversal after it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Param, get_current_context
@@ -14,30 +16,36 @@ from tanist.airflow import variables
 from tanist.airflow.gate import VALID_SECONDS, NotAnswered, PlanGate, must_be_the_first_time, requester
 from tanist.airflow.markdown import reversal_page
 from tanist.airflow.params import PARAMS as FAILOVER_PARAMS
-from tanist.airflow.params import parameters, request_of
+from tanist.airflow.params import Unfinished, parameters, request_of
 from tanist.airflow.tasks import TASK_SECONDS, at_work, busy_or_retriable, translate_errors
+from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
 from tanist.domain.failback.reversal import TO_ACCEPT
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import mirror_name
+from tanist.usecases import cluster_ids
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.survey import survey as survey_of
 from tanist.usecases.failback.survey import survey_item
+from tanist.usecases.failback.switched import switched
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
 from tanist.wiring.failback import returned, reverse_mirror
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow.sdk import Context
 
     from tanist.airflow.tasks import FailoverTask
+    from tanist.domain.records import FailoverRun
     from tanist.usecases.failback.survey import ReturnContext
 
 IN_STEP_SECONDS: Final = 3600.0
 _NAMED: Final = 100
 """Partitions that the survey's XCom lists."""
-PARAMS: Final = FAILOVER_PARAMS | {
+PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name != "reverse"} | {
     "destination": Param(
         type="string",
         pattern=FAILOVER_PARAMS["destination"].schema["pattern"],
@@ -76,12 +84,16 @@ PARAMS: Final = FAILOVER_PARAMS | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailbackParams:
-    """Which mirror, from where to where. `primary`: its destination before the first reversal."""
+    """Which mirror, from where to where. `primary`: its destination before the first reversal.
+
+    `only_abort`: nothing is asked for but that an unfinished failover is undone.
+    """
 
     mirror: str
     primary: str
     destination: str
     request: ReversalRequest
+    only_abort: bool = False
 
     @classmethod
     def of(cls, context: Context) -> FailbackParams:
@@ -90,7 +102,13 @@ class FailbackParams:
         request = ReversalRequest(
             exclude=tuple(found["exclude"]), accept=tuple(found["accept"]), answers=request_of(context)
         )
-        return cls(mirror=found["mirror"], primary=found["primary"], destination=found["destination"], request=request)
+        return cls(
+            mirror=found["mirror"],
+            primary=found["primary"],
+            destination=found["destination"],
+            request=request,
+            only_abort=found["unfinished"] == Unfinished.ABORT_ONLY,
+        )
 
     def home(self, *, again: bool) -> str:
         """The mirror's destination before the reversal; `again`: before the one that follows the failback."""
@@ -110,6 +128,51 @@ class FailbackParams:
                 raise
             return None
 
+    def switch(self, task: FailoverTask) -> FailoverRun | None:
+        """The failover to the old source, if it is done; then at most the reversal after it is left."""
+        if self.only_abort:
+            return None
+        (to,) = cluster_ids.identify((task.registry.connect(self.destination),), task.context)
+        clusters = self.clusters(task, again=False) or self.clusters(task, again=True)
+        return None if clusters is None else switched(clusters, to, task.context)
+
+
+def switch_done(context: Context) -> dict[str, Any] | None:
+    """What a task of a run leaves that has nothing to do, because the switch was done before; None: it has."""
+    params = FailbackParams.of(context)
+    with at_work(again=busy_or_retriable) as task:
+        run = params.switch(task)
+    if run is None:
+        return None
+    print(f"the failover to {params.destination} is done (plan {run.plan})")  # noqa: T201  # the task's log
+    return {"plan": run.plan, "switched": True, "asked": False}
+
+
+def before_the_switch(does: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """The same task, which does nothing once the switch is done."""
+
+    @wraps(does)
+    def task(*arguments: Any) -> dict[str, Any]:
+        return switch_done(get_current_context()) or does(*arguments)
+
+    return task
+
+
+class ValidateInStep(Validate):
+    """Validates before the switch; does nothing after it."""
+
+    def execute(self, context: Context) -> Any:
+        """Raises as that of `Validate`."""
+        return switch_done(context) or super().execute(context)
+
+
+class SwitchGate(PlanGate):
+    """Asks for the approval of the switch, which is a planned failover; does not ask if it is done."""
+
+    def execute(self, context: Context) -> Any:
+        """Raises as that of `PlanGate`."""
+        return switch_done(context) or super().execute(context)
+
 
 def survey() -> dict[str, Any]:
     """What the old source has that the new primary lacks. Fails if the mirror cannot be reversed, and says why."""
@@ -117,6 +180,8 @@ def survey() -> dict[str, Any]:
     with at_work() as task:
         if (clusters := params.clusters(task, again=False)) is None:
             return {"mirror": params.mirror, "reversed": True}
+        if reversal.unfinished(clusters, task.context) is not None:
+            return {"mirror": params.mirror, "reversed": False, "unfinished": True}
         found = survey_of(clusters, (), task.context)
         reversal.plan(params.request, clusters, task.context)
     rows = [survey_item(params.mirror, each) for each in found[:_NAMED]]
@@ -138,6 +203,8 @@ class ReversalGate(PlanGate):
     def execute(self, context: Context) -> Any:
         """Ask with the plan in the question. Raises as that of `PlanGate`."""
         params = FailbackParams.of(context)
+        if not self.again and (done := switch_done(context)) is not None:
+            return done
         with at_work() as task:
             clusters = params.clusters(task, again=self.again)
             if clusters is None or reversal.unfinished(clusters, task.context) is not None:

@@ -124,7 +124,7 @@ def _begun(
         partition=at,
         promotion_epoch=entry.promotion_epoch,
         old_end=entry.old_ends[at.partition],
-        reserve_end=entry.reserve_ends[at.partition],
+        reserve_end=max(entry.reserve_ends[at.partition], _copied_to(at, view, entry.mirror)),
     )
     found = seen.ids.get(at.topic)
     if topic.source_topic_id and found and found != topic.source_topic_id:
@@ -140,6 +140,15 @@ def unread(at: TopicPartition, seen: SourceSeen) -> str:
     """Why its end is unknown. A leader that did not answer is no sign that the partition is not there."""
     error = seen.ends.error(at) or seen.unread.get(at)
     return str(error) if error else "the old source does not have this partition"
+
+
+def _copied_to(at: TopicPartition, view: StateView, mirror: MirrorName) -> int:
+    """The offset that had been copied to before the producer fence, so that no record of the new primary lies below it.
+
+    Behind the last copied record there may be markers of the source, which took offsets at both clusters.
+    """
+    copied = found.copied if (found := view.copied_up_to(mirror, at.topic)) is not None else ()
+    return copied[at.partition] if at.partition < len(copied) else 0
 
 
 def _unsettled(at: TopicPartition, seen: SourceSeen) -> Iterator[str]:
