@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import UnknownMirror
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets
-from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.names import EpochMs, MirrorName, ProducerId
 from tanist.domain.records import PromotionEpoch
 from tanist.domain.state_record import MirrorRecord, stored
 
@@ -33,7 +33,8 @@ class MirrorMove(MirrorRecord):
     """At the old destination of a mirror: which cluster is its destination now, or becomes it.
 
     `destination`: the connection; `cluster_id`: where it leads. `plan_json`: the approved plan of the reversal, word
-    for word, from which an interrupted one is completed.
+    for word, from which an interrupted one is completed. `producer_ids`: of the mirror here, in its old direction; none
+    in a record of an earlier version.
     """
 
     mirror: MirrorName
@@ -46,6 +47,7 @@ class MirrorMove(MirrorRecord):
     approver: str
     at: EpochMs
     mirror_id: str = ""
+    producer_ids: tuple[ProducerId, ...] = ()
 
 
 class MirrorMoved(UnknownMirror):

@@ -6,11 +6,15 @@ copy until an operator accepts it: neither a returning source nor a restored sta
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from tanist.domain.errors import MirrorProducerFenced, PartitionBroken, SourceReplaced
 from tanist.domain.lineage import TopicLineage
+from tanist.domain.moves import MoveStatus
+from tanist.domain.names import TopicPartition
 from tanist.domain.records import PromotionEpoch
+from tanist.domain.recovery import ProducerIds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -75,6 +79,42 @@ def promoted_twice(view: StateView, mirror: MirrorName, topic_ids: Mapping[str, 
         for topic in still_promoted(view, mirror, topic_ids)
     }
     return {name: other for name, other in found.items() if other is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormerCopy:
+    """A topic that a mirror had promoted here before it moved away: its producers must stay fenced in it.
+
+    `topic_id`: of the topic that took over; empty: not recorded. `producer_ids`: of the mirror here.
+    """
+
+    mirror: MirrorName
+    topic: str
+    topic_id: str
+    partitions: tuple[TopicPartition, ...]
+    producer_ids: ProducerIds
+
+
+def former_copies(view: StateView) -> Iterator[FormerCopy]:
+    """The promoted topics of mirrors that copy from here since they were reversed.
+
+    Not those that another mirror has now, nor those that were failed over to another cluster since: the source fence is
+    in force there.
+    """
+    mirrored = {topic.topic for topic in view.mirrored()}
+    for move in view.moves():
+        if move.status is not MoveStatus.MOVED or len(move.producer_ids) != len(ProducerIds._fields):
+            continue
+        last = {entry.topic: entry for entry in view.lineage(move.mirror)}
+        for name, entry in last.items():
+            if entry.new_cluster_id != move.cluster_id and name not in mirrored:
+                yield FormerCopy(
+                    mirror=move.mirror,
+                    topic=name,
+                    topic_id=entry.topic_id,
+                    partitions=tuple(TopicPartition(name, n) for n in range(len(entry.old_ends))),
+                    producer_ids=ProducerIds(*move.producer_ids),
+                )
 
 
 def _promoted_by(view: StateView, mirror: MirrorName, topic: str, topic_id: str) -> MirrorName | None:

@@ -196,6 +196,10 @@ class StateView(Mapping[str, StateRecord]):
         """The forwarding record of a mirror that has another destination now, or is about to get one."""
         return self._of(mirror, self._found(MirrorMove, f"moved/{mirror}"))
 
+    def moves(self) -> tuple[MirrorMove, ...]:
+        """All forwarding records, by mirror."""
+        return tuple(sorted(self._all_of(MirrorMove, None), key=lambda each: each.mirror))
+
     def moving(self, mirror: MirrorName) -> MirrorMove | None:
         """The unfinished reversal of a mirror."""
         found = self.move(mirror)

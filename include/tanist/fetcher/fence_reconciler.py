@@ -118,8 +118,8 @@ class FenceReconciler(RoundThread):
             self._report_promotions(spec, promotion_records(view, spec.mirror) - self._reported)
         self._barriers.renew(view)
 
-    def _ours(self, spec: MirrorSpec, at: TopicPartition) -> bool:
-        return self._holds(state_partition_of(spec.mirror, at, self._state_partitions))
+    def _ours(self, mirror: MirrorName, at: TopicPartition) -> bool:
+        return self._holds(state_partition_of(mirror, at, self._state_partitions))
 
     def _close(self) -> None:
         self._guards.sources.close()

@@ -1,18 +1,23 @@
-"""Renews producer fences of promotions before brokers forget our producer ids, and protects them from compaction."""
+"""Renews producer fences of promotions before brokers forget our producer ids, and protects them from compaction.
+
+Also of mirrors that were reversed since: a worker of the old direction must not append when it wakes.
+"""
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.promotions import still_promoted
+from tanist.domain.promotions import former_copies, still_promoted
 from tanist.ports.producer_fencing import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.promotions import FormerCopy
     from tanist.domain.records import MirrorSpec
     from tanist.domain.recovery import ProducerIds
     from tanist.domain.state_view import StateView
@@ -39,7 +44,7 @@ class ProducerFences:
         self,
         fencing: ProducerFencing,
         replicas: Replicas,
-        ours: Callable[[MirrorSpec, TopicPartition], bool],
+        ours: Callable[[MirrorName, TopicPartition], bool],
         clock: Clock,
     ) -> None:
         self._fencing, self._replicas, self._ours, self._clock = fencing, replicas, ours, clock
@@ -61,17 +66,27 @@ class ProducerFences:
         do: Callable[[Mapping[TopicPartition, ProducerIds]], list[str]],
     ) -> None:
         for spec in view.mirrors():
-            if not view.removed(spec.mirror):
-                continue
-            try:
-                taken = self._taken(view, spec)
-                failed = do(taken) if taken else []
-            except Stopped:
-                raise
-            except TanistError as why:
-                failed = [why.reason]
-            if failed:
-                log.warning("barriers could not be proved", extra={"mirror": spec.mirror, "reason": failed[0]})
+            if view.removed(spec.mirror):
+                self._one(spec.mirror, partial(self._taken, view, spec), do)
+        former = tuple(former_copies(view))
+        for mirror in sorted({each.mirror for each in former}):
+            self._one(mirror, partial(self._former, [each for each in former if each.mirror == mirror]), do)
+
+    def _one(
+        self,
+        mirror: MirrorName,
+        find: Callable[[], Mapping[TopicPartition, ProducerIds]],
+        do: Callable[[Mapping[TopicPartition, ProducerIds]], list[str]],
+    ) -> None:
+        try:
+            taken = find()
+            failed = do(taken) if taken else []
+        except Stopped:
+            raise
+        except TanistError as why:
+            failed = [why.reason]
+        if failed:
+            log.warning("barriers could not be proved", extra={"mirror": mirror, "reason": failed[0]})
 
     def _taken(self, view: StateView, spec: MirrorSpec) -> dict[TopicPartition, ProducerIds]:
         """Raises TanistError, so that nothing is written, if it is unknown whether a topic was re-created."""
@@ -81,7 +96,22 @@ class ProducerFences:
             at: spec.producer_ids
             for topic in still_promoted(view, spec.mirror, ids)
             for at in topic.all_partitions()
-            if self._ours(spec, at)
+            if self._ours(spec.mirror, at)
+        }
+
+    def _former(self, copies: Sequence[FormerCopy]) -> dict[TopicPartition, ProducerIds]:
+        """Of a mirror that copies from here now: a worker of its old direction must not append when it wakes.
+
+        Raises TanistError as `_taken`.
+        """
+        names = [each.topic for each in copies]
+        ids = self._replicas.cluster(names, self._clock.deadline(_ANSWER_SECONDS)).topic_ids
+        return {
+            at: each.producer_ids
+            for each in copies
+            if each.topic in ids and each.topic_id in {"", ids[each.topic]}
+            for at in each.partitions
+            if self._ours(each.mirror, at)
         }
 
     def _fence_producers(self, taken: Mapping[TopicPartition, ProducerIds]) -> list[str]:

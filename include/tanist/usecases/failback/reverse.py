@@ -123,6 +123,7 @@ def _approved(request: ReversalRequest, clusters: ReturnContext, command: Comman
         approval=approval.id,
         approver=approval.approver,
         at=command.clock.now(),
+        producer_ids=spec.producer_ids,
     )
 
 
