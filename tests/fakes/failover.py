@@ -348,6 +348,12 @@ class MemoryOpening:
         }
         return {topic: frozenset({*kept.rules.get(topic, ()), *denied[topic]}) for topic in topics}
 
+    def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        if self._cluster.authorizer:
+            self._cluster.deny |= {(topic, who) for topic, named in topics.items() for who in named}
+        return dict.fromkeys(topics)
+
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:

@@ -71,6 +71,13 @@ OnLossOption = Annotated[
         help="What to do when the source has deleted records before they were copied (default for a new mirror: fail)."
     ),
 ]
+DenyWritersOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--deny-writers/--no-deny-writers",
+        help="Deny WRITE on mirror topics, by name, to all whom ACLs allow it, until a failover (default: no).",
+    ),
+]
 AbandonReason = Annotated[
     str,
     typer.Option(
@@ -94,6 +101,7 @@ def create(
     engine: Annotated[Engine, typer.Option(help="How records are copied.")] = Engine.BATCHES,
     holes: HolesOption = None,
     on_loss: OnLossOption = None,
+    deny_writers: DenyWritersOption = None,
     replication_factor: ReplicationOption = None,
     merge_small_batches: SmallBatchesOption = None,
     promoted: PromotedOption = False,
@@ -113,6 +121,7 @@ def create(
         engine=engine,
         holes=holes,
         on_loss=on_loss,
+        deny_writers=deny_writers,
         replication_factor=replication_factor,
         merge_small_batches=merge_small_batches,
         promoted=promoted,

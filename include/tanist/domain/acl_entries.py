@@ -58,6 +58,18 @@ def to_deny(rules: Iterable[AclEntry], mirrors: Collection[str] = ()) -> tuple[s
     return tuple(sorted({rule.principal for rule in found if rule.allowed} - shut - {ANYBODY} - set(mirrors)))
 
 
+def others_may_write(rules: Iterable[AclEntry], *, guarded: bool) -> str:
+    """Why others may write even if everybody that ACLs name is denied; empty: nobody that ACLs tell of.
+
+    `guarded`: the cluster has an authorizer.
+    """
+    if not guarded:
+        return "the cluster has no authorizer"
+    if any(rule.allowed and rule.principal == ANYBODY for rule in rules):
+        return f"an ACL allows {ANYBODY} to write"
+    return ""
+
+
 def said(rules: Iterable[AclEntry]) -> str:
     """In words, for people."""
     return ", ".join(map(str, rules)) or "nobody"

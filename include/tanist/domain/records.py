@@ -66,15 +66,16 @@ class MirrorSpec(StateRecord):
     start_id: ProducerId
     created_at: EpochMs
     mirror_id: str = ""
-    """Generated at creation and never used again, unlike the name."""
+    """Never used again, unlike the name."""
     merge_small_batches: SmallBatches = SmallBatches.OFF
     """Off in a spec that an earlier version has stored: its workers cannot recover on a merged batch."""
     holes: Holes = Holes.REFUSE
-    """What the offsets of compacted topics hold at which the source has no record any more. Refused in a spec that an
-    earlier version has stored: its mirror topics are not compacted, and its workers cannot recover on one that is."""
+    """What offsets of compacted topics hold at which the source has no record any more. Earlier versions could not copy
+    such topics, so it is refused in their specs."""
     on_loss: OnLoss = OnLoss.CONTINUE
-    """What is done when the source has deleted records that were not copied. A spec that an earlier version has stored
-    continues, as that version did."""
+    """What is done when the source has deleted records that were not copied. Earlier versions continued."""
+    deny_writers: bool = False
+    """Whether other writers of a mirror topic are denied WRITE by name."""
 
     @property
     def id(self) -> str:

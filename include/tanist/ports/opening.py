@@ -48,6 +48,10 @@ class Opening(Protocol):
         """
         ...
 
+    def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
+        """Deny WRITE on each topic to the principals given for it."""
+        ...
+
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:

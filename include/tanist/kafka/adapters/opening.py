@@ -56,14 +56,20 @@ class KafkaOpening:
     def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
         return rules.writing(self._router, topics, by)
 
+    def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
+        done: dict[str, TanistError | None] = dict.fromkeys(topics)
+        if not self.has_authorizer(by):
+            return done
+        for principal, held in _by_principal(topics):
+            done |= rules.deny(self._router, [topic for topic in _without_error(done) if topic in held], principal, by)
+        return done
+
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:
         if not self.has_authorizer(by):
             return dict.fromkeys(topics)
-        done: dict[str, TanistError | None] = dict.fromkeys(topics)
-        for principal, held in _by_principal(topics):
-            done |= rules.deny(self._router, [topic for topic in _without_error(done) if topic in held], principal, by)
+        done = dict(self.deny(topics, by))
         for principal in sorted(self._logins(mirrors)):
             done |= rules.allow_again(self._router, _without_error(done), principal, by)
         return done

@@ -23,7 +23,7 @@ from tanist.domain.records import (
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import DesiredState
 from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.mirrors import take
+from tanist.usecases.mirrors import take, writers
 from tanist.usecases.mirrors.adopt import Adoption
 from tanist.usecases.mirrors.ownership import must_be_free, take_in
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
@@ -68,6 +68,8 @@ class CreateRequest:
     """None: copies for a new mirror; whatever an existing one has."""
     on_loss: OnLoss | None = None
     """None: fail for a new mirror; whatever an existing one has."""
+    deny_writers: bool | None = None
+    """None: no for a new mirror; whatever an existing one has."""
     promoted: bool = False
     """Accept topics of this source that were failed over to another cluster."""
     desired: DesiredState = DesiredState.MIRRORING
@@ -152,6 +154,8 @@ def examine(
             spec = replace(spec, holes=existing.holes)
         if request.on_loss is None:
             spec = replace(spec, on_loss=existing.on_loss)
+        if request.deny_writers is None:
+            spec = replace(spec, deny_writers=existing.deny_writers)
         return Draft(spec=same_settings(existing, spec), exists=True, view=view)
     new_state = found.attempt(lambda: state_topics.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
@@ -186,6 +190,7 @@ def spec_of_request(
         engine=request.engine,
         holes=request.holes or Holes.COPIES,
         on_loss=request.on_loss or OnLoss.FAIL,
+        deny_writers=bool(request.deny_writers),
         replication_factor=request.replication_factor,
         data_id=_NO_ID,
         marker_id=_NO_ID,
@@ -204,6 +209,7 @@ _ASKED: Final = (
     "engine",
     "holes",
     "on_loss",
+    "deny_writers",
     "replication_factor",
     "merge_small_batches",
 )
@@ -238,6 +244,8 @@ def create(
     draft = examine(request, source, destination, context, prefixes)
     if draft.exists:
         known = draft.view.topics(draft.spec.mirror)
+        if not context.dry_run:
+            writers.deny(draft.view.mirrored(draft.spec.mirror), destination, context.by)
         return Created(spec=draft.spec, topics=known, changed=False)
     dropped = tuple(
         f"{plan.name}: {name} is not copied: {why}" for plan in draft.plans for name, why in plan.configs.dropped
@@ -266,12 +274,15 @@ def _apply(draft: Draft, destination: Cluster, context: CommandContext) -> Creat
         data_id, filler_id, start_id = (destination.logs.new_producer_id(by) for _ in range(3))
         spec = replace(draft.spec, mirror_id=str(uuid4()), data_id=data_id, marker_id=filler_id, start_id=start_id)
         take.make(destination, draft.plans, by)
-        topics = replace(draft, spec=spec).topics(context.clock.now())
+        topics, writable = writers.with_denied(
+            replace(draft, spec=spec).topics(context.clock.now()), spec, view, destination, by
+        )
         records = (spec, *topics, *raised_promotions(view, spec, draft.generations))
         take_in(lambda written: store.append(written, by), view, spec.mirror, records)
     finally:
         store.close()
-    return Created(spec=spec, topics=topics, changed=True, warnings=warnings)
+    writers.deny(topics, destination, by)
+    return Created(spec=spec, topics=topics, changed=True, warnings=(*warnings, *writable))
 
 
 def remember_longer(destination: Cluster, by: Deadline) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import DesiredState
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.lock import changing
-from tanist.usecases.mirrors import forget, take
+from tanist.usecases.mirrors import forget, take, writers
 from tanist.usecases.mirrors.adopt import Adoption
 from tanist.usecases.mirrors.ownership import take_in
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
@@ -177,13 +177,16 @@ def add(
     with changing(destination, name, "mirrors add", context, examined) as mirror_now:
         view, now = mirror_now.view(), mirror_now.spec
         plans, entered = examined(view)
-        desired = tuple(plan.desired(now, entered[plan.name], context.clock.now()) for plan in plans)
+        bare = [plan.desired(now, entered[plan.name], context.clock.now()) for plan in plans]
+        desired, writable = writers.with_denied(bare, now, view, destination, context.by)
         context.announce([topic.topic for topic in desired])
         if not context.dry_run:
             _forget_earlier_maps(view, plans, destination, mirror_now)
             _apply(plans, (*desired, *raised_promotions(view, now, entered)), destination, mirror_now, view)
+            mirror_now.confirm()
+            writers.deny(desired, destination, context.by)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
-    return Desired(spec=now, topics=desired, warnings=tuple(dropped))
+    return Desired(spec=now, topics=desired, warnings=(*writable, *dropped))
 
 
 def _forget_earlier_maps(

@@ -422,7 +422,8 @@ WRITTEN: tuple[str, ...] = (
         '{"v":1,"mirror":"east.to-west_1","source":"east","destination":"west","source_cluster_id":"E","desti'
         'nation_cluster_id":"W","include":["orders.*"],"exclude":[],"offsets":"identical","engine":"batches",'
         '"replication_factor":null,"max_start_fill":100000000,"data_id":1,"filler_id":2,"start_id":3,"created'
-        '_at":4,"mirror_id":"","merge_small_batches":"off","holes":"refuse","on_loss":"continue"}'
+        '_at":4,"mirror_id":"","merge_small_batches":"off","holes":"refuse","on_loss":"continue",'
+        '"deny_writers":false}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","wish":"PAUSED","source_topic_id":"id","par'
@@ -512,7 +513,7 @@ WRITTEN: tuple[str, ...] = (
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","destination":"east","cluster_id":"E","status":"MOVED","plan":"h",'
-        '"plan_json":"{}","approval":"0-1","approver":"a","at":4,"mirror_id":"i"}'
+        '"plan_json":"{}","approval":"0-1","approver":"a","at":4,"mirror_id":"i","producer_ids":[]}'
     ),
 )
 """The same records as they are written today. A field more is added here; a name that is here never changes."""
