@@ -89,6 +89,10 @@ def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
         (VerdictSeen(record=RUNNING, failed={}, abort_only=True), "UNFINISHED: "),
         (VerdictSeen(record=RECORD, failed={}, abort_only=True), f"NOT UNDONE: plan {PLAN} is done$"),
         (VerdictSeen(record=None, failed={}, abort_only=True), "NOT STARTED: nothing was changed"),
+        (
+            VerdictSeen(record=RECORD, failed={"reverse": "SURVEY_NOT_FINAL"}, not_reversed="SURVEY_NOT_FINAL"),
+            f"FAILED OVER, NOT REVERSED: SURVEY_NOT_FINAL; .* failover run dr --destination NAME --plan {PLAN}`",
+        ),
     ],
     ids=[
         "no record",
@@ -100,6 +104,7 @@ def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
         "not aborted",
         "too late to abort",
         "nothing to abort",
+        "not reversed",
     ],
 )
 def test_anything_else_is_red_and_says_what_to_do(seen: VerdictSeen, said: str) -> None:

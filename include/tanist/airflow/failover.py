@@ -32,6 +32,7 @@ from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.tools import Tools
 from tanist.usecases.failover.unfinished import left_alone, unfinished
 from tanist.usecases.items import status_item
+from tanist.wiring.failback import reverse_after
 from tanist.wiring.failover import Folder, is_process_dead, runner
 from tanist.wiring.status import look
 
@@ -48,6 +49,7 @@ OPEN_SECONDS: Final = 12.0
 """Timeout of `open_run`, because a user waits for it: a destination that has not answered by then is reported."""
 STEP_SECONDS: Final = 600.0
 OPEN, UNDO, PLAN, GATE, VALIDATE, REPORT = "open_run", "undo", "plan", "approve", "validate", "report"
+REVERSE: Final = "reverse"
 _HASH: Final = re.compile(r"[0-9a-f]{16}")
 _FINE: Final = {"success", "running", "skipped", "upstream_failed"}
 _LAST: Final = {VALIDATE, REPORT}
@@ -197,6 +199,17 @@ def _done_again(name: str, did: tuple[str, ...]) -> list[str]:
     return others
 
 
+def reverse() -> dict[str, Any]:
+    """If that is requested, the last step: reverse the mirror by the approval of the failover; else nothing."""
+    context = get_current_context()
+    params, found = FailoverParams.of(context), _planned(context)
+    if not params.request.reverse or found is None:
+        return {"reversed": False}
+    with at_work(STEP_SECONDS, again=busy_or_retriable) as task:
+        done = reverse_after(task.registry, *params.place(task), found, task.context)
+    return {"reversed": done is not None}
+
+
 def report() -> dict[str, Any]:
     """The result of the run, read from the destination, not from Airflow. Does not wait for the validation.
 
@@ -214,7 +227,9 @@ def report() -> dict[str, Any]:
     try:
         record = _record(FailoverParams.of(context), plan) if plan else None
         undone = (context["ti"].xcom_pull(task_ids=UNDO) or {}).get("undone")
-        said = verdict(VerdictSeen(record=record, failed=failed, undone=undone, abort_only=only))
+        left = failed.get(REVERSE, "") if context["params"].get("reverse") else ""
+        seen = VerdictSeen(record=record, failed=failed, undone=undone, abort_only=only, not_reversed=left)
+        said = verdict(seen)
     except AirflowException as why:
         said, error = f"{UNKNOWN}{why}", type(why)
     told_later = run_item(record, None, str(variables.evidence() / record.plan)) if record else {}

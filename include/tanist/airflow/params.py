@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from tanist.airflow.tasks import FailoverTask
+    from tanist.domain.names import MirrorName
     from tanist.domain.records import FailoverRun
+    from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
 
@@ -127,6 +129,12 @@ PARAMS: Final = {
         title="Source dead since",
         description="Unplanned: when the source accepted its last record (ISO 8601 with zone); bounds the reserve.",
     ),
+    "reverse": Param(
+        False,  # noqa: FBT003  # a default
+        type="boolean",
+        title="Reverse the mirror afterwards",
+        description="Planned: as the last step the mirror is reversed, so that it copies to its old source.",
+    ),
     "fence_proof": _number(
         "fence_proof",
         _PATIENCE.proof,
@@ -216,6 +224,7 @@ class FailoverParams:
                 groups=tuple(found["groups"]),
                 reserve=reserve,
                 dead_since=None if dead_since is None else EpochMs(dead_since),
+                reverse=bool(found.get("reverse")),
             ),
             patience=Timeouts(proof=found["fence_proof"], drain=found["drain"], budget=found["budget"]),
             unfinished=Unfinished(found["unfinished"]),
@@ -251,11 +260,16 @@ class FailoverParams:
         """The same with the loss tolerance that was shown, so that a changed forecast does not change the plan."""
         return replace(self.request, loss_tolerance=(shown or {}).get("loss_tolerance", self.request.loss_tolerance))
 
+    def place(self, task: FailoverTask) -> tuple[Cluster, MirrorName]:
+        """The mirror, and its destination, also if it has moved since."""
+        there, mirror = task.registry.connect(self.destination), mirror_name(self.mirror)
+        return moved_to(task.registry, there, mirror, task.context) or there, mirror
+
     @contextmanager
     def clusters(self, task: FailoverTask, *, follow: bool = False) -> Iterator[FailoverContext]:
         """Both clusters of the mirror. `follow`: also of one that has moved since, for what changes nothing."""
         there, mirror = task.registry.connect(self.destination), mirror_name(self.mirror)
-        if follow and (moved := moved_to(task.registry, there, mirror, task.context)) is not None:
-            there = moved
+        if follow:
+            there, mirror = self.place(task)
         with failover_clusters(task.registry, there, mirror, task.context) as clusters:
             yield clusters

@@ -34,13 +34,14 @@ class VerdictSeen:
     """The inputs of the verdict. `failed`: reasons by task.
 
     `record`: the plan's failover run, None: it never began; with `abort_only` the run to undo. `undone`: the plan that
-    was undone first.
+    was undone first. `not_reversed`: why the requested reversal after the failover was not done; empty: it was.
     """
 
     record: FailoverRun | None
     failed: Mapping[str, str]
     undone: str | None = None
     abort_only: bool = False
+    not_reversed: str = ""
 
 
 def verdict(seen: VerdictSeen) -> str:
@@ -52,13 +53,20 @@ def verdict(seen: VerdictSeen) -> str:
         return f"{AS_ASKED}{seen.record.reason}" if undone else f"NOT {UNDONE}: plan {seen.record.plan} is done"
     match seen.record.status:
         case RunStatus.DONE:
-            return DONE if not seen.failed else f"{DONE}; failed tasks: {', '.join(seen.failed)}"
+            return _done(seen, seen.record)
         case RunStatus.ABORTED:
             return f"{UNDONE}: {seen.record.reason or 'aborted'}"
         case RunStatus.RUNNING if seen.record.no_return:
             return f"UNFINISHED past the point of no return: {_AGAIN} to complete it"
         case RunStatus.RUNNING:
             return f"UNFINISHED: {_AGAIN}; or with {_ABORT}"
+
+
+def _done(seen: VerdictSeen, record: FailoverRun) -> str:
+    if seen.not_reversed:
+        command = f"tanist failover run {record.mirror} --destination NAME --plan {record.plan}"
+        return f"FAILED OVER, NOT REVERSED: {seen.not_reversed}; complete it with `{command}`"
+    return DONE if not seen.failed else f"{DONE}; failed tasks: {', '.join(seen.failed)}"
 
 
 def _not_started(seen: VerdictSeen) -> str:

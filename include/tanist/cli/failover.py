@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tanist.cli.mirror_reversal import reversed_item, say_reversed
 from tanist.cli.options import WHY, GroupsOption, MirrorArgument, Session, TopicsOption, asking, duration, lasting
 from tanist.cli.output import emit, say, stages
 from tanist.cli.progress import line, watching
 from tanist.domain.checks import Mode
+from tanist.domain.errors import TanistError
 from tanist.domain.failover.forecast import forecast_words
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.failover.reserve import budget_of, reserve_words, time_of
 from tanist.domain.names import MOST_OFFSETS, EpochMs, mirror_name
+from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
@@ -33,6 +37,7 @@ from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.tools import Tools
+from tanist.wiring.failback import reverse_after
 from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
 
 if TYPE_CHECKING:
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.invariants import Breach
+    from tanist.usecases.failback.reverse import Reversed
     from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.run import RunOutcome
 
@@ -83,6 +89,13 @@ DeadSinceOption = Annotated[
         metavar="TIME",
         parser=lambda text: _parsed(time_of, text),
         help="When the source accepted its last record (ISO 8601): bounds what is reserved in an unplanned failover.",
+    ),
+]
+ReverseOption = Annotated[
+    bool,
+    typer.Option(
+        "--reverse",
+        help="Planned: reverse the mirror as the last step, so that it copies to its old source (`mirrors reverse`).",
     ),
 ]
 PlanOption = Annotated[str, typer.Option("--plan", metavar="HASH", help="The approved plan.")]
@@ -157,6 +170,7 @@ def plan(
     max_loss: LossOption = None,
     reserve: ReserveOption = None,
     source_dead_since: DeadSinceOption = None,
+    reverse: ReverseOption = False,
 ) -> None:
     """Show the steps, limitations and forecast of a failover, and the hash to approve. Changes nothing.
 
@@ -164,7 +178,7 @@ def plan(
 
     Example: tanist failover plan dr --destination west --mode unplanned
     """
-    asked = _request(mode, topic, group, max_loss, reserve, source_dead_since)
+    asked = replace(_request(mode, topic, group, max_loss, reserve, source_dead_since), reverse=reverse)
     with opened(now, name) as clusters:
         found = planning.plan(asked, clusters, now.context)
     show_plan(found, now.as_json)
@@ -217,17 +231,19 @@ def approve(
     max_loss: LossOption = None,
     reserve: ReserveOption = None,
     source_dead_since: DeadSinceOption = None,
+    reverse: ReverseOption = False,
 ) -> None:
     """Approve a plan, as the principal of this login. An approval permits one run.
 
-    Give the same --topic, --group, --max-loss, --reserve and --source-dead-since as to `failover plan`.
+    Give the same --topic, --group, --max-loss, --reserve, --source-dead-since and --reverse as to `failover plan`.
 
     Example: tanist failover approve dr 1c0ffee2 --destination west --reason "east is on fire"
     """
     planning.must_give_a_reason(reason)
     with opened(now, name) as clusters:
-        modes = [mode] if mode else list(Mode)
+        modes = [mode] if mode else [Mode.PLANNED] if reverse else list(Mode)
         asked = [_request(tried, topic, group, max_loss, reserve, source_dead_since) for tried in modes]
+        asked = [replace(each, reverse=reverse) for each in asked]
         approval = planning.approve_any(plan, asked, clusters, now.context, reason=reason, valid_seconds=valid)
     _approved(approval, now.as_json)
 
@@ -253,7 +269,8 @@ def run(
 ) -> None:
     """Run an approved plan. Run the same command again to resume an interrupted run.
 
-    With --until the run stops after that step; the same command with a later step, or without --until, continues.
+    With --until the run stops after that step; the same command with a later step, or without --until, continues. If
+    the plan was made with --reverse the mirror is reversed at the end, by the approval of the plan.
 
     Example: tanist failover run dr --destination west --plan 1c0ffee2
     """
@@ -272,13 +289,24 @@ def execute(
         folder.check()
         tools = Tools(patience=patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=tell)
         outcome = run_plan(plan, clusters, tools, now.context, until=until)
-    _show(outcome, folder, now.as_json)
+    over = until is None and outcome.record.status is RunStatus.DONE
+    try:
+        reversal = (
+            reverse_after(now.registry, now.destination(), mirror_name(name), plan, now.context) if over else None
+        )
+    except TanistError:
+        _show(outcome, folder, now.as_json)
+        say("the failover is done, the reversal after it is not: run the same command again")
+        raise
+    _show(outcome, folder, now.as_json, reversal)
 
 
-def _show(outcome: RunOutcome, folder: Folder, as_json: bool) -> None:
+def _show(outcome: RunOutcome, folder: Folder, as_json: bool, reversal: Reversed | None = None) -> None:
     if outcome.left:
         say(f"remaining steps: {', '.join(outcome.left)}. Run the same command again to continue.")
-    item = outcome_item(outcome, str(folder.path))
+    item = outcome_item(outcome, str(folder.path)) | {"reversal": reversed_item(reversal) if reversal else None}
+    if reversal:
+        say_reversed(reversal)
     _warn_of_breaches(outcome.broken)
     for mismatch in item["group_mismatches"]:
         say(f"warning: the offset map is wrong: {mismatch}")

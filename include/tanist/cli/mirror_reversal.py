@@ -125,6 +125,12 @@ def show(name: str, planned: PlannedReversal, as_json: bool) -> None:
 
 
 def _done(now: Session, done: Reversed) -> None:
+    say_reversed(done)
+    emit([reversed_item(done)], DONE_COLUMNS, now.as_json)
+
+
+def say_reversed(done: Reversed) -> None:
+    """What has become of the mirror, for people."""
     for warning in done.warnings:
         say(f"warning: {warning}")
     spec = done.spec
@@ -132,7 +138,12 @@ def _done(now: Session, done: Reversed) -> None:
         say(f"mirror {spec.mirror} copies from {spec.source} to {spec.destination}, by a fetcher of {spec.destination}")
     else:
         say(f"mirror {spec.mirror} was reversed before: nothing was changed")
-    item = {
+
+
+def reversed_item(done: Reversed) -> dict[str, Any]:
+    """A reversal as JSON."""
+    spec = done.spec
+    return {
         "mirror": spec.mirror,
         "source": spec.source,
         "destination": spec.destination,
@@ -140,7 +151,6 @@ def _done(now: Session, done: Reversed) -> None:
         "changed": done.changed,
         "topics": [each.topic for each in done.topics],
     }
-    emit([item], DONE_COLUMNS, now.as_json)
 
 
 def register(app: typer.Typer) -> None:

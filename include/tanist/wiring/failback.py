@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.errors import TanistError
+from tanist.domain.failover.plan import plan_of
 from tanist.domain.moves import MoveStatus
+from tanist.domain.problems import each
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import at_no_point, last_move, reverse, reversed_before
 from tanist.usecases.failback.survey import ReturnContext
+from tanist.usecases.failback.switched import switched
 from tanist.wiring.failover import Folder
 from tanist.wiring.registry import side_of
 
@@ -21,9 +26,10 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.reversal import ReversalRequest
     from tanist.usecases.failback.reverse import Reversed
     from tanist.wiring.registry import ClusterRegistry
+
+_SETTLE_SECONDS: Final = 30.0
 
 
 def returned(
@@ -83,6 +89,35 @@ def reverse_mirror(
     if move is not None and (done := reversed_before(move, clusters, context)) is not None:
         return done
     return reverse(request, clusters, context, checkpoint)
+
+
+def reverse_after(
+    registry: ClusterRegistry, destination: Cluster, mirror: MirrorName, failover: str, context: CommandContext
+) -> Reversed | None:
+    """The last step of a failover plan with a reversal, once the failover is done, by its approval; or the rest of it.
+
+    None: the plan has no reversal, or the mirror has failed over again since. For a while it waits for what is not
+    settled right after the failover, such as markers of the old source's coordinators.
+
+    Raises as `reverse_mirror`.
+    """
+    clusters = returned(registry, destination, mirror, context)
+    run = state_topics.read(destination, STATE_TOPIC, context.by).failover(mirror, failover)
+    plan = plan_of(run) if run is not None else None
+    if plan is None or not plan.intent.reverse:
+        return None
+    last = switched(clusters, plan.intent.destination_cluster_id, context)
+    if last is None or last.plan != failover:
+        return None
+    request = ReversalRequest(failover=failover)
+    by = context.clock.deadline(_SETTLE_SECONDS)
+    while True:
+        try:
+            return reverse_mirror(registry, clusters, request, context)
+        except TanistError as why:
+            if not by.left(context.clock.monotonic()) or not all(one.retriable for one in each(why)):
+                raise
+            context.clock.wait(1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """`tanist mirrors reverse` that kills or stops itself, in a process of its own.
 
-POINT MIRROR DESTINATION [SIGNAL [RECREATE...]]
+POINT MIRROR DESTINATION [SIGNAL [RECREATE... | plan=PLAN]]. PLAN: of a failover that was approved with the reversal.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ POINTS = ("moving", "denied", "configured", "lifting", "lifted", "ready", "settl
 def main() -> None:
     """With these arguments of the command line."""
     point, mirror, destination, *more = sys.argv[1:]
+    plans = [each.removeprefix("plan=") for each in more[1:] if each.startswith("plan=")]
+    topics = tuple(each for each in more[1:] if not each.startswith("plan="))
+    request = ReversalRequest(recreate=topics, failover=plans[0] if plans else None)
     sent = signal.Signals[more[0]] if more else signal.SIGKILL
 
     def checkpoint(reached: str) -> None:
@@ -34,4 +37,4 @@ def main() -> None:
     command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)
     with ClusterRegistry(load(None, os.environ)) as registry:
         clusters = returned(registry, registry.connect(destination), mirror_name(mirror), command)
-        reverse_mirror(registry, clusters, ReversalRequest(recreate=tuple(more[1:])), command, checkpoint)
+        reverse_mirror(registry, clusters, request, command, checkpoint)

@@ -326,9 +326,14 @@ def limitations(
         reasons = named(f"{topic}: {why}" for topic, why in sorted(behind.items()))
         yield Limitation(TOPICS_STAY_BEHIND, f"not copied back: {reasons}", about=tuple(sorted(behind)))
     if writable:
-        reasons = named(f"{topic}: {why}" for topic, why in sorted(writable.items()))
-        yield Limitation(
-            MIRROR_TOPIC_WRITABLE,
-            f"other clients can write to the old source's topics, which stops the mirror: {reasons}",
-            about=tuple(sorted(writable)),
-        )
+        yield writable_limitation(writable)
+
+
+def writable_limitation(writable: Mapping[str, str]) -> Limitation:
+    """`writable`: topics with the reason."""
+    reasons = named(f"{topic}: {why}" for topic, why in sorted(writable.items()))
+    return Limitation(
+        MIRROR_TOPIC_WRITABLE,
+        f"other clients can write to the old source's topics, which stops the mirror: {reasons}",
+        about=tuple(sorted(writable)),
+    )

@@ -45,6 +45,7 @@ class Intent:
     `groups`: whose positions are translated, by regular expressions for names: a new group makes no other plan.
     `reserve`: offsets that each leader may spend on the reserve of an unplanned failover. `dead_since`: when the source
     accepted its last record, as the operator attests; None: not attested.
+    `reverse`: once it is done the mirror is reversed, so that it copies to its old source; planned failovers only.
     `whole`: these were all topics of the mirror when it was planned, so one that comes later is missing; a plan of some
     leaves the others on purpose. None: an older plan does not say.
     """
@@ -62,6 +63,7 @@ class Intent:
     whole: bool | None = None
     reserve: int = 0
     dead_since: EpochMs | None = None
+    reverse: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,7 +125,7 @@ def hash_of(shown: str) -> PlanHash:
 
 
 def _plain(intent: Intent) -> dict[str, Any]:
-    return {
+    words = {
         "mirror": intent.mirror,
         "mirror_id": intent.mirror_id,
         "mode": intent.mode,
@@ -134,7 +136,10 @@ def _plain(intent: Intent) -> dict[str, Any]:
         "loss_tolerance": intent.loss_tolerance,
         "groups": list(intent.groups),
         "whole": intent.whole,
-    } | ({} if intent.mode is Mode.PLANNED else {"reserve": intent.reserve, "dead_since": intent.dead_since})
+    }
+    if intent.mode is Mode.UNPLANNED:
+        words |= {"reserve": intent.reserve, "dead_since": intent.dead_since}
+    return words | {"reverse": True} if intent.reverse else words
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,7 @@ class ApprovedPlan:
             whole=stored.get("whole"),
             reserve=stored.get("reserve", 0),  # an older plan reserves nothing
             dead_since=stored.get("dead_since"),
+            reverse=stored.get("reverse", False),
         )
         about = {name: frozenset(named) for name, named in found.get("about", {}).items()}
         return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]), about)

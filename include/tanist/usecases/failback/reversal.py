@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.acl_entries import ANYBODY, AclEntry, to_deny
+from tanist.domain.acl_entries import others_may_write, to_deny
 from tanist.domain.errors import MirrorExists, Refused, TanistError, TopicNotInMirror
 from tanist.domain.failback.pending import pending
 from tanist.domain.failback.reversal import (
@@ -20,10 +20,11 @@ from tanist.domain.failback.reversal import (
     recreated,
     returning,
 )
-from tanist.domain.failover.approving import NotApproved, choose
+from tanist.domain.failover.approving import NotApproved, choose, recorded
+from tanist.domain.failover.plan import plan_of
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.problems import ProblemCollector, refuse
-from tanist.domain.records import STATE_TOPIC
+from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, sign
@@ -74,13 +75,15 @@ class ReversalRequest:
 
     `recreate`: topics that are deleted at the old source and copied again if they cannot return as they are.
 
-    `answers`: of the run of an orchestrator, the request that its approval answers; None: a command asks.
+    `answers`: of the run of an orchestrator, the request that its approval answers; None: a command asks. `failover`:
+    the plan of a failover that was approved with the reversal after it; None: the reversal has an approval of its own.
     """
 
     exclude: tuple[str, ...] = ()
     accept: tuple[str, ...] = ()
     recreate: tuple[str, ...] = ()
     answers: str | None = None
+    failover: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +132,7 @@ def plan(
     topics = _returning(view, clusters, names, found, again, command)
     writing = clusters.source.opening.writing(names, by)
     guarded = clusters.source.opening.has_authorizer(by)
-    writable = {name: why for name in names if (why := _writable(writing[name], guarded=guarded))}
+    writable = {name: why for name in names if (why := others_may_write(writing[name], guarded=guarded))}
     continued = [each for each in found if each.partition.topic not in again]
     return PlannedReversal(
         plan=Reversal(
@@ -256,15 +259,6 @@ def _owned(there: StateView, mirror: MirrorName, mirror_id: str) -> list[TanistE
     return [MirrorExists(f"the old source has another mirror {mirror!r}")]
 
 
-def _writable(rules: frozenset[AclEntry], *, guarded: bool) -> str:
-    """Why others may still write once the source fence is lifted; empty: nobody that ACLs tell of."""
-    if not guarded:
-        return "the cluster has no authorizer"
-    if any(rule.allowed and rule.principal == ANYBODY for rule in rules):
-        return f"an ACL allows {ANYBODY} to write"
-    return ""
-
-
 def topic_plans(
     clusters: ReturnContext, names: Sequence[str], command: CommandContext, again: Collection[str] = ()
 ) -> tuple[TopicPlan, ...]:
@@ -329,6 +323,8 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
     Raises:
         ReversalNotApproved: with the command that approves it.
     """
+    if request.failover is not None:
+        return _of_failover(made, request.failover, clusters, command)
     mirror, side = clusters.spec.mirror, clusters.destination
     how = f"tanist mirrors reverse {mirror} --destination {side.name} --approve {made.hash} --reason ..."
     if not side.approvals.exists(command.by):
@@ -341,3 +337,23 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
     if found.expires_at < command.clock.now():
         raise ReversalNotApproved(f"approval {found.id} of plan {made.hash} has expired: {how}")
     return found
+
+
+def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command: CommandContext) -> Approval:
+    """The approval of the failover plan `failover`, which was approved with the reversal after it.
+
+    Raises:
+        ReversalNotApproved: it was not, or has not accepted what speaks against the reversal now.
+    """
+    mirror = clusters.spec.mirror
+    run = state_topics.read(clusters.destination, STATE_TOPIC, command.by).failover(mirror, failover)
+    found = plan_of(run) if run is not None and run.status is RunStatus.DONE else None
+    how = (
+        f"tanist mirrors reverse {mirror} --destination {clusters.destination.name} --approve {made.hash} --reason ..."
+    )
+    if run is None or found is None or not found.intent.reverse:
+        raise ReversalNotApproved(f"failover plan {failover} of mirror {mirror!r} has not approved a reversal: {how}")
+    if new := [each for each in made.limitations if not found.accepts(each)]:
+        named = "; ".join(f"{each.name}: {each.detail}" for each in new)
+        raise ReversalNotApproved(f"failover plan {failover} has not accepted {named}: {how}")
+    return recorded(run)

@@ -81,6 +81,7 @@ def differences(intent: Intent, request: FailoverRequest, known: Iterable[str]) 
         ("groups", " ".join(intent.groups), " ".join(request.groups)),
         ("tolerated loss", str(intent.loss_tolerance), str(tolerated)),
     )
+    pairs += (("reversal afterwards", str(intent.reverse), str(request.reverse)),)
     if intent.mode is Mode.UNPLANNED:
         reserve = intent.reserve if request.reserve is None else request.reserve
         pairs += (

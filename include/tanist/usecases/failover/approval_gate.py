@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.failover.approving import (
     ApprovalUsed,
+    NoApproverTopic,
     NotApproved,
     NotPermitted,
     approvals,
@@ -65,7 +66,7 @@ class ApprovalGate:
         """Whether there is an approval that no run has used yet."""
         try:
             self._approval(view)
-        except (ApprovalUsed, NotApproved):
+        except (ApprovalUsed, NotApproved, NoApproverTopic):  # the last: at a new destination since a reversal
             return False
         return True
 

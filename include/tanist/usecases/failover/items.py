@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.failover.limitations import failed
 from tanist.domain.fences import FenceKind
@@ -34,7 +34,7 @@ def plan_item(planned: Planned) -> dict[str, Any]:
         "partitions": len(plan.intent.partitions),
         "groups": list(plan.intent.groups),
         "failed": {str(each.partition): each.error for each in failed(plan.intent, planned.facts)},
-        "steps": step_items(planned.left),
+        "steps": [*step_items(planned.left), *([REVERSE_ITEM] if plan.intent.reverse else ())],
         "verdict": planned.word,
         "limitations": [limitation_item(each) for each in plan.limitations],
         "reserve": {
@@ -58,6 +58,15 @@ def plan_item(planned: Planned) -> dict[str, Any]:
             ],
         },
     }
+
+
+REVERSE_ITEM: Final = {
+    "id": "reverse",
+    "step": "reverse",
+    "title": "the mirror copies to its old source, as by `tanist mirrors reverse`",
+    "done": False,
+}
+"""The optional last step, which is not part of the route: the mirror has another destination then."""
 
 
 def step_items(left: Collection[str]) -> list[dict[str, Any]]:

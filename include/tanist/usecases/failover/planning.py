@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.reversible import must_be_reversible, of_reversal
 from tanist.usecases.failover.route import STEP_IDS, ids, remaining
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class FailoverRequest:
     """Which failover. `loss_tolerance`: offsets that may be lost; None: what is forecast now.
 
     `groups`: whose positions are translated, by regular expressions for whole names. `reserve`, `dead_since`: as in
-    `Intent`; a planned failover has neither. `reserve` None: DEFAULT_RESERVE.
+    `Intent`; a planned failover has neither. `reserve` None: DEFAULT_RESERVE. `reverse`: as in `Intent`.
     """
 
     mode: Mode = Mode.PLANNED
@@ -67,6 +68,7 @@ class FailoverRequest:
     groups: tuple[str, ...] = EVERYTHING
     reserve: int | None = None
     dead_since: EpochMs | None = None
+    reverse: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +103,18 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
         raise Misconfigured(f"--source-dead-since lies in the future: {request.dead_since} ms")
     with closing(Observer(clusters=clusters, context=command)) as observer:
         snapshot = observer.snapshot()
-        wanted = chosen(snapshot.destination.state(STATE_TOPIC, command.by), clusters, request.include)
+        view = snapshot.destination.state(STATE_TOPIC, command.by)
+        wanted = chosen(view, clusters, request.include)
+        if request.reverse:
+            must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
         _must_match(request.groups, snapshot, command)
         facts = observer.look(wanted, snapshot=snapshot)
         bare = intent_of(clusters.spec, request, wanted)
         made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
+    if request.reverse:
+        made = replace(
+            made, limitations=tuple(sorted((*made.limitations, *of_reversal(clusters, made.intent, command))))
+        )
     left = ids(remaining(made.intent, facts))
     return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left)
 
@@ -124,6 +133,7 @@ def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[Topic
         groups=request.groups,
         reserve=budget if unplanned else 0,
         dead_since=request.dead_since if unplanned else None,
+        reverse=request.reverse,
     )
 
 

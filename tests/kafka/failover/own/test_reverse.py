@@ -206,6 +206,48 @@ def test_records_that_nobody_copied_stay_at_their_offsets_in_the_old_source(own:
     assert [row for row in records(own.east, "tail") if row not in tail] == records(own.west, "tail")
 
 
+def test_a_planned_failover_whose_last_step_is_the_reversal_needs_one_approval(own: Pair) -> None:
+    """Killed in the reversal and run again it finishes, at either cluster; run once more it changes nothing.
+
+    One topic is idle: in its logs only markers of the failovers are added, which count as no overlap.
+    """
+    mirror, sides = "onestep", {"east": own.east, "west": own.west}
+    own.east.topic("onestep")
+    own.east.topic("onestep-idle")
+    assert own.east.writes("onestep-idle", range(0, 10, 2))  # partition 1 stays empty
+    tanist(own, "west", "mirrors", "create", mirror, "--source", "east", "--topic", "onestep.*")
+    here, there, sent = "east", "west", 0
+    for point in (None, "moving", "settling", "state"):
+        assert sides[here].writes("onestep", range(sent, sent + 4))
+        sent += 4
+        tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+        plan = tanist(own, there, "failover", "plan", mirror, "--reverse", "--json").item
+        assert plan["steps"][-1]["id"] == "reverse"
+        assert "MIRROR_TOPIC_WRITABLE" in {each["name"] for each in plan["limitations"]}
+        found = plan["plan_hash"]
+        assert found != tanist(own, there, "failover", "plan", mirror, "--json").item["plan_hash"]
+        tanist(own, there, "failover", "approve", mirror, found, "--reverse", "--reason", "drill", user="approver")
+        run = ("failover", "run", mirror, "--plan", found, *QUICK)
+        if point is not None:
+            assert tanist(own, there, *run, "--until", "movers").item["reversal"] is None
+            asked = (point, mirror, there, "SIGKILL", f"plan={found}")
+            died = forks.Command(KILLED, asked, own.environment(), own.home).wait(COMMAND_SECONDS)
+            assert died.code == -9, died.err
+        done = tanist(own, there, *run).item
+        assert (done["status"], done["reversal"]["destination"]) == ("DONE", here)
+        assert tanist(own, there, *run).item["reversal"]["changed"] is False
+        here, there = there, here
+    tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    found = records(own.east, "onestep")
+    assert records(own.west, "onestep") == found
+    assert sorted(int(value or 0) for _, _, value in found) == list(range(sent))
+    assert records(own.west, "onestep-idle") == records(own.east, "onestep-idle")
+    first = json.loads(tanist(own, there, "failover", "status", mirror, "--json").out)["items"]
+    assert len(first) == 4
+    left = tanist(own, there, "failover", "plan", mirror, "--reverse", "--mode", "unplanned", expected=None)
+    assert (left.code, "--reverse is for planned failovers" in left.err) == (2, True)
+
+
 @pytest.mark.parametrize("point", ["moving", "configured", "settling", "state"])
 def test_a_reversal_that_wakes_up_after_the_next_one_changes_nothing(own: Pair, point: str) -> None:
     """It was frozen; another command has completed the reversal, and the mirror has failed back."""
