@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.long]
 PREFIXED = 4
 
 
