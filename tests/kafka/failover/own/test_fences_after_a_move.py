@@ -13,6 +13,7 @@ from tanist.domain.recovery import ProducerIds
 from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.producer_fencing import ProducerFence
+from tanist.usecases.mirrors.create import EXPIRATION
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import running
 from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
@@ -48,6 +49,13 @@ def fences(pair: Pair, producer_ids: ProducerIds) -> set[ProducerFence]:
     return {each for each in found.values() if isinstance(each, ProducerFence)}
 
 
+def forget(pair: Pair) -> None:
+    """Brokers of west forget producer ids again as early as they were told before the mirror was created."""
+    west = KafkaCluster(pair.west.cluster.endpoint())
+    assert west.configs.set_for_all_brokers(EXPIRATION, FORGETFUL[EXPIRATION], SOON(20)) is None
+    west.close()
+
+
 def ids(pair: Pair) -> ProducerIds:
     (found,) = json.loads(tanist(pair, "west", "state", "dump", "--key", "mirror/dr", "--json").out)["items"]
     return ProducerIds(*(ProducerId(found["value"][name]) for name in ("data_id", "filler_id", "start_id")))
@@ -65,6 +73,7 @@ def test_fences_of_the_old_direction_are_renewed_after_brokers_have_forgotten_th
     assert fences(own, old) == {ProducerFence.FENCED}
     reverse(own, "dr", "west")
     own.workers["west"].send(signal.SIGKILL)
+    forget(own)
     until(lambda: ProducerFence.FENCED not in fences(own, old), 40)
     begin(own, "west")
     until(lambda: fences(own, old) == {ProducerFence.FENCED}, 40)
