@@ -66,12 +66,11 @@ class MirrorSpec(StateRecord):
     start_id: ProducerId
     created_at: EpochMs
     mirror_id: str = ""
-    """Never used again, unlike the name."""
+    """Generated at creation and never used again, unlike the name."""
     merge_small_batches: SmallBatches = SmallBatches.OFF
     """Off in a spec that an earlier version has stored: its workers cannot recover on a merged batch."""
     holes: Holes = Holes.REFUSE
-    """What offsets of compacted topics hold at which the source has no record any more. Earlier versions could not copy
-    such topics, so it is refused in their specs."""
+    """What offsets of compacted topics hold that have no record at the source any more. Earlier versions refused."""
     on_loss: OnLoss = OnLoss.CONTINUE
     """What is done when the source has deleted records that were not copied. Earlier versions continued."""
     deny_writers: bool = False
