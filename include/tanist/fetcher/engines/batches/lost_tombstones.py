@@ -85,7 +85,8 @@ def deleted_keys(
         budget.spend(fetched)
         for header, batch in visible(fetched.records, fetched.aborted).batches:
             for each in records_left(header, batch):
-                gone.discard(each.key)
+                if each.has_key:  # a record without one is not of key b""
+                    gone.discard(each.key)
                 if each.offset >= room_from:
                     ahead.append(each.offset)
     holes = ahead[-1] + 1 - room_from - len(ahead) if ahead else 0
