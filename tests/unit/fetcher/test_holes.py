@@ -11,12 +11,19 @@ from tanist.domain.appending import Move, next_move
 from tanist.domain.copying import Append, Fill
 from tanist.domain.errors import CompactionHole, Diverged
 from tanist.domain.holes import Holes
-from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.names import BrokerId, DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.fetcher.engines.batches.reading import REST_SECONDS, SourceReading
+from tanist.kafka.protocol.frames import FetchedPartition
+from tanist.kafka.wire.clock import SystemClock
 from tests.unit.fetcher.test_pipeline import copying, steps
+from tests.unit.kafka.protocol.batches import encode_batch, encode_marker
 
 if TYPE_CHECKING:
     from tanist.fetcher.engines.batches.partition import BatchPartition
+
+
+CLOCK = SystemClock()
 
 
 def partition(holes: Holes, *, compacted: bool) -> BatchPartition:
@@ -68,6 +75,35 @@ def test_the_planned_end_counts_what_is_still_to_be_sent() -> None:
     assert pipeline.planned_end == 4
     pipeline.take([Fill(SourceOffset(4), SourceOffset(7))])
     assert (pipeline.planned_end, pipeline.end) == (7, 0)
+
+
+def test_offsets_without_a_record_rest_anew_once_a_record_has_followed() -> None:
+    """They got gap markers at once: the time counted from the ones before the record."""
+    of, now = partition(Holes.COPIES, compacted=True), CLOCK.monotonic()
+    of.resting_since = now - 3 * REST_SECONDS
+    reading = SourceReading(cast("Any", None), BrokerId(1), CLOCK)
+    reading._posted = [of]
+    reading._take(of, fetched(encode_batch([b"a"], base_offset=2)))
+    assert [of.resting_since] == [None]
+    of.pipeline.steps.clear()  # they have landed
+    of.pipeline.end = DestinationOffset(3)
+    reading._take(of, fetched(encode_marker(3, 1)))
+    assert (of.pipeline.position, list(of.pipeline.steps)) == (4, [])
+    assert of.resting_since is not None
+    assert of.resting_since >= now
+
+
+def fetched(batch: bytearray) -> FetchedPartition:
+    return FetchedPartition("t", 0, 0, 9, 9, 0, (), memoryview(batch))
+
+
+def test_the_leader_epoch_of_the_last_batch_is_not_sent_with_a_later_offset() -> None:
+    """The source's log starts behind it: it may have another epoch there, and would be called truncated."""
+    of = partition(Holes.COPIES, compacted=True)
+    of.last_epoch = 4
+    assert of.position(1)[2:5] == (of.pipeline.position, 1, 4)
+    of.enter_at = SourceOffset(of.pipeline.position + 1)
+    assert of.position(1)[2:5] == (of.enter_at, 1, -1)
 
 
 def test_what_was_read_without_a_record_moves_the_position_alone() -> None:

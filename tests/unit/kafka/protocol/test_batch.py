@@ -138,6 +138,14 @@ def test_patch_changes_the_address_and_nothing_else(seed: int) -> None:
     assert same_records(memoryview(before), memoryview(after))
 
 
+def test_the_delete_horizon_of_the_source_is_not_the_copys() -> None:
+    """The copy's cleaner removed tombstones at the source's time: slow readers of the copy never saw the deletion."""
+    batch = encode_batch([None], attributes=GZIP | 0x40)
+    patch(memoryview(batch), 1, 0, 0)
+    [(header, _)] = walk(memoryview(batch))
+    assert header.attributes == GZIP
+
+
 def test_patch_cannot_hide_damage() -> None:
     rng = Random(4)
     for _ in range(100):

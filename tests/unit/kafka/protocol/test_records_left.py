@@ -8,7 +8,7 @@ from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.kafka.protocol.batch import assembled, header_of
 from tanist.kafka.protocol.compression import compressed
-from tanist.kafka.protocol.records_left import contradiction, records_left
+from tanist.kafka.protocol.records_left import contradiction, records_left, surplus_before
 from tests.unit.kafka.protocol.batches import LOG_APPEND_TIME, encode_batch, encode_record
 
 if TYPE_CHECKING:
@@ -58,3 +58,28 @@ def test_a_record_without_a_key_was_left_out_of_a_compacted_copy() -> None:
 def test_an_emptied_batch_has_no_records_whatever_its_codec() -> None:
     header = header_of(memoryview(encode_batch([b"v"])))._replace(record_count=0, attributes=3)
     assert list(records_left(*assembled(header, b""))) == []
+
+
+def test_surplus_offsets_of_a_copy_are_counted_by_its_last_record() -> None:
+    copied = log({4: b"not the last", 7: b"last"})
+    assert surplus_before(copied, log({5: b"last"}), SAME, 2) == 2
+    assert surplus_before(copied, log({4: b"not the last", 5: b"last", 7: b"last"}), SAME, 8) == 2
+    shifted = OffsetMap((OffsetRange(SourceOffset(0), DestinationOffset(1)),))
+    assert surplus_before(copied, log({5: b"last"}), shifted, 2) == 1
+
+
+def test_a_surplus_that_more_markers_than_were_written_would_make_is_none() -> None:
+    assert surplus_before(log({7: b"last"}), log({5: b"last"}), SAME, 1) is None
+    assert surplus_before(log({7: b"last"}), log({8: b"last"}), SAME, 8) is None
+
+
+def test_a_record_that_the_source_has_twice_does_not_tell_the_surplus() -> None:
+    """It was the larger one: a record of the copy would have been taken for an earlier one of its source."""
+    assert surplus_before(log({7: b"last"}), log({4: b"last", 5: b"last"}), SAME, 3) is None
+    assert surplus_before(log({7: b"last"}), log({4: b"last", 5: b"last"}), SAME, 2) == 2
+
+
+def test_a_record_that_the_source_does_not_have_tells_no_surplus() -> None:
+    assert surplus_before(log({7: b"last"}), log({5: b"other"}), SAME, 8) is None
+    assert surplus_before(log({7: b"last"}), log({5: b"last"}, time=1), SAME, 8) is None
+    assert surplus_before(log({}), log({5: b"last"}), SAME, 8) is None
