@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pytest
 
-from tanist.domain.reconciliation.exclusive import ExclusiveRange
+from tanist.domain.exclusive import ExclusiveRange
 from tanist.domain.translation import Precision
 from tanist.spark.reconciliation.counts import Counts
 from tanist.spark.reconciliation.digests import Bucket, sort_out

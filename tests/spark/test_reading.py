@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.errors import TimedOut
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import ProducerId, TopicPartition
 from tanist.domain.validation.bounds import ComparisonBounds, LogBounds, Range
 from tanist.domain.validation.job import PartitionRequest
 from tanist.domain.validation.result import Comparison, LogSummary, ValidatedPartition
@@ -59,6 +59,15 @@ def test_reading_beyond_the_end_ends_with_a_reason(rig: Rig, topic_name: str) ->
     assert bytes(whole.batch[HEADER_SIZE:]) == bytes(made[0][HEADER_SIZE:])
     with pytest.raises(TimedOut, match="no data arrives before 11"):
         next(answers)
+
+
+def test_of_a_log_with_history_only_later_batches_must_be_of_one_producer() -> None:
+    """And what lies in a reserve, which the other cluster cannot have, counts on neither side."""
+    span = Span(
+        partition=TopicPartition("t", 0), start=0, until=30, only=ProducerId(7), only_from=20, skipped=((10, 15),)
+    )
+    counted = {(at, who) for at in (0, 9, 10, 14, 15, 19, 20, 29) for who in (7, 8) if span.counts(at, who)}
+    assert counted == {(at, who) for at in (0, 9, 15, 19) for who in (7, 8)} | {(20, 7), (29, 7)}
 
 
 def sizes(tasks: Iterable[tuple[Span, ...]]) -> list[int]:

@@ -1,7 +1,8 @@
 """Level `batches`: every raw batch of both sides, compared where it lies; then what exactly differs.
 
-Partitions whose small batches were merged, and compacted ones, are compared record by record, once their batches have
-turned out to differ.
+Partitions whose small batches were merged, compacted ones, and those with history, in which the mirror of the other
+direction may have merged batches of either side, are compared record by record, once their batches have turned out to
+differ.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable
         if not (differing := unequal.keys() - halved):
             return comparing.comparison_rows(sides, {}, ())
         merged = {comparing.partition_of(row) for row in comparing.cut_otherwise(source, copy).collect()}
-        merged = differing & (merged | {each.partition for each in job.partitions if each.compacted})
+        recut = {each.partition for each in job.partitions if each.compacted or each.copy_start}
+        merged = differing & (merged | recut)
         found = _differences(source, copy, differing - merged, report)
     finally:
         source.unpersist()

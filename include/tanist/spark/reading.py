@@ -182,7 +182,7 @@ def _post_ahead(fetching: _Fetching, position: int, by: Deadline) -> bool:
 def _belongs(header: BatchHeader, span: Span) -> bool:
     if header.base_offset >= span.until or header.last_offset < span.start:
         return False
-    if span.only not in {None, header.producer_id}:
+    if not span.counts(header.base_offset, header.producer_id):
         return False
     return span.first or header.base_offset >= span.start
 

@@ -28,7 +28,8 @@ class Span:
     """Offsets of one log, from `start` up to, not including, `until`: the batches that begin there.
 
     `first`: the one that `start` lies inside of as well. `map`: where a batch lies in the copy. `only`: the producer
-    whose batches count, None: anybody's. `end`: of the copy; what would lie behind it is `pending`. `edge`: where the
+    whose batches count from `only_from` on, None: anybody's; before it lies history, where all count. `skipped`:
+    offsets at which no batch counts. `end`: of the copy; what would lie behind it is `pending`. `edge`: where the
     copy's log begins, as an offset of this one; a batch that it cuts is two rows. `whole`: where the span ends that
     this is a part of, None: it is no part. `topic_id`: the topic that is meant; one of that name that was created
     later is another. `undecided`: it lies behind the last stable offset, to be read all the same.
@@ -40,6 +41,8 @@ class Span:
     first: bool = True
     map: OffsetMap = _IDENTICAL
     only: ProducerId | None = None
+    only_from: int = 0
+    skipped: tuple[tuple[int, int], ...] = ()
     end: int | None = None
     edge: int = 0
     whole: int | None = None
@@ -50,6 +53,11 @@ class Span:
     def ends(self) -> int:
         """The offset behind the last record that counts: a batch that begins before `until` may reach beyond it."""
         return self.until if self.whole is None else self.whole
+
+    def counts(self, offset: int, producer_id: int) -> bool:
+        """Whether a batch that begins at `offset` and has this producer is compared."""
+        ours = self.only in {None, producer_id} or offset < self.only_from
+        return ours and not any(start <= offset < until for start, until in self.skipped)
 
     def place(self, offset: int) -> int:
         """Where in the copy the batch or record at `offset` lies, or must lie."""

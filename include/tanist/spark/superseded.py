@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import ProducerId, TopicPartition
+    from tanist.domain.names import TopicPartition
     from tanist.domain.validation.job import ValidationJob
     from tanist.spark.reading import Read
     from tanist.spark.spans import Span, Spans
@@ -54,10 +54,10 @@ _SIGNED: Final = 1 << 63
 
 
 class _Compared(NamedTuple):
-    """Which records of a log are compared: below the place `end`, of the producer `only`; None: of any."""
+    """Which records of a log are compared: below the place `end`, of batches that `span` counts."""
 
     end: int
-    only: ProducerId | None
+    span: Span
 
 
 class _KeyedReader(RecordReader):
@@ -86,7 +86,7 @@ class _KeyedRows:
 def _rows(span: Span, found: Read, compared: _Compared) -> Iterator[tuple[Any, ...]]:
     """Records without a key are left out: a compacted mirror topic cannot have them."""
     header = found.header
-    own = compared.only in {None, header.producer_id}
+    own = compared.span.counts(header.base_offset, header.producer_id)
     first = span.start if span.first else 0
     for record in records_in(header, bytes(body_of(header, found.batch))):
         if record.key is None or not first <= record.offset < span.ends:
@@ -133,10 +133,9 @@ def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable
 
 def _flagged(spark: SparkSession, job: ValidationJob, spans: Spans) -> tuple[DataFrame, Mapping[TopicPartition, str]]:
     """What differs at one look, kept; and the partitions that it could not read."""
-    theirs = {each.partition: job.data_id if each.promoted else None for each in job.partitions}
     logs = [
-        _log(spark, "source", job.source, spans.source, dict.fromkeys(theirs)),
-        _log(spark, "copy", job.destination, spans.destination, theirs),
+        _log(spark, "source", job.source, spans.source),
+        _log(spark, "copy", job.destination, spans.destination),
     ]
     sides = [rows.persist(_KEPT) for rows, _ in logs]
     try:
@@ -152,11 +151,7 @@ def _flagged(spark: SparkSession, job: ValidationJob, spans: Spans) -> tuple[Dat
 
 
 def _log(
-    spark: SparkSession,
-    name: str,
-    endpoint: Endpoint,
-    spans: Sequence[Span],
-    only: Mapping[TopicPartition, ProducerId | None],
+    spark: SparkSession, name: str, endpoint: Endpoint, spans: Sequence[Span]
 ) -> tuple[DataFrame, dict[TopicPartition, str]]:
     """The rows of one log, of `SCHEMA`, up to the ends that it has now; and where these could not be had."""
     with closing(Router(endpoint, "tanist-spark")) as router:
@@ -164,11 +159,11 @@ def _log(
     wider, compared, silent = [], {}, {}
     for span in spans:
         at, end = span.partition, ends[span.partition]
-        compared[at] = _Compared(span.until if span.end is None else span.end, only[at])
+        compared[at] = _Compared(span.until if span.end is None else span.end, span)
         if isinstance(end, TanistError):
             silent[at] = str(end)
         else:
-            wider.append(replace(span, until=max(span.until, end.last_stable), only=None))
+            wider.append(replace(span, until=max(span.until, end.last_stable), only=None, skipped=()))
     reads = _KeyedReader(endpoint, tasks(spark, wider), SCHEMA, _KeyedRows(compared))
     return loaded(spark, f"{name}_keys", reads, SCHEMA), silent
 

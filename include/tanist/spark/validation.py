@@ -77,15 +77,16 @@ def _reason(verdict: ValidationVerdict, found: Sequence[ValidatedPartition]) -> 
 
 
 def spans(bounds: Iterable[ComparisonBounds], job: ValidationJob) -> Spans:
-    """What is read of both sides; of a promoted copy only what the mirror wrote."""
+    """What is read of both sides; of a promoted copy only what mirrors wrote, of both nothing that one alone has."""
     source, copy = [], []
     for each in bounds:
         asked = each.request
         ours, theirs = each.compared
         read = Span(partition=asked.partition, start=ours.start, until=each.surroundings, map=asked.map, end=each.end)
+        read = replace(read, skipped=asked.skipped)
         source_id, copy_id = each.topic_ids
         source.append(replace(read, edge=each.copy_begins, topic_id=source_id))
         only = job.data_id if asked.promoted else None
         there = Span(partition=asked.partition, start=theirs.start, until=theirs.until, only=only)
-        copy.append(replace(there, topic_id=copy_id))
+        copy.append(replace(there, topic_id=copy_id, only_from=asked.copy_start, skipped=asked.skipped))
     return Spans(source=tuple(source), destination=tuple(copy))

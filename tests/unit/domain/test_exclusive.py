@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tanist.domain.exclusive import exclusive_ranges
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRange
-from tanist.domain.reconciliation.exclusive import exclusive_ranges
 from tanist.domain.records import MirrorSpec
 
 AT = TopicPartition("orders", 0)

@@ -80,6 +80,30 @@ def test_what_a_failover_has_reserved_is_asked_of_lineage() -> None:
     assert {each.old_end for each in pair.asked().values()} == {None}, "of an earlier promotion"
 
 
+def test_a_reversed_mirror_is_asked_for_its_history_and_not_for_what_only_the_old_source_has() -> None:
+    """West was replaced by east and is copied to again: its tail lies in the reserve; below, others wrote."""
+    pair = Pair()
+    topic = pair.west.view(STATE_TOPIC).topic(DR, "orders")
+    assert topic is not None
+    entry = TopicLineage(
+        mirror=DR,
+        topic="orders",
+        promotion_epoch=1,
+        old_cluster_id="id-west",
+        new_cluster_id="id-east",
+        old_ends=(10, 8),
+        reserve_ends=(15, 8),
+        at=EpochMs(1),
+    )
+    pair.west.write(STATE_TOPIC, replace(topic, copy_starts=(12, 8)), entry)
+    asked = pair.asked()
+    found = {at.partition: (each.copy_start, each.skipped, each.old_end) for at, each in asked.items()}
+    assert found == {0: (12, ((10, 15),), None), 1: (8, (), None)}
+    (why, *more) = ValidatedPartition(request=asked[TopicPartition("orders", 0)]).explanations
+    assert why.startswith("offsets 10 to 14 are not compared: promotion 1 reserved these offsets for 'west'")
+    assert not more
+
+
 def test_a_topic_whose_partitions_the_source_does_not_count_is_vouched_for_by_nobody() -> None:
     """There could be more of them."""
     pair = Pair()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tanist.domain.endpoint import Endpoint
-from tanist.domain.reconciliation.exclusive import ExclusiveRange
+from tanist.domain.exclusive import ExclusiveRange
 
 
 @dataclass(frozen=True, slots=True)

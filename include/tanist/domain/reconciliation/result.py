@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tanist.domain.reconciliation.exclusive import ExclusiveRange
+    from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.reconciliation.job import PositionRequest, TopicPair
     from tanist.domain.translation import Precision
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tanist.domain.endpoint import Endpoint
+from tanist.domain.exclusive import ExclusiveRange
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.states import MirrorState
@@ -29,6 +30,8 @@ class PartitionRequest:
     (`domain.lineage`); both None: there is none.
     `unknown_growth`: why it is unknown whether the source's topic has more partitions. `compacted`: cleaners remove
     records from both logs, each its own, and the offsets of removed ones hold copies of the next record.
+    `copy_start`: where our copying began in the mirror partition; what lies below is history, which had other writers.
+    `exclusive`: ranges that only one of the clusters can have; they are not compared.
     """
 
     partition: TopicPartition
@@ -40,10 +43,19 @@ class PartitionRequest:
     compacted: bool = False
     old_end: int | None = None
     reserve_end: int | None = None
+    copy_start: int = 0
+    exclusive: tuple[ExclusiveRange, ...] = ()
 
     @property
     def map(self) -> OffsetMap:
         return OffsetMap.of(self.runs)
+
+    @property
+    def skipped(self) -> tuple[tuple[int, int], ...]:
+        """Offsets of both logs at which nothing is compared: reserves. Where offsets are not identical, none."""
+        if self.runs:
+            return ()
+        return tuple((each.start, each.until) for each in self.exclusive if each.until is not None)
 
     @property
     def uncertainty(self) -> str:

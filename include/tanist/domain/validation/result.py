@@ -129,10 +129,21 @@ class ValidatedPartition:
     @property
     def explanations(self) -> tuple[str, ...]:
         """What only one log can have, by the lineage of the topic: no differences."""
+        return (*self._reserved(), *self._others_reserves())
+
+    def _reserved(self) -> Iterable[str]:
         if not self.only_old_source:
-            return ()
+            return
         reserved = f"{self.only_old_source} offsets from {self.request.old_end} on are reserved for the old source"
-        return (f"{reserved}: its records there were never copied",)
+        yield f"{reserved}: its records there were never copied"
+
+    def _others_reserves(self) -> Iterable[str]:
+        """Of earlier promotions, and of the one that a reversal has followed."""
+        if self.request.runs:
+            return
+        for each in self.request.exclusive:
+            if each.until is not None and each.start != self.request.old_end:
+                yield f"offsets {each.start} to {each.until - 1} are not compared: {each.reason}"
 
     @property
     def counts(self) -> Mapping[DifferenceKind, int]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from tanist.domain.reconciliation.exclusive import ExclusiveRange
+    from tanist.domain.exclusive import ExclusiveRange
     from tanist.spark.reconciliation.runs import Runs
 
 

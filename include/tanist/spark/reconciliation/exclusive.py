@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tanist.domain.reconciliation.exclusive import ExclusiveRange
+    from tanist.domain.exclusive import ExclusiveRange
     from tanist.spark.reconciliation.pairing import Longs
     from tanist.spark.reconciliation.runs import Runs
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tanist.domain.reconciliation.exclusive import ExclusiveRange
+    from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
     from tanist.domain.validation.bounds import LogBounds
     from tanist.spark.reconciliation.digests import Bucket, SortedOut

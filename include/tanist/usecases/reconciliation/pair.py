@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Misconfigured, TanistError
+from tanist.domain.exclusive import exclusive_ranges
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.problems import ProblemCollector
-from tanist.domain.reconciliation.exclusive import exclusive_ranges
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.usecases import cluster_ids
@@ -21,8 +21,8 @@ from tanist.usecases.validation.prepare import mirrored
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.names import MirrorName, TopicPartition
-    from tanist.domain.reconciliation.exclusive import ExclusiveRange
     from tanist.domain.records import TopicDesired
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext

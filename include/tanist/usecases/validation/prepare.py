@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import ConnectionLost, SourceSilent, TimedOut, TopicNotInMirror, Unreachable
+from tanist.domain.exclusive import exclusive_ranges
 from tanist.domain.growth import growth
 from tanist.domain.holes import is_compacted
 from tanist.domain.lineage import segments
+from tanist.domain.offset_map import OffsetMap
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
 from tanist.domain.selection import Selection, pattern_problems
@@ -20,12 +22,12 @@ from tanist.usecases.mirrors.describe import maps, reason
 from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.growth import Growth
     from tanist.domain.lineage import Segment
     from tanist.domain.names import MirrorName, TopicPartition
-    from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
@@ -153,7 +155,14 @@ def _partition(
         compacted=is_compacted(dict(topic.deferred_configs).get(CLEANUP_POLICY, "")),
         old_end=reserve.start if reserve else None,
         reserve_end=reserve.end if reserve else None,
+        copy_start=topic.copy_start(at.partition),
+        exclusive=tuple(_exclusive(found, topic, at, runs or OffsetMap())),
     )
+
+
+def _exclusive(found: Mirrored, topic: TopicDesired, at: TopicPartition, runs: OffsetMap) -> Iterator[ExclusiveRange]:
+    promoted = found.view.promoted(topic.mirror, topic.topic)
+    return exclusive_ranges(found.view.lineage(topic.mirror, topic.topic), at, found.spec, runs, promoted=promoted)
 
 
 def _reserve(view: StateView, topic: TopicDesired, at: TopicPartition) -> Segment | None:
