@@ -72,6 +72,14 @@ PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name 
         title="Topics that stay behind",
         description="Regular expressions that match whole topic names; these topics are not copied back.",
     ),
+    "recreate": Param(
+        [],
+        type="array",
+        items={"type": "string"},
+        title="Topics that may be copied again",
+        description="Regular expressions that match whole topic names; if they cannot return at their offsets, these "
+        "topics are deleted at the old source and copied again. The plan shows what it costs.",
+    ),
     "accept": Param(
         [],
         type="array",
@@ -100,7 +108,10 @@ class FailbackParams:
         """The parameters of this run. Raises as `parameters`."""
         found = parameters(context)
         request = ReversalRequest(
-            exclude=tuple(found["exclude"]), accept=tuple(found["accept"]), answers=request_of(context)
+            exclude=tuple(found["exclude"]),
+            accept=tuple(found["accept"]),
+            recreate=tuple(found["recreate"]),
+            answers=request_of(context),
         )
         return cls(
             mirror=found["mirror"],
