@@ -111,7 +111,8 @@ def test_retention_that_passed_the_end_of_the_copies_is_named_on_either_side(own
     begin(own, "east")
     until(lambda: "UNCOPIED_RECORDS_DELETED" in described(own), 60, lambda: described(own))
     tanist(own, "east", "mirrors", "alter", MIRROR, "--on-loss", "continue")
-    tanist(own, "east", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    wait = ("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "20s")
+    until(lambda: tanist(own, "east", *wait, expected=None).code == 0, 60, lambda: described(own))
     copied = [row for row in records(own.east, "ours") if row[0] == 1 or row[1] >= 12]
     assert copied == records(own.west, "ours")
 
