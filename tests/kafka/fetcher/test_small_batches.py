@@ -104,7 +104,8 @@ def test_transactions_of_batches_of_one_record_keep_their_aborted_parts_to_thems
     assert max(batches(rig.destination, at)) > 1
 
 
-def test_compressed_batches_of_one_record_stay_as_they_are(rig: Rig, topic_name: str) -> None:
+def test_compressed_batches_of_one_record_are_merged(rig: Rig, topic_name: str) -> None:
+    """They stayed as they were, and each cost as much as a large one."""
     at = rig.create(topic_name, 4)
     for each, codec in zip(at, ("gzip", "snappy", "lz4", "zstd"), strict=True):
         rig.source.produce(each, [b"value" * 40] * 20, compression_type=codec, **ONE)
@@ -113,7 +114,7 @@ def test_compressed_batches_of_one_record_stay_as_they_are(rig: Rig, topic_name:
         rig.copied(copier)
     assert rig.identical(at) == ""
     for each in at:
-        assert batches(rig.destination, each)[:20] == [1] * 20
+        assert max(batches(rig.destination, each)) > 10
 
 
 def test_a_topic_that_takes_only_small_batches_gets_smaller_ones(rig: Rig, topic_name: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -84,6 +84,19 @@ def decompressed(codec: int, packed: memoryview) -> bytes:
         return _decompressed(codec, bytes(packed))
     except (_cramjam().DecompressionError, zlib.error, ValueError) as broken:
         raise CorruptBatch(f"records cannot be decompressed: {broken}") from broken
+
+
+def all_decompressed(codec: int, packed: Sequence[memoryview]) -> bytes:
+    """The records of batches of one codec, one behind the other; for many small ones much cheaper than one by one.
+
+    Frames of LZ4 and Zstandard may be concatenated. To open one of LZ4 costs 5 µs, to open a thousand at once 100.
+
+    Raises:
+        CorruptBatch, UnsupportedBatch: as `decompressed`; `MOST` is for all of them together.
+    """
+    if codec in {GZIP, SNAPPY}:
+        return b"".join(decompressed(codec, each) for each in packed)
+    return decompressed(codec, memoryview(b"".join(packed)))
 
 
 def _decompressed(codec: int, packed: bytes) -> bytes:

@@ -4,10 +4,9 @@ A batch costs the same to append whether it holds one record or a thousand, so a
 many times as dearly as it need be. Of a record only the three leading numbers change: its length, and its time and
 offset, which count from those of its batch; key, value and headers are the source's bytes.
 
-A run has batches of one fetch that follow each other without a gap. They are dense, uncompressed, small, and either
-outside transactions or in one transaction: of one producer, and a run never reaches over a marker. So what a reader of
-committed records sees of a run is all or nothing. What is compressed stays as it is: to open such a batch costs as much
-as to append it.
+A run has batches of one fetch that follow each other without a gap. They are dense, small, of one codec, which the one
+batch has as well, and either outside transactions or in one transaction: of one producer, and a run never reaches over
+a marker. So what a reader of committed records sees of a run is all or nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from tanist.domain.errors import CorruptBatch, PartitionBroken
+from tanist.domain.errors import CorruptBatch, PartitionBroken, UnsupportedBatch
 from tanist.kafka.protocol.batch import (
     BEFORE_LENGTH_ENDS,
     COVERED,
@@ -28,8 +27,9 @@ from tanist.kafka.protocol.batch import (
     unpacked,
     walk,
 )
+from tanist.kafka.protocol.compression import NONE, ZSTD, all_decompressed, compressed, decompressed
 from tanist.kafka.protocol.crc import crc32c
-from tanist.kafka.protocol.record_set import PackedAway, records_of
+from tanist.kafka.protocol.record_set import records_in
 from tanist.kafka.protocol.varint import read_number, zigzag
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ SMALL: Final = 8 << 10
 """Bytes; a larger batch is never part of a run."""
 _SAMPLED: Final = 16
 _SHORT: Final = 0x80
-_PLAIN: Final = (0, 0x10)
-"""Attributes: outside or inside a transaction; no codec, no time of the broker, no marker, no delete horizon."""
+_TRANSACTIONAL: Final = 0x10
+_MERGEABLE: Final = frozenset(codec | kind for codec in range(ZSTD + 1) for kind in (0, _TRANSACTIONAL))
+"""Attributes: any codec, outside or inside a transaction; no time of the broker, no marker, no delete horizon."""
 _Part: TypeAlias = tuple[int, int, int, int, int]
 """A batch of a run: where it starts and stops, its records, from when their times count and the latest, in ms."""
 _NO_TRANSACTION: Final = -2  # no producer's id
@@ -86,7 +87,7 @@ def walk_merged(records: memoryview, position: int, limit: int) -> Iterator[tupl
     at = 0
     while at < len(records):
         run = _run(records, at, position, limit)
-        if len(run) > 1 and (one := _merged(records, run)) is not None:
+        if len(run) > 1 and (one := _merged(records, run, limit)) is not None:
             yield one
             at = run[-1][1]
         elif run:
@@ -102,38 +103,41 @@ def walk_merged(records: memoryview, position: int, limit: int) -> Iterator[tupl
 def _run(records: memoryview, at: int, position: int, limit: int) -> list[_Part]:
     """The batches from byte `at` on that may become one; their checksums are right. None: the first may not."""
     run: list[_Part] = []
-    start, end, follows, owner = at, len(records), 0, 0
+    start, end, follows, like = at, len(records), 0, (0, 0)
     while end - at >= HEADER_SIZE:
         base, length, _, magic, stored, attributes, delta, begun, newest, producer, _, _, count = unpacked(records, at)
         stop = at + length + BEFORE_LENGTH_ENDS
-        wrote = producer if attributes else _NO_TRANSACTION
+        kind = attributes, producer if attributes & _TRANSACTIONAL else _NO_TRANSACTION
         if (
             magic != MAGIC
             or not HEADER_SIZE <= stop - at <= SMALL
             or stop > end
-            or attributes not in _PLAIN
+            or attributes not in _MERGEABLE
             or count != delta + 1
             or base < position
-            or (run and (base != follows or wrote != owner or stop - start > limit))
+            or (run and (base != follows or kind != like or stop - start > limit))
             or crc32c(records[at + COVERED : stop]) != stored
         ):
             break
         run.append((at, stop, count, begun, newest))
-        at, follows, owner = stop, base + count, wrote
+        at, follows, like = stop, base + count, kind
     return run
 
 
-def _merged(records: memoryview, run: Sequence[_Part]) -> tuple[BatchHeader, memoryview] | None:
-    """The batches of `run` as one; None: their records are not as they should be."""
+def _merged(records: memoryview, run: Sequence[_Part], limit: int) -> tuple[BatchHeader, memoryview] | None:
+    """The batches of `run` as one; None: their records are not as they should be, or do not fit into `limit` bytes."""
     first, last = (header_of(records[part[0] :]) for part in (run[0], run[-1]))
     parts: list[bytes] = []
-    behind, origin, earliest = 0, run[0][0], first.base_timestamp
-    data = records[origin : run[-1][1]].tobytes()
+    behind, at = 0, 0
     try:
-        for start, stop, count, begun, _ in run:
-            _rebase(data, (start - origin, stop - origin), count, (begun - earliest, behind), parts)
+        data, between = _data(records, run, first.codec)
+        for _, _, count, begun, _ in run:
+            at = _rebase(data, at + between, count, (begun - first.base_timestamp, behind), parts)
             behind += count
-    except (CorruptBatch, IndexError):
+    except (CorruptBatch, UnsupportedBatch, IndexError):
+        return None
+    body = compressed(first.codec, b"".join(parts))
+    if at != len(data) or (first.codec != NONE and HEADER_SIZE + len(body) > limit):
         return None
     made = first._replace(
         leader_epoch=last.leader_epoch,
@@ -141,7 +145,14 @@ def _merged(records: memoryview, run: Sequence[_Part]) -> tuple[BatchHeader, mem
         max_timestamp=max(part[4] for part in run),
         record_count=behind,
     )
-    return assembled(made, b"".join(parts))
+    return assembled(made, body)
+
+
+def _data(records: memoryview, run: Sequence[_Part], codec: int) -> tuple[bytes, int]:
+    """The records of `run`, and the bytes before those of each batch: its header, if they are not compressed."""
+    if codec == NONE:
+        return records[run[0][0] : run[-1][1]].tobytes(), HEADER_SIZE
+    return all_decompressed(codec, [records[start + HEADER_SIZE : stop] for start, stop, *_ in run]), 0
 
 
 def is_made_of(copied: memoryview, originals: Sequence[memoryview], skipped: int) -> bool:
@@ -152,12 +163,14 @@ def is_made_of(copied: memoryview, originals: Sequence[memoryview], skipped: int
     if len(originals) == 1 and header_of(originals[0]).record_count == header_of(copied).record_count:
         return not skipped and same_records(copied, originals[0])
     stamped = header_of(copied).is_log_append_time
-    try:
-        theirs = [_content(each, stamped=stamped) for each in records_of(copied)]
-        ours = [_content(each, stamped=stamped) for batch in originals for each in records_of(batch)]
-    except PackedAway:
-        return False  # nothing compressed is merged
+    theirs = [_content(each, stamped=stamped) for each in _records_of(copied)]
+    ours = [_content(each, stamped=stamped) for batch in originals for each in _records_of(batch)]
     return ours == theirs[skipped : skipped + len(ours)]
+
+
+def _records_of(batch: memoryview) -> Iterator[Record]:
+    header = header_of(batch)
+    return records_in(header, decompressed(header.codec, batch[HEADER_SIZE:]))
 
 
 def _content(record: Record, *, stamped: bool) -> Record:
@@ -165,14 +178,16 @@ def _content(record: Record, *, stamped: bool) -> Record:
     return record._replace(offset=0, timestamp=0 if stamped else record.timestamp)
 
 
-def _rebase(data: bytes, part: tuple[int, int], count: int, moves: tuple[int, int], parts: list[bytes]) -> None:
-    """Add the `count` records of the batch in `part` of `data` to `parts`; `moves`: so many ms and offsets further.
+def _rebase(data: bytes, at: int, count: int, moves: tuple[int, int], parts: list[bytes]) -> int:
+    """Add the `count` records from byte `at` of `data` on to `parts`, `moves`: so many ms and offsets further.
+
+    Returns where they end.
 
     Raises:
         CorruptBatch, IndexError: they are not so many records without a hole.
     """
-    (start, end), (later, behind) = part, moves
-    at, expected = start + HEADER_SIZE, 0
+    later, behind = moves
+    end, expected = len(data), 0
     known, moved, numbers = -1, b"", 0  # the byte that a time was, and what it becomes: times of a batch are alike
     for offset in _offsets(behind, count):
         low = data[at]
@@ -193,8 +208,7 @@ def _rebase(data: bytes, part: tuple[int, int], count: int, moves: tuple[int, in
             raise CorruptBatch(f"record {expected >> 1} ends at byte {at} of {end}")
         parts += (_HEADS[numbers + len(offset) + at - rest], moved, offset, data[rest:at])
         expected += 2
-    if at != end:
-        raise CorruptBatch(f"{end - at} bytes behind the last record")
+    return at
 
 
 def _offsets(first: int, count: int) -> Sequence[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from importlib import import_module
 from random import Random
 from typing import TYPE_CHECKING
@@ -10,8 +11,10 @@ import pytest
 
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
 from tanist.kafka.protocol.batch import patch, split, walk
+from tanist.kafka.protocol.compression import compressed
 from tanist.kafka.protocol.merging import SMALL, is_made_of, sample, walk_merged
 from tanist.kafka.protocol.varint import varint, zigzag
+from tanist.spark import codecs
 from tests.unit.kafka.protocol.batches import (
     CONTROL,
     GZIP,
@@ -19,6 +22,7 @@ from tests.unit.kafka.protocol.batches import (
     TRANSACTIONAL,
     encode_batch,
     encode_marker,
+    encode_record,
     seal,
 )
 
@@ -32,7 +36,7 @@ HORIZON = 0x40
 
 
 def encode(rng: Random, offset: int, count: int, attributes: int = 0, producer: int = 7, most: int = 300) -> bytearray:
-    """A batch as Java's producer makes it, of records with nulls, headers, and times in any order."""
+    """A batch as Java's producer makes it, of records with nulls, headers, times in any order; compressed if told."""
     body = b""
     for number in range(count):
         key, value = (None if rng.random() < 0.2 else rng.randbytes(rng.randrange(most)) for _ in range(2))
@@ -41,7 +45,8 @@ def encode(rng: Random, offset: int, count: int, attributes: int = 0, producer: 
         record += varint(len(headers) << 1) + b"".join(_field(name) + _field(held) for name, held in headers)
         body += zigzag(len(record)) + record
     time = 1_700_000_000_000 + rng.randrange(1_000_000)
-    return seal(body, offset, attributes, count, time, (producer, 0, rng.randrange(1 << 31)))
+    packed = compressed(attributes & 7, body)
+    return seal(packed, offset, attributes, count, time, (producer, 0, rng.randrange(1 << 31)))
 
 
 def _field(data: bytes | None) -> bytes:
@@ -53,8 +58,16 @@ def contents(batches: Iterable[memoryview]) -> list[tuple[object, ...]]:
     return [
         (each.offset, each.timestamp, each.key, each.value, tuple(each.headers))
         for batch in batches
-        for each in import_module("kafka.record.default_records").DefaultRecordBatch(bytes(batch))
+        for each in import_module("kafka.record.default_records").DefaultRecordBatch(bytes(opened(batch)))
     ]
+
+
+def opened(batch: memoryview) -> bytearray:
+    """Without compression, which code that Spark's executors use has opened: kafka-python has no codecs here."""
+    [(header, _)] = walk(batch)
+    body = codecs.decompressed(header.codec, batch[61:])
+    times = header.base_timestamp, (header.producer_id, header.producer_epoch, header.base_sequence)
+    return seal(body, header.base_offset, 0, header.record_count, *times)
 
 
 def both(log: bytes | bytearray, position: int = 0, limit: int = LIMIT) -> tuple[list[memoryview], list[memoryview]]:
@@ -87,6 +100,46 @@ def test_records_of_merged_batches_are_those_of_the_batches(seed: int) -> None:
     for batch in after:
         [(header, _)] = walk(batch)
         assert header.max_timestamp == max(times[at] for at in times if header.base_offset <= at <= header.last_offset)
+
+
+@pytest.mark.parametrize("codec", range(1, 5), ids=["gzip", "snappy", "lz4", "zstd"])
+def test_a_run_of_compressed_batches_becomes_one_of_their_codec(codec: int) -> None:
+    """They stayed as they were, and each cost as much as a large one."""
+    rng = Random(codec)
+    log = b"".join(encode(rng, 3 * n, 3, codec | rng.choice((0, TRANSACTIONAL)), most=60) for n in range(90))
+    before, after = both(log)
+    assert contents(after) == contents(before)
+    assert 1 < len(after) < 60
+    assert sum(map(len, after)) < len(log)
+    for batch in after:
+        [(header, _)] = walk(batch)
+        originals = before[header.base_offset // 3 : header.next_offset // 3]
+        assert header.codec == codec
+        assert is_made_of(batch, originals, 0)
+        assert len(originals) == 1 or not is_made_of(batch, originals[1:], 0)
+
+
+def test_batches_of_two_codecs_are_not_merged() -> None:
+    log = b"".join(encode(Random(n), n, 1, n // 2 % 5) for n in range(10))
+    before, after = both(log)
+    assert contents(after) == contents(before)
+    assert [header.codec for batch in after for header, _ in walk(batch)] == [0, 1, 2, 3, 4]
+
+
+def test_a_run_that_would_be_larger_than_the_limit_once_compressed_stays_as_it_is() -> None:
+    """Its producer has compressed better than we do: a broker would refuse the batch for its size."""
+    body = encode_record(0, b"k", b"abcdefgh" * 900)
+    small = zlib.compress(body, level=9, wbits=31)
+    log = b"".join(seal(small, n, GZIP, 1, 1_000, (-1, -1, -1)) for n in range(2))
+    assert len(headers(log, limit=len(log))) == 1
+    before, after = both(log, limit=len(log) - 1)
+    assert [bytes(each) for each in after] == [bytes(each) for each in before]
+
+
+def test_compressed_records_that_are_damaged_inside_stay_as_they_are() -> None:
+    sound, odd = encode(Random(1), 0, 1, GZIP), seal(b"no gzip", 1, GZIP, 1, 1_000, (-1, -1, -1))
+    before, after = both(sound + odd)
+    assert [bytes(each) for each in after] == [bytes(each) for each in before]
 
 
 def test_a_run_of_one_record_each_is_one_batch_that_can_be_sent() -> None:
