@@ -166,11 +166,13 @@ def test_no_try_follows_the_gates_first_and_the_report_waits_for_no_validation()
     assert dag.get_task("approve").retries == 0
     report = dag.get_task("report")
     assert (report.is_teardown, report.on_failure_fail_dagrun) == (True, True)
-    assert report.upstream_task_ids == {"movers"}
+    assert report.upstream_task_ids == {"reverse"}
     assert {task.task_id for task in dag.leaves} == {"validate", "report"}
 
 
-def validated(mode: str) -> None:
+def validated(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a mirror that was not reversed since."""
+    monkeypatch.setattr(validation, "moved_to", lambda *_: None)
     asked = {"mode": mode, "validate": "default", "mirror": "dr", "destination": "west", "topics": [".*"]}
     validation.Validate(task_id="validate", level="validate")._prepared(asked, "manual__1")
 
@@ -188,9 +190,9 @@ def test_only_a_silent_source_of_an_unplanned_failover_leaves_nothing_to_compare
     """It is skipped, which is no red; a source that was alive, and a destination, must answer."""
     monkeypatch.setattr(validation, "validation", raising(SourceSilent("east does not answer")))
     with pytest.raises(AirflowSkipException, match="SOURCE_SILENT: east"):
-        validated("unplanned")
+        validated("unplanned", monkeypatch)
     with pytest.raises(AirflowException, match="SOURCE_SILENT: east") as planned:
-        validated("planned")
+        validated("planned", monkeypatch)
     assert not isinstance(planned.value, AirflowSkipException)
 
 
@@ -200,7 +202,7 @@ def test_a_validation_that_cannot_tell_for_another_reason_is_red(
 ) -> None:
     monkeypatch.setattr(validation, "validation", raising(error))
     with pytest.raises(AirflowException, match=error.reason) as red:
-        validated("unplanned")
+        validated("unplanned", monkeypatch)
     assert not isinstance(red.value, AirflowSkipException)
 
 
