@@ -74,7 +74,7 @@ def test_a_validation_that_cannot_tell_makes_the_run_red_and_undoes_nothing(
     assert ran.state == "failed"
     assert "connection 'spark_default' does not exist" in ran.why("validate")
     assert (ran.report["verdict"], ran.report["failed"]) == ("DONE", {})
-    assert dag.get_task("report").upstream_task_ids == {"movers"}
+    assert dag.get_task("report").upstream_task_ids == {"reverse"}
     assert pair.west.writes(mirror, range(2))
 
 
