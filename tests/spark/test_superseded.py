@@ -27,6 +27,8 @@ class Kept(NamedTuple):
     key: str
     value: str
     compared: bool = True
+    time: int = 0
+    mirrored: bool = True
 
 
 Log: TypeAlias = dict[int, Kept]
@@ -45,9 +47,10 @@ def found(spark: SparkSession, logs: Mapping[int, tuple[Log, Log]]) -> set[tuple
                     kept.compared,
                     hash(kept.key),
                     not kept.value,
-                    hash(kept.value),
-                    at,
+                    hash(kept.value) if kept.value else superseded.NO_CONTENT,
+                    kept.time,
                     False,
+                    kept.mirrored,
                     None,
                 )
                 for partition, both in logs.items()
@@ -63,7 +66,7 @@ def found(spark: SparkSession, logs: Mapping[int, tuple[Log, Log]]) -> set[tuple
 def written(rng: random.Random) -> Log:
     """A log before any cleaner; some offsets hold markers."""
     return {
-        at: Kept(rng.choice("abcdefgh"), TOMBSTONE if rng.random() < 0.2 else f"v{at}")
+        at: Kept(rng.choice("abcdefgh"), TOMBSTONE if rng.random() < 0.2 else f"v{at}", time=at // 4)
         for at in range(rng.randint(OPEN + 10, 120))
         if rng.random() < 0.95
     }
@@ -90,10 +93,16 @@ def refilled(log: Log, rng: random.Random) -> Log:
     return dict(sorted(copy.items()))
 
 
-def history(rng: random.Random) -> tuple[Log, Log]:
-    """A source that was cleaned, copied, and cleaned further; and the copy, which was cleaned, too."""
+def history(rng: random.Random, *, moves: bool = False) -> tuple[Log, Log]:
+    """A source that was cleaned, copied, and cleaned further; and the copy, which was cleaned, too.
+
+    `moves`: to a replica of the source that was cleaned less.
+    """
     log = written(rng)
     end = max(log) - OPEN
+    if moves:
+        source = cleaned(log, rng, rng.randint(0, end // 2))
+        return source, cleaned(refilled(cleaned(log, rng, end), rng), rng, rng.randint(0, end // 2))
     first, second, third = sorted(rng.randint(0, end) for _ in range(3))
     as_copied = cleaned(log, rng, first)
     source = cleaned(as_copied, rng, rng.choice([second, third]))
@@ -106,6 +115,41 @@ def test_two_cleaners_make_no_difference(spark: SparkSession) -> None:
     differing = sum(source != copy for source, copy in logs.values())
     assert differing > HISTORIES / 2
     assert found(spark, logs) == set()
+
+
+def test_a_leader_of_the_source_that_was_cleaned_less_makes_no_difference(spark: SparkSession) -> None:
+    """It has records where copies of later ones were written. After a reversal the source has these copies."""
+    logs = {number: history(random.Random(number), moves=True) for number in range(HISTORIES)}
+    assert sum(bool(unlike(source, copy)) for source, copy in logs.values()) > HISTORIES / 2
+    reversed_ = {-1 - number: (copy, of_others(source)) for number, (source, copy) in logs.items()}
+    assert found(spark, logs | reversed_) == set()
+
+
+def unlike(source: Log, copy: Log) -> list[int]:
+    """Offsets at which both logs have records that are not the same."""
+    return [at for at in source.keys() & copy.keys() if source[at] != copy[at]]
+
+
+def of_others(log: Log) -> Log:
+    """As it was before the mirror wrote to it."""
+    return {at: kept._replace(mirrored=False) for at, kept in log.items()}
+
+
+def test_an_altered_copy_of_a_superseded_record_is_a_difference(spark: SparkSession) -> None:
+    """It was none: both records were superseded."""
+    logs, expected = dict[int, tuple[Log, Log]](), set[tuple[int, int, str]]()
+    for number in range(HISTORIES):
+        rng = random.Random(number)
+        source, copy = history(rng, moves=number % 2 == 0)
+        latest = {kept.key: at for at, kept in copy.items()}
+        both = [at for at in sorted(source.keys() & copy.keys()) if at < latest[copy[at].key]]
+        if both:
+            at = rng.choice(both)
+            copy[at] = copy[at]._replace(value="altered")
+            logs[number] = source, copy
+            expected.add((number, at, "changed"))
+    assert len(logs) > HISTORIES / 2
+    assert found(spark, logs) == expected
 
 
 def test_a_key_whose_latest_record_is_lost_or_changed_is_a_difference(spark: SparkSession) -> None:
@@ -141,6 +185,24 @@ CASES: Final[Mapping[str, tuple[Log, Log, Mapping[int, str]]]] = {
     "the copy has forgotten a key, tombstone and all": ({0: OLD, 5: GONE}, {}, {}),
     "a tombstone is lost": ({5: GONE}, {0: OLD}, {5: "missing"}),
     "a tombstone that the source does not have": ({0: OLD}, {5: GONE}, {5: "extra"}),
+    "a copy of a superseded record, altered": ({0: OLD, 5: NEW}, {0: OLD._replace(value="x"), 5: NEW}, {0: "changed"}),
+    "a superseded record, at another time": ({0: OLD, 5: NEW}, {0: OLD._replace(time=1), 5: NEW}, {0: "changed"}),
+    "a superseded record, as a tombstone": ({0: OLD, 5: NEW}, {0: GONE._replace(time=1), 5: NEW}, {0: "changed"}),
+    "a later record, at another time": ({0: OLD, 5: NEW}, {0: NEW._replace(time=1), 5: NEW}, {0: "changed"}),
+    "a later record, with another key": (
+        {0: OLD, 5: NEW, 6: OTHER},
+        {0: OTHER._replace(value="new"), 5: NEW, 6: OTHER},
+        {0: "changed"},
+    ),
+    "an earlier record": ({0: OLD, 3: NEW, 5: GONE}, {0: OLD, 3: OLD, 5: GONE}, {3: "changed"}),
+    "a tombstone where the copy has a hole": ({0: OLD, 5: NEW}, {0: GONE, 5: NEW}, {}),
+    "a lost tombstone, and the key again": (
+        {0: OLD, 1: OLD, 5: OTHER, 6: NEW, 9: OTHER},
+        {0: OLD, 1: OTHER._replace(value=TOMBSTONE, time=7), 6: NEW, 9: OTHER},
+        {},
+    ),
+    "a reversed mirror, whose source has the copy": ({0: NEW, 5: NEW}, {0: OLD._replace(mirrored=False), 5: NEW}, {}),
+    "a mirror whose source has the same record twice": ({0: NEW, 5: NEW}, {0: OLD, 5: NEW}, {0: "changed"}),
     "holes": ({5: OTHER}, {0: OTHER, 1: OTHER._replace(value=TOMBSTONE), 5: OTHER}, {}),
     "a hole that this replica of the source has not": ({0: OLD, 5: OTHER, 6: NEW}, {0: OTHER, 5: OTHER, 6: NEW}, {}),
     "the only one, where the copy has a hole": ({0: OLD, 5: OTHER}, {0: OTHER, 5: OTHER}, {0: "changed"}),

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from tanist.kafka.protocol.batch import BatchHeader
 
 _NULL: Final = b"\x01"
-_NO_HEADERS: Final = b"\0"
+NO_HEADERS: Final = b"\0"
+"""As a record without headers stores them."""
 
 
 class RecordLeft(NamedTuple):
@@ -31,11 +32,11 @@ class RecordLeft(NamedTuple):
     @property
     def tombstone(self) -> RecordLeft:
         """A tombstone of its key, with its time."""
-        return self.tombstone_of(self.key) if self.has_key else self._replace(rest=_NULL + _NULL + _NO_HEADERS)
+        return self.tombstone_of(self.key) if self.has_key else self._replace(rest=_NULL + _NULL + NO_HEADERS)
 
     def tombstone_of(self, key: bytes) -> RecordLeft:
         """A tombstone of `key`, with the time of this record."""
-        return self._replace(rest=zigzag(len(key)) + key + _NULL + _NO_HEADERS)
+        return self._replace(rest=zigzag(len(key)) + key + _NULL + NO_HEADERS)
 
     @property
     def key(self) -> bytes:
