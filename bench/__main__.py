@@ -37,8 +37,10 @@ def _loads(scale: float) -> list[Load]:
         Load(topic="bench-100b", size=100, records=large, target=15),
         Load(topic="bench-100b-16k", size=100, records=large, target=6, batch_bytes=16 << 10),
         Load(topic="bench-100b-10", size=100, records=4 * small, target=5, batch_records=10),
-        Load(topic="bench-100b-1", size=100, records=small, target=3, rate_target=1.5, batch_records=1),
-        Load(topic="bench-100b-1-lz4", size=100, records=small, target=3, rate_target=1.5, batch_records=1, codec="lz4"),
+        *(
+            Load(topic=name, size=100, records=small, target=3, rate_target=1.5, batch_records=1, codec=codec)
+            for name, codec in (("bench-100b-1", "none"), ("bench-100b-1-lz4", "lz4"))
+        ),
         *(Load(topic=f"bench-100b-{codec}", size=100, records=large, target=6, codec=codec) for codec in CODECS),
     ]
 
