@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
-from tanist.domain.acl_entries import AclEntry
+from tanist.domain.acl_entries import ANYBODY, AclEntry
+from tanist.domain.authorizer import AUTHORIZER_CONFIGS, may_allow_without_acls
 from tanist.domain.broker_errors import (
     InvalidProducerEpoch,
     OutOfOrderSequence,
@@ -30,6 +31,7 @@ from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import Tombstone
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
+from tanist.kafka.adapters.configs import KafkaConfigs
 from tanist.kafka.adapters.fencing import KafkaFencing
 from tanist.kafka.adapters.opening import KafkaOpening
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
@@ -559,10 +561,18 @@ def test_where_everybody_may_write_a_rule_for_the_mirror_does_not_keep_all_other
         assert topics.create([NewTopic(name="free", partitions=1, replication_factor=1)], SOON(20)) == {"free": None}
         real = Real(stack.enter_context(Router(cluster.endpoint(), "tanist-test")), {"app": client_config(app)})
         wait_until(lambda: real.writes("free", "app"), 10)
+        assert opening.covered(["free"], SOON(10)) == frozenset()
+        configs = stack.enter_context(over(KafkaConfigs, cluster.endpoint()))
+        assert may_allow_without_acls(configs.each_broker(AUTHORIZER_CONFIGS, SOON(10)))
         assert opening.open({"free": ()}, SOON(10)) == {"free": None}
         assert real.writes("free", "app")
         assert opening.is_open({"free": ()}, SOON(10)) == {"free": True}
         assert opening.shut_out(["free"], SOON(10)) == {"free": False}, "and nobody says that the mirror is"
+        assert opening.deny({"free": [ANYBODY]}, SOON(10)) == {"free": None}
+        wait_until(lambda: not real.writes("free", "app"), 10)
+        assert opening.covered(["free"], SOON(10)) == frozenset(), "a source fence is removed before copying"
+        assert opening.deny({"free": ["User:other"]}, SOON(10)) == {"free": None}
+        wait_until(lambda: opening.covered(["free"], SOON(10)) == {"free"}, 10)
 
 
 @pytest.mark.parametrize("rig", ["memory-guarded", "kafka-guarded"], indirect=True)

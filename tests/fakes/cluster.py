@@ -65,6 +65,8 @@ class MemoryCluster:
     dead: bool = False
     calls: list[str] = field(default_factory=list)
     broker_configs: dict[str, str] = field(default_factory=lambda: dict(BROKER_DEFAULTS))
+    files: dict[int, frozenset[str]] = field(default_factory=dict)
+    """Configs of the authorizer that the file of a broker sets."""
     producer_ids: int = 1000
     lock: threading.RLock = field(default_factory=threading.RLock)
 

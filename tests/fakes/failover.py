@@ -348,6 +348,12 @@ class MemoryOpening:
         }
         return {topic: frozenset({*kept.rules.get(topic, ()), *denied[topic]}) for topic in topics}
 
+    def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
+        self._cluster.answer()
+        ours = {ANYBODY, *self._logins(mirrors)}
+        denied = {topic for topic, who in self._cluster.deny if who not in ours}
+        return frozenset(topic for topic in topics if topic in denied or self._cluster.rules.get(topic))
+
     def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         if self._cluster.authorizer:

@@ -41,7 +41,7 @@ def learnt(found: Iterable[AclEntry]) -> tuple[AclEntry, ...] | None:
 def writers(rules: Iterable[AclEntry], mirrors: Collection[str] = ()) -> frozenset[str]:
     """Principals other than `mirrors` that these ACLs allow to write to one topic, from any host.
 
-    An ACL for `User:*` allows everybody. ACLs do not list super users, so they cannot be named.
+    An ACL for `User:*` allows everybody. ACLs do not list super users: see `authorizer`.
     """
     found = frozenset(rules)
     shut = {rule.principal for rule in found if not rule.allowed and rule.host == ANY_HOST}
@@ -56,18 +56,6 @@ def to_deny(rules: Iterable[AclEntry], mirrors: Collection[str] = ()) -> tuple[s
     found = frozenset(rules) - {CLOSED}
     shut = {rule.principal for rule in found if not rule.allowed and rule.host == ANY_HOST}
     return tuple(sorted({rule.principal for rule in found if rule.allowed} - shut - {ANYBODY} - set(mirrors)))
-
-
-def others_may_write(rules: Iterable[AclEntry], *, guarded: bool) -> str:
-    """Why others may write even if everybody that ACLs name is denied; empty: nobody that ACLs tell of.
-
-    `guarded`: the cluster has an authorizer.
-    """
-    if not guarded:
-        return "the cluster has no authorizer"
-    if any(rule.allowed and rule.principal == ANYBODY for rule in rules):
-        return f"an ACL allows {ANYBODY} to write"
-    return ""
 
 
 def said(rules: Iterable[AclEntry]) -> str:

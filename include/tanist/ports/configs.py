@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.names import BrokerId
     from tanist.ports.clock import Deadline
 
 
@@ -19,6 +20,15 @@ class Configs(Protocol):
 
         Raises:
             ClusterAuthorizationFailed: DESCRIBE_CONFIGS on the cluster is missing.
+        """
+        ...
+
+    def each_broker(
+        self, names: Collection[str], by: Deadline
+    ) -> Mapping[BrokerId, Mapping[str, str | None] | TanistError]:
+        """By broker that is alive, those of `names` that are set there (None: its value is hidden), or the error.
+
+        A config that has a default is always set; one that only an authorizer knows is set if the broker's file has it.
         """
         ...
 

@@ -48,6 +48,14 @@ class Opening(Protocol):
         """
         ...
 
+    def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
+        """The topics that any ACL is about, of any operation, not counting a DENY of WRITE for everybody or the mirror.
+
+        Raises:
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster. SecurityDisabled: no authorizer.
+        """
+        ...
+
     def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         """Deny WRITE on each topic to the principals given for it."""
         ...

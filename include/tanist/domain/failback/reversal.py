@@ -331,9 +331,16 @@ def limitations(
 
 def writable_limitation(writable: Mapping[str, str]) -> Limitation:
     """`writable`: topics with the reason."""
-    reasons = named(f"{topic}: {why}" for topic, why in sorted(writable.items()))
     return Limitation(
         MIRROR_TOPIC_WRITABLE,
-        f"other clients can write to the old source's topics, which stops the mirror: {reasons}",
+        f"other clients can write to the old source's topics, which stops the mirror: {named(by_reason(writable))}",
         about=tuple(sorted(writable)),
     )
+
+
+def by_reason(writable: Mapping[str, str]) -> tuple[str, ...]:
+    """For people: each reason once, with its topics."""
+    topics: dict[str, list[str]] = {}
+    for topic, why in sorted(writable.items()):
+        topics.setdefault(why, []).append(topic)
+    return tuple(f"{named(names, ', ')}: {why}" for why, names in topics.items())

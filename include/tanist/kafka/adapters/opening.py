@@ -56,6 +56,9 @@ class KafkaOpening:
     def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
         return rules.writing(self._router, topics, by)
 
+    def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
+        return rules.covered(self._router, topics, by, but={ANYBODY, *self._logins(mirrors)})
+
     def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         done: dict[str, TanistError | None] = dict.fromkeys(topics)
         if not self.has_authorizer(by):

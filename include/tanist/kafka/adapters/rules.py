@@ -139,13 +139,18 @@ def _matches(rule: AclBinding, topic: str) -> bool:
     return rule.resource_name in {topic, _EVERY_TOPIC}
 
 
-def covered(router: Router, topics: Sequence[str], by: Deadline) -> frozenset[str]:
-    """The topics that any ACL matches, of any operation and pattern type.
+def covered(router: Router, topics: Sequence[str], by: Deadline, but: Collection[str] = ()) -> frozenset[str]:
+    """The topics that any ACL matches, of any operation and pattern type. `but`: not counting what `deny` gives these.
 
     Raises:
         ClusterAuthorizationFailed, SecurityDisabled.
     """
-    found = describe_acls(router, AccessFilter(resource_type=_TOPIC), by)
+    ours = {(_LITERAL, who, ANY_HOST, _WRITE, _DENY) for who in but}
+    found = [
+        rule
+        for rule in describe_acls(router, AccessFilter(resource_type=_TOPIC), by)
+        if (rule.pattern_type, rule.principal, rule.host, rule.operation, rule.permission) not in ours
+    ]
     names = {rule.resource_name for rule in found if rule.pattern_type != _PREFIXED}
     prefixes = tuple({rule.resource_name for rule in found if rule.pattern_type == _PREFIXED})
     return frozenset(t for t in topics if _EVERY_TOPIC in names or t in names or t.startswith(prefixes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.acl_entries import others_may_write, to_deny
+from tanist.domain.acl_entries import to_deny
 from tanist.domain.errors import MirrorExists, Refused, TanistError, TopicNotInMirror
 from tanist.domain.failback.pending import pending
 from tanist.domain.failback.reversal import (
@@ -32,7 +32,7 @@ from tanist.usecases.failback.recreating import plan_recreations, unfit_topics
 from tanist.usecases.failback.survey import NothingFailedOver, survey
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import Purpose, ensure_unlocked
-from tanist.usecases.mirrors import take
+from tanist.usecases.mirrors import take, writers
 from tanist.usecases.mirrors.ownership import must_be_free
 from tanist.usecases.mirrors.promotions import read_promotions
 from tanist.usecases.snapshot import ClusterSnapshot
@@ -130,9 +130,7 @@ def plan(
         collected.attempt(lambda: topic_plans(clusters, names, command, again))
     collected.raise_all()
     topics = _returning(view, clusters, names, found, again, command)
-    writing = clusters.source.opening.writing(names, by)
-    guarded = clusters.source.opening.has_authorizer(by)
-    writable = {name: why for name in names if (why := others_may_write(writing[name], guarded=guarded))}
+    writable = writers.writable(clusters.source, names, mirror_logins(clusters, command), by)
     continued = [each for each in found if each.partition.topic not in again]
     return PlannedReversal(
         plan=Reversal(

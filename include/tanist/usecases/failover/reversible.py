@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.acl_entries import others_may_write
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.failback.reversal import writable_limitation
+from tanist.usecases.mirrors.writers import writable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,7 +35,6 @@ def of_reversal(clusters: FailoverContext, intent: Intent, command: CommandConte
     source = clusters.source
     if isinstance(source, TanistError):
         return ()
-    guarded = source.opening.has_authorizer(command.by)
-    rules = source.opening.writing(intent.names, command.by)
-    found = {name: why for name in intent.names if (why := others_may_write(rules[name], guarded=guarded))}
+    own = source.opening.principal()
+    found = writable(source, intent.names, {own} if own else set(), command.by)
     return (writable_limitation(found),) if found else ()

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.acl_entries import others_may_write, to_deny
+from tanist.domain.acl_entries import to_deny
+from tanist.domain.authorizer import AUTHORIZER_CONFIGS, Authorizer, may_allow_without_acls, others_may_write
 from tanist.domain.errors import Interrupted
-from tanist.domain.failback.reversal import MIRROR_TOPIC_WRITABLE
+from tanist.domain.failback.reversal import MIRROR_TOPIC_WRITABLE, by_reason
 from tanist.domain.logins import logins_of, principals
 from tanist.usecases import rights
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -35,12 +36,31 @@ def with_denied(
     """
     if not spec.deny_writers or not topics:
         return tuple(topics), ()
-    guarded, rules = destination.opening.has_authorizer(by), destination.opening.writing([t.topic for t in topics], by)
+    names = [each.topic for each in topics]
     own = destination.opening.principal()
     mirrors = principals(logins_of(view.workers())) | frozenset({own} if own else ())
+    rules = destination.opening.writing(names, by)
     found = tuple(replace(each, denied=to_deny(rules[each.topic], mirrors)) for each in topics)
-    writable = {each.topic: others_may_write(rules[each.topic], guarded=guarded) for each in topics}
-    return found, tuple(f"{MIRROR_TOPIC_WRITABLE}: {topic}: {why}" for topic, why in writable.items() if why)
+    reasons = by_reason(writable(destination, names, mirrors, by))
+    return found, tuple(f"{MIRROR_TOPIC_WRITABLE}: {each}" for each in reasons)
+
+
+def writable(cluster: Cluster, names: Sequence[str], mirrors: Collection[str], by: Deadline) -> dict[str, str]:
+    """Topics that others than `mirrors` may write to even if everybody that ACLs name is denied, with the reason.
+
+    Raises:
+        ClusterAuthorizationFailed: this login may not see ACLs.
+    """
+    opening = cluster.opening
+    if not opening.has_authorizer(by):
+        authorizer = Authorizer(enabled=False)
+    else:
+        configs = cluster.configs.each_broker(AUTHORIZER_CONFIGS, by)
+        asks = may_allow_without_acls(configs)
+        bare = frozenset(names) - opening.covered(names, by, mirrors) if asks else frozenset()
+        authorizer = Authorizer(enabled=True, configs=configs, bare=bare)
+    rules = opening.writing(names, by)
+    return {name: why for name in names if (why := others_may_write(name, rules[name], authorizer, mirrors))}
 
 
 def deny(topics: Sequence[TopicDesired], destination: Cluster, by: Deadline) -> None:

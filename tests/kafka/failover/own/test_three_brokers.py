@@ -91,6 +91,9 @@ class Watched:
     def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
         return self.real.writing(topics, by)
 
+    def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
+        return self.real.covered(topics, by, mirrors)
+
     def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         return self.real.deny(topics, by)
 

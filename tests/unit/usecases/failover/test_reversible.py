@@ -42,6 +42,19 @@ def test_who_could_write_to_the_old_source_afterwards_is_accepted_topic_by_topic
     assert set(named.about) == ({"orders"} if authorizer else set(TOPICS))
 
 
+def test_super_users_of_any_broker_and_topics_without_acls_are_accepted_topic_by_topic() -> None:
+    """A broker reports that its file has them, and hides who they are."""
+    world = FailoverWorld()
+    world.east.rules = {"orders": (AclEntry("User:app", "*", allowed=True),)}
+    world.east.files = {2: frozenset({"super.users"})}
+    (named,) = (each for each in planned(world).plan.limitations if each.name == MIRROR_TOPIC_WRITABLE)
+    assert set(named.about) == set(TOPICS)
+    assert "super.users is set on broker 2" in named.detail
+    world.east.files = {1: frozenset({"allow.everyone.if.no.acl.found"})}
+    (named,) = (each for each in planned(world).plan.limitations if each.name == MIRROR_TOPIC_WRITABLE)
+    assert set(named.about) == set(TOPICS) - {"orders"}
+
+
 def test_it_needs_a_planned_failover_of_all_topics() -> None:
     world = FailoverWorld()
     with pytest.raises(Misconfigured, match="is for planned failovers"):
