@@ -9,14 +9,15 @@ import typer
 from tanist.cli.options import WHY, MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit
 from tanist.domain.errors import Misconfigured
-from tanist.domain.failback.findings import FINDINGS
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
 from tanist.domain.selection import pattern_problems
+from tanist.domain.tails import FindingKind
 from tanist.usecases.failback.accepting import FINDING_COLUMNS, accept_findings, finding_item
 
 FindingOption = Annotated[
-    list[str], typer.Option("--finding", metavar="NAME", help=f"What is accepted: {', '.join(FINDINGS)}; repeatable.")
+    list[str],
+    typer.Option("--finding", metavar="NAME", help=f"What is accepted: {', '.join(FindingKind)}; repeatable."),
 ]
 
 
@@ -32,15 +33,17 @@ def accept(
     """Accept by name what a survey has found and no rescue mends: `tanist status` fails until that is done.
 
     OVERLAP, DIVERGED: offsets that name a record on each cluster. TAIL_EXPIRED: offsets of a tail that the old source
-    had deleted before they were surveyed. The login and the reason are stored; more offsets are accepted anew.
+    had deleted before they were surveyed. TAIL_UNDECIDED: the mirror was reversed while nobody had decided about its
+    tails, which no command rescues any more; a planned failover is refused until that is accepted. The login and the
+    reason are stored; more offsets are accepted anew.
 
     Example: tanist failback accept dr --destination west --finding OVERLAP --reason "no sink stores offsets"
     """
     if wrong := pattern_problems(topic or ()):
         refuse(wrong)
-    known = {str(each): each for each in FINDINGS}
+    known = {str(each): each for each in FindingKind}
     if unknown := sorted(set(finding) - known.keys()):
-        raise Misconfigured(f"--finding {unknown[0]}: not one of {', '.join(FINDINGS)}")
+        raise Misconfigured(f"--finding {unknown[0]}: not one of {', '.join(FindingKind)}")
     accepted = [known[each] for each in dict.fromkeys(finding)]
     found = accept_findings(now.destination(), mirror_name(name), accepted, topic or (), now.context, reason=reason)
     emit([finding_item(name, each) for each in found], FINDING_COLUMNS, now.as_json)

@@ -41,6 +41,16 @@ class TailVerdict(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+class FindingKind(StrEnum):
+    """What keeps `tanist status` from being green until somebody accepts it."""
+
+    OVERLAP = "OVERLAP"
+    DIVERGED = "DIVERGED"
+    EXPIRED = "TAIL_EXPIRED"
+    UNDECIDED = "TAIL_UNDECIDED"
+    """The mirror was reversed while nobody had decided about the tails: they lie where it copies to, or did."""
+
+
 class TailStage(StrEnum):
     """How far the tails of a topic have come; a topic without tails is DONE as soon as that is known."""
 
@@ -105,7 +115,7 @@ class TopicTails(MirrorRecord):
 @stored("accepted", "mirror", "topic", "promotion_epoch")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingsAccepted(MirrorRecord):
-    """Findings about the tails of a promotion that somebody accepts: `findings` are verdicts, OVERLAP or TAIL_EXPIRED.
+    """Findings about the tails of a promotion that somebody accepts.
 
     `amounts`: how much of each was accepted (offsets); more of it is not accepted.
     """
@@ -113,12 +123,30 @@ class FindingsAccepted(MirrorRecord):
     mirror: MirrorName
     topic: str
     promotion_epoch: int
-    findings: tuple[TailVerdict, ...]
+    findings: tuple[FindingKind, ...]
     amounts: tuple[int, ...]
     accepted_by: str
     reason: str
     at: EpochMs
     mirror_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TailFinding:
+    """What a survey has found of a topic, after a promotion. `offsets`: how many it is about, of all partitions.
+
+    `accepted_by`: empty while nobody has accepted so many.
+    """
+
+    topic: str
+    promotion_epoch: int
+    finding: FindingKind
+    offsets: int
+    accepted_by: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.topic}: {self.finding} ({self.offsets} offsets)"
 
 
 @stored("held", "mirror", "topic")

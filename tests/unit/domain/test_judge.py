@@ -18,6 +18,7 @@ from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
 from tanist.domain.records import WorkerAlive
 from tanist.domain.states import MirrorState
+from tanist.domain.tails import FindingKind, TailFinding
 from tests.unit.domain.facts_drawn import FOLLOWED, HEALTHY, NOW, PARTITIONS, changed, drawn, intents, silent, source
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ PAUSED = changed(state=MirrorState.PAUSED)
 BEHIND = changed(copied=SourceOffset(4), end=DestinationOffset(4))
 SHORTER = changed(longer=True, end=DestinationOffset(14), copied=SourceOffset(14))
 MORE = TopicPartition("orders", 2)
+UNDECIDED = TailFinding("orders", 1, FindingKind.UNDECIDED, 4)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +96,7 @@ MORE = TopicPartition("orders", 2)
         pytest.param(changed(longer=None), GO, ACCEPT, id="it may be shorter, the end of the copy cannot be read"),
         pytest.param(replace(HEALTHY, map_missing=True), NO_GO, NO_GO, id="the maps are gone"),
         pytest.param(replace(silent(), followed=None), UNKNOWN, ACCEPT, id="no positions of groups"),
+        pytest.param(replace(HEALTHY, undecided=(UNDECIDED,)), NO_GO, ACCEPT, id="a tail that nobody decided about"),
     ],
 )
 def test_each_situation_has_the_word_that_is_right_at_night(
@@ -110,6 +113,15 @@ def test_a_mirror_without_topics_says_whether_it_has_taken_over() -> None:
         assert (status.planned, status.unplanned) == (said, said)
         (check,) = [each for each in status.checks if each.name == "partitions"]
         assert ("bills; orders" in check.reason) is bool(left)
+
+
+def test_no_planned_failover_while_a_tail_is_undecided_and_an_unplanned_one_names_it() -> None:
+    """A reversal that had accepted TAIL_UNDECIDED was forgotten by the next failover."""
+    facts = replace(HEALTHY, undecided=(UNDECIDED,))
+    assert "`tanist failback accept dr --finding TAIL_UNDECIDED" in detail(facts, PLANNED, "TAIL_UNDECIDED")
+    assert not plan(facts, UNPLANNED).limitations[-1].blocks
+    other = make_plan(planned_intent(intents(("bills",))[PLANNED], facts, None), facts, ("hold",))
+    assert "TAIL_UNDECIDED" not in {each.name for each in other.limitations}
 
 
 def test_an_old_run_is_told_and_stops_every_other() -> None:

@@ -1,16 +1,17 @@
 """Findings about an old source that no rescue mends, and whether somebody has accepted them.
 
-An offset that names a record on each cluster misleads every sink that stores offsets, and a record that retention has
-deleted before anybody copied it is lost. So `tanist status` is not green before they are accepted by name.
+An offset that names a record on each cluster misleads every sink that stores offsets, a record that retention has
+deleted before anybody copied it is lost, and once the mirror is reversed no command rescues a tail any more. So
+`tanist status` is not green before they are accepted by name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Verdict, named
-from tanist.domain.tails import TailVerdict
+from tanist.domain.failback.pending import left_undecided
+from tanist.domain.tails import FindingKind, TailFinding, TailVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,26 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import PartitionTail, TopicTails
 
-FINDINGS: Final = (TailVerdict.OVERLAP, TailVerdict.DIVERGED, TailVerdict.EXPIRED)
-"""What somebody has to accept."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TailFinding:
-    """What a survey has found of a topic, after a promotion. `offsets`: how many it is about, of all partitions.
-
-    `accepted_by`: empty while nobody has accepted so many.
-    """
-
-    topic: str
-    promotion_epoch: int
-    finding: TailVerdict
-    offsets: int
-    accepted_by: str = ""
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.topic}: {self.finding} ({self.offsets} offsets)"
+_BY_VERDICT: Final = {TailVerdict.OVERLAP: FindingKind.OVERLAP, TailVerdict.DIVERGED: FindingKind.DIVERGED}
 
 
 def findings_of(view: StateView, mirror: MirrorName) -> tuple[TailFinding, ...]:
@@ -50,24 +32,42 @@ def findings_of(view: StateView, mirror: MirrorName) -> tuple[TailFinding, ...]:
         for each in view.findings_accepted(mirror)
         for finding, amount in zip(each.findings, each.amounts, strict=False)
     }
+    tails = {(each.topic, each.promotion_epoch): each for each in view.tails(mirror)}
+    amounts = [(at, *amount) for at, each in tails.items() for amount in _amounts(each, entries.get(at))]
+    for each in left_undecided(view, mirror):
+        at = (each.topic, each.promotion_epoch)
+        amounts.append((at, FindingKind.UNDECIDED, _undecided(tails.get(at), entries.get(at))))
     found = []
-    for tails in view.tails(mirror):
-        entry = entries.get((tails.topic, tails.promotion_epoch))
-        for finding, offsets in _amounts(tails, entry):
-            amount, by = accepted.get((tails.topic, tails.promotion_epoch, finding), (0, None))
-            known = by if by is not None and offsets <= amount else None
-            who, why = (known.accepted_by, known.reason) if known else ("", "")
-            found.append(TailFinding(tails.topic, tails.promotion_epoch, finding, offsets, who, why))
+    for (topic, epoch), finding, offsets in amounts:
+        amount, by = accepted.get((topic, epoch, finding), (0, None))
+        known = by if by is not None and offsets <= amount else None
+        who, why = (known.accepted_by, known.reason) if known else ("", "")
+        found.append(TailFinding(topic, epoch, finding, offsets, who, why))
     return tuple(sorted(found))
 
 
-def _amounts(tails: TopicTails, entry: TopicLineage | None) -> Iterator[tuple[TailVerdict, int]]:
-    for finding in (TailVerdict.OVERLAP, TailVerdict.DIVERGED):
-        about = [each for each in tails.tails if each.verdict is finding]
+def undecided(view: StateView, mirror: MirrorName) -> tuple[TailFinding, ...]:
+    """Tails about which nobody had decided when the mirror was reversed, and which nobody has accepted since."""
+    found = findings_of(view, mirror)
+    return tuple(each for each in found if each.finding is FindingKind.UNDECIDED and not each.accepted_by)
+
+
+def _amounts(tails: TopicTails, entry: TopicLineage | None) -> Iterator[tuple[FindingKind, int]]:
+    for verdict, finding in _BY_VERDICT.items():
+        about = [each for each in tails.tails if each.verdict is verdict]
         if about:
             yield finding, sum(_reused(each, entry) for each in about)
     if expired := sum(each.expired for each in tails.tails):
-        yield TailVerdict.EXPIRED, expired
+        yield FindingKind.EXPIRED, expired
+
+
+def _undecided(tails: TopicTails | None, entry: TopicLineage | None) -> int:
+    """Offsets of tails; of those that were never surveyed what was reserved for them."""
+    if tails is not None:
+        return sum(each.end - each.common_end for each in tails.with_records())
+    if entry is None:
+        return 0
+    return sum(end - start for start, end in zip(entry.old_ends, entry.reserve_ends, strict=True))
 
 
 def _reused(tail: PartitionTail, entry: TopicLineage | None) -> int:

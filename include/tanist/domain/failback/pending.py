@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Verdict, named
 from tanist.domain.failover.plan import plan_of
@@ -10,10 +10,12 @@ from tanist.domain.records import RunStatus
 from tanist.domain.tails import PendingTail, TailStage, stored_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from tanist.domain.lineage import TopicLineage
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.state_view import StateView
+    from tanist.domain.tails import TopicTails
 
 _NEXT = {
     TailStage.UNKNOWN: "`tanist failback survey`, once the old source has returned",
@@ -21,6 +23,8 @@ _NEXT = {
     TailStage.RESCUED: "`tanist failback decide`",
     TailStage.DECIDED: "`tanist failback replay`",
 }
+ACCEPT: Final = "`tanist failback accept NAME --finding TAIL_UNDECIDED --reason TEXT`"
+"""What is left to be done about a tail once the mirror was reversed."""
 _WORDS = {
     TailStage.UNKNOWN: "not surveyed",
     TailStage.SURVEYED: "not rescued",
@@ -48,6 +52,36 @@ def tails_of(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
     return tuple(sorted([*found, *stored_stage(((e.topic, e.promotion_epoch) for e in also), also)]))
 
 
+def left_undecided(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
+    """The tails that were not done when the mirror was reversed, or left a topic behind, by topic and promotion.
+
+    `view`: of the state topic of the mirror's present destination. The records of a tail stay where they are, below
+    the offset where copying began, and no command rescues them any more. What the mirror copies from its beginning
+    again, from the same source, is not left.
+    """
+    spec = view.mirror(mirror)
+    last = {each.topic: each for each in view.lineage(mirror)}
+    old = {(each.topic, each.promotion_epoch) for each in tails_of(view, mirror)}
+    known = {(each.topic, each.promotion_epoch) for each in view.tails(mirror)}
+    found = [
+        each
+        for each in view.tails(mirror)
+        if each.stage is not TailStage.DONE
+        and (each.topic, each.promotion_epoch) not in old
+        and not (_is_last(each, last) and spec is not None and each.cluster_id == spec.source_cluster_id)
+    ]
+    stages = stored_stage(((each.topic, each.promotion_epoch) for each in found), found)
+    inside = {each.topic for each in view.topics(mirror)}
+    behind = {(topic, each.promotion_epoch) for topic, each in last.items() if topic not in inside}
+    unseen = behind - known - _planned(view, mirror)
+    return tuple(sorted([*stages, *(PendingTail(topic, epoch, TailStage.UNKNOWN) for topic, epoch in unseen)]))
+
+
+def _is_last(tails: TopicTails, last: Mapping[str, TopicLineage]) -> bool:
+    entry = last.get(tails.topic)
+    return entry is not None and entry.promotion_epoch == tails.promotion_epoch
+
+
 def pending(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
     """As `tails_of`, without those that are done."""
     return tuple(each for each in tails_of(view, mirror) if each.stage is not TailStage.DONE)
@@ -64,20 +98,25 @@ def is_decided(view: StateView, mirror: MirrorName, at: TopicPartition, end: int
     return found is not None and any(t.partition == at.partition and end <= t.end for t in found.tails)
 
 
-def tails_check(found: Iterable[PendingTail]) -> Check:
-    """How many topics of unplanned failovers are not surveyed, not rescued, not decided, not replayed."""
+def tails_check(found: Iterable[PendingTail], undecided: Sequence[object] = ()) -> Check:
+    """How many topics of unplanned failovers are not surveyed, not rescued, not decided, not replayed.
+
+    `undecided`: what nobody had decided about when the mirror was reversed, and nobody has accepted since.
+    """
     every = list(found)
     counts = {stage: [each for each in every if each.stage is stage] for stage in _WORDS}
     left = [each for stage in _WORDS for each in counts[stage]]
     first = next((stage for stage in _WORDS if counts[stage]), None)
     return Check(
         name="tails",
-        verdict=Verdict.FAIL if left else Verdict.PASS,
+        verdict=Verdict.FAIL if left or undecided else Verdict.PASS,
         observed=", ".join(f"{len(counts[stage])} {word}" for stage, word in _WORDS.items())
-        + f", of {len(every)} topic(s) after an unplanned failover",
+        + f", of {len(every)} topic(s) after an unplanned failover"
+        + (f"; {len(undecided)} undecided since a reversal" if undecided else ""),
         limit="none pending",
         age_ms=0,
-        reason=named(left) + (f"; next: {_NEXT[first]}" if first else ""),
+        reason=named([*left, *undecided])
+        + (f"; next: {_NEXT[first] if first else ACCEPT}" if left or undecided else ""),
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.logins import MirrorLogin
     from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, SourceOffset, TopicPartition
     from tanist.domain.records import FailoverRun, GroupSyncStatus
+    from tanist.domain.tails import TailFinding
 
 ESTIMATE_MS: Final = 30_000
 """When nobody has looked at a source partition for longer than this, what it has taken since is not estimated."""
@@ -252,6 +253,8 @@ class Facts:
     """What is on record of the very plan that is asked about."""
     others_running: tuple[FailoverRun, ...] = ()
     """Unfinished runs of other plans of this mirror."""
+    undecided: tuple[TailFinding, ...] = ()
+    """Tails about which nobody had decided when the mirror was reversed, and which nobody has accepted since."""
 
     def of(self, topics: Iterable[str]) -> Iterator[ObservedTopic]:
         wanted = frozenset(topics)

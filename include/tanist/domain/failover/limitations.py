@@ -16,6 +16,7 @@ from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled
 from tanist.domain.failover.not_copied import not_copied
 from tanist.domain.failover.plan import NOT_SHUT_OUT, Intent, Limitation, Plan, TopicIntent, past_return
 from tanist.domain.failover.reserve import of_reserve
+from tanist.domain.failover.undecided import of_undecided
 from tanist.domain.fences import FenceStatus, is_stray
 from tanist.domain.records import TombstonesMissed
 from tanist.domain.states import MirrorState
@@ -88,6 +89,7 @@ def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     yield from damage(intent, facts)
     yield from _of_loss(intent, facts)
     yield from of_reserve(intent, facts)
+    yield from of_undecided(intent, facts)
     yield from _of_groups(intent, facts)
     yield from _of_rights(facts)
 

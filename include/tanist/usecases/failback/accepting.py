@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Misconfigured, Refused, TopicNotInMirror
-from tanist.domain.failback.findings import TailFinding, findings_of
+from tanist.domain.failback.findings import findings_of
 from tanist.domain.failover.approving import UNPROTECTED
 from tanist.domain.problems import refuse
 from tanist.domain.selection import Selection
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
-    from tanist.domain.tails import TailVerdict
+    from tanist.domain.tails import FindingKind, TailFinding
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
 
@@ -33,7 +33,7 @@ class NothingToAccept(Refused):
 def accept_findings(  # what is accepted, where, and why
     destination: Cluster,
     mirror: MirrorName,
-    accepted: Collection[TailVerdict],
+    accepted: Collection[FindingKind],
     include: Sequence[str],
     command: CommandContext,
     *,
@@ -82,7 +82,7 @@ def accept_findings(  # what is accepted, where, and why
 
 
 def _chosen(
-    view: StateView, mirror: MirrorName, accepted: Collection[TailVerdict], include: Sequence[str]
+    view: StateView, mirror: MirrorName, accepted: Collection[FindingKind], include: Sequence[str]
 ) -> tuple[TailFinding, ...]:
     """Raises NothingToAccept, TopicNotInMirror."""
     found = [each for each in findings_of(view, mirror) if each.finding in accepted and not each.accepted_by]

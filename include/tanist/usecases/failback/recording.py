@@ -59,21 +59,28 @@ def surveyed(clusters: ReturnContext, include: Sequence[str], locked: LockedMirr
     ]
     failed = hold(clusters, open_topics, locked)
     found = survey(clusters, include, locked.command)
-    known: list[TopicTails] = []
-    changed: list[TopicTails] = []
-    for topic, entry in promoted.items():
-        partitions = [each for each in found if each.partition.topic == topic]
-        before = held.get((topic, entry.promotion_epoch))
-        now = _tails(clusters, entry, partitions, before, locked.command)
-        if now is not None:
-            known.append(now)
-        if now is not None and now != before:
-            changed.append(now)
-    if changed:
+    known = known_tails(clusters, found, view, locked.command)
+    if changed := [each for each in known if each != held.get((each.topic, each.promotion_epoch))]:
         locked.append(changed)
     done = [each.topic for each in known if each.stage is TailStage.DONE]
     failed |= release(clusters, done, locked)
     return Surveyed(found=found, recorded=tuple(known), not_held=failed)
+
+
+def known_tails(
+    clusters: ReturnContext, found: Sequence[PartitionSurvey], view: StateView, command: CommandContext
+) -> tuple[TopicTails, ...]:
+    """What is to be on record of the surveyed topics; none of a topic whose old source may still get records."""
+    mirror = clusters.spec.mirror
+    held = {(each.topic, each.promotion_epoch): each for each in view.tails(mirror)}
+    last = {each.topic: each for each in view.lineage(mirror)}
+    known = []
+    for topic in dict.fromkeys(each.partition.topic for each in found):
+        entry, partitions = last[topic], [each for each in found if each.partition.topic == topic]
+        now = _tails(clusters, entry, partitions, held.get((topic, entry.promotion_epoch)), command)
+        if now is not None:
+            known.append(now)
+    return tuple(known)
 
 
 def _tails(

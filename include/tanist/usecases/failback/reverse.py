@@ -32,9 +32,11 @@ from tanist.domain.records import (
     fences_with,
 )
 from tanist.domain.state_record import Tombstone
+from tanist.domain.tails import TailStage
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.usecases import state_topics
 from tanist.usecases.failback.holding import release
+from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.recreating import Recreating
 from tanist.usecases.failback.reversal import PURPOSE, approval_of, mirror_logins, plan, topic_plans
 from tanist.usecases.lock import mirror_lock
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
+    from tanist.domain.tails import TopicTails
     from tanist.ports.cluster import Cluster
     from tanist.ports.topics import NewTopic
     from tanist.usecases.command import CommandContext
@@ -103,16 +106,22 @@ def reverse(
         state_topics.still(lock.view(), clusters.spec)
         move = lock.view().moving(mirror)
         if move is None:
-            move = _approved(request, clusters, command)
-            lock.append([move])
+            move, tails = _approved(request, clusters, command)
+            lock.append([*tails, move])
         return _Run(clusters, command, lock, checkpoint).complete(move)
 
 
-def _approved(request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> MirrorMove:
-    made = plan(request, clusters, command).plan
+def _approved(
+    request: ReversalRequest, clusters: ReturnContext, command: CommandContext
+) -> tuple[MirrorMove, list[TopicTails]]:
+    """The move, and the tails that are not done, which go on record: once the mirror has moved nobody surveys them."""
+    planned = plan(request, clusters, command)
+    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    known = known_tails(clusters, planned.found, view, command)
+    made = planned.plan
     approval = approval_of(made, request, clusters, command)
     spec = clusters.spec
-    return MirrorMove(
+    move = MirrorMove(
         mirror=spec.mirror,
         mirror_id=spec.mirror_id,
         destination=spec.source,
@@ -125,6 +134,7 @@ def _approved(request: ReversalRequest, clusters: ReturnContext, command: Comman
         at=command.clock.now(),
         producer_ids=spec.producer_ids,
     )
+    return move, [each for each in known if each.stage is not TailStage.DONE]
 
 
 @dataclass(slots=True)

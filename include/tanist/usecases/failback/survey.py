@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
-from tanist.domain.failback.pending import is_decided
+from tanist.domain.failback.findings import undecided
+from tanist.domain.failback.pending import ACCEPT, is_decided
 from tanist.domain.failback.survey import PartitionSurvey
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
@@ -59,6 +60,14 @@ class NothingFailedOver(Refused):
     operator_action = "see `tanist mirrors lineage` for the promotions that are recorded"
 
 
+class MirrorReversed(NothingFailedOver):
+    name = "MIRROR_REVERSED"
+    operator_action = (
+        "tails are surveyed, rescued and replayed before a reversal; the records can be read in the old source's log, "
+        f"{ACCEPT} accepts that nobody has decided about them"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnContext:
     """Both clusters of a mirror whose old source has returned, and how their logs are compared.
@@ -107,6 +116,8 @@ def failed_over(view: StateView, mirror: MirrorName, include: Sequence[str]) -> 
     others = view.of_other_mirrors(mirror)
     left = {t.topic: t for t in view.removed(mirror) if t.topic in last and t.topic not in others}
     if not left:
+        if undecided(view, mirror):
+            raise MirrorReversed(f"mirror {mirror!r} copies to its old source again, where its undecided tails stay")
         raise NothingFailedOver(f"mirror {mirror!r} has failed over no topic whose lineage is recorded")
     if not include:
         return [(left[name], last[name]) for name in sorted(left)]

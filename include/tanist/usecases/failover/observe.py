@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import AnotherCluster, TanistError
+from tanist.domain.failback.findings import undecided
 from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceFacts, SourceState
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import wanted_topics
@@ -150,6 +151,7 @@ class Observer:
             followed=None if source.facts.state is SourceState.ALIVE else self._followed(both.destination),
             run=view.failover(spec.mirror, plan),
             others_running=tuple(each for each in running if each.plan != plan),
+            undecided=undecided(view, spec.mirror),
         )
         return Look(facts=facts, source=source.ends, destination=copies)
 

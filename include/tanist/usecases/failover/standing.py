@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.failback.findings import findings_check, findings_of
+from tanist.domain.failback.findings import findings_check, findings_of, undecided
 from tanist.domain.failback.pending import tails_check, tails_of
 from tanist.domain.failover.health import (
     barrier_check,
@@ -51,7 +51,7 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
     gone = ids if isinstance(ids, TanistError) else recreated(view, spec.mirror, ids)
     return (
         promoted_check(gone, promoted_twice(view, spec.mirror, known), len(left)),
-        tails_check(tails_of(view, spec.mirror)),
+        tails_check(tails_of(view, spec.mirror), undecided(view, spec.mirror)),
         findings_check(findings_of(view, spec.mirror)),
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),
         barrier_check(_producers_fenced(spec, taken, copy, by), _bare(spec, taken, copy, by)),

@@ -107,7 +107,7 @@ def test_retention_that_passed_the_end_of_the_copies_is_named_on_either_side(own
 
     options = ("--exclude", "lost|part|over", "--accept", "TAIL_UNDECIDED")
     reverse(own, MIRROR, "west", *options)
-    assert finding(own, "east")["verdict"] == "PASS"
+    left_undecided(own, *accept)
     begin(own, "east")
     until(lambda: "UNCOPIED_RECORDS_DELETED" in described(own), 60, lambda: described(own))
     tanist(own, "east", "mirrors", "alter", MIRROR, "--on-loss", "continue")
@@ -115,6 +115,13 @@ def test_retention_that_passed_the_end_of_the_copies_is_named_on_either_side(own
     until(lambda: tanist(own, "east", *wait, expected=None).code == 0, 60, lambda: described(own))
     copied = [row for row in records(own.east, "ours") if row[0] == 1 or row[1] >= 12]
     assert copied == records(own.west, "ours")
+
+
+def left_undecided(pair: Pair, *accept: str) -> None:
+    """Tails of topics that stay behind are counted at the mirror's new destination, until they are accepted."""
+    assert "TAIL_UNDECIDED" in finding(pair, "east")["reason"]
+    tanist(pair, "east", *accept, "--finding", "TAIL_UNDECIDED")
+    assert finding(pair, "east")["verdict"] == "PASS"
 
 
 def described(pair: Pair) -> str:

@@ -187,7 +187,8 @@ def test_records_that_nobody_copied_stay_at_their_offsets_in_the_old_source(own:
     own.east.cluster.start()
     begin(own, "west")
     begin(own, "east")
-    until(lambda: tanist(own, "west", "failback", "survey", mirror, expected=None).code != 3, 60)
+    dry = ("failback", "survey", mirror, "--dry-run")  # the reversal records what it finds
+    until(lambda: tanist(own, "west", *dry, expected=None).code != 3, 60)
     undecided = tanist(own, "west", "mirrors", "reverse", mirror, "--dry-run", expected=1)
     assert "TAIL_UNDECIDED" in undecided.err
     shown = reverse(own, mirror, "west", "--accept", "TAIL_UNDECIDED")
@@ -200,12 +201,35 @@ def test_records_that_nobody_copied_stay_at_their_offsets_in_the_old_source(own:
     assert [row for row in east if row not in tail] == west
     assert not {row[:2] for row in tail} & {row[:2] for row in west}
     must_be_equal(own, mirror)
+    must_be_accepted(own, mirror)
     fail_over(own, mirror, "east")
     assert own.east.writes("tail", range(300, 310))
     must_be_equal(own, mirror)
     reverse(own, mirror, "east")
     tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
     assert [row for row in records(own.east, "tail") if row not in tail] == records(own.west, "tail")
+
+
+def must_be_accepted(pair: Pair, mirror: str) -> None:
+    """Nobody has decided about the tail: that is counted, and stops a failback, until somebody accepts it by name."""
+    status = tanist(pair, "east", "status", mirror, "--json", expected=None)
+    (tails,) = [each for each in status.item["checks"] if each["name"] == "tails"]
+    assert (tails["verdict"], "1 undecided since a reversal" in tails["observed"]) == ("FAIL", True), tails
+    late = tanist(pair, "east", "failback", "rescue", mirror, expected=1)
+    assert "MIRROR_REVERSED" in late.err
+    plan = tanist(pair, "east", "failover", "plan", mirror, "--json", expected=None).item
+    assert "TAIL_UNDECIDED" in {each["name"] for each in plan["limitations"] if each["blocks"]}
+    why = ("--reason", "drill")
+    refused = tanist(pair, "east", "failover", "approve", mirror, plan["plan_hash"], *why, user="approver", expected=1)
+    assert "PLAN_BLOCKED: TAIL_UNDECIDED" in refused.err
+    assert f"tanist failback accept {mirror} --finding TAIL_UNDECIDED" in refused.err
+    disaster = tanist(pair, "east", "failover", "plan", mirror, "--mode", "unplanned", "--json", expected=None).item
+    (named,) = [each for each in disaster["limitations"] if each["name"] == "TAIL_UNDECIDED"]
+    assert not named["blocks"]
+    tanist(pair, "east", "failback", "accept", mirror, "--finding", "TAIL_UNDECIDED", *why)
+    status = tanist(pair, "east", "status", mirror, "--json", expected=None)
+    checks = {each["name"]: each["verdict"] for each in status.item["checks"]}
+    assert (checks["tails"], checks["tail_findings"]) == ("PASS", "PASS")
 
 
 def test_a_planned_failover_whose_last_step_is_the_reversal_needs_one_approval(own: Pair) -> None:

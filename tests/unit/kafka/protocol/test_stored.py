@@ -34,6 +34,7 @@ from tanist.domain.records import (
 from tanist.domain.state_record import KINDS, StateRecord, Tombstone
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.tails import (
+    FindingKind,
     FindingsAccepted,
     PartitionTail,
     ReplayProgress,
@@ -169,7 +170,7 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             mirror=MIRROR,
             topic=PARTITION.topic,
             promotion_epoch=2,
-            findings=(TailVerdict.OVERLAP,),
+            findings=(FindingKind.OVERLAP, FindingKind.UNDECIDED),
             amounts=(4,),
             accepted_by="User:a",
             reason="r",
@@ -177,7 +178,7 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         ),
         "accepted/east.to-west_1/orders.v1_a-b/2",
         (
-            '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"findings":["OVERLAP"],'
+            '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"findings":["OVERLAP","TAIL_UNDECIDED"],'
             '"amounts":[4],"accepted_by":"User:a","reason":"r","at":3}'
         ),
     ),
@@ -449,7 +450,7 @@ WRITTEN: tuple[str, ...] = (
         'd":""}'
     ),
     (
-        '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"findings":["OVERLAP"],'
+        '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"findings":["OVERLAP","TAIL_UNDECIDED"],'
         '"amounts":[4],"accepted_by":"User:a","reason":"r","at":3,"mirror_id":""}'
     ),
     (
