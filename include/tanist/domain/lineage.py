@@ -94,3 +94,14 @@ def own_start(entries: Iterable[TopicLineage], at: TopicPartition, cluster_id: s
     """Where the own records of a cluster begin that was the last to take over; 0 if it was not."""
     last = segments(entries, at)[-1:]
     return last[0].start if last and last[0].cluster_id == cluster_id else 0
+
+
+def primary_until(entries: Iterable[TopicLineage], at: TopicPartition, cluster_id: str) -> int | None:
+    """Where the offsets end that a cluster can have used before the last promotion led away from it.
+
+    None: the last promotion of this partition did not lead away from it.
+    """
+    own = sorted((each for each in entries if each.topic == at.topic), key=lambda each: each.promotion_epoch)
+    if not own or own[-1].old_cluster_id != cluster_id or at.partition >= len(own[-1].reserve_ends):
+        return None
+    return own[-1].reserve_ends[at.partition]

@@ -94,10 +94,14 @@ def translate(position: SourceOffset, offsets: OffsetMap, copy: CopySpan | None)
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The committed offset at the destination."""
+    """The committed offset at the destination.
+
+    `outdated`: the group committed it while this cluster was the primary, before another one took over.
+    """
 
     offset: DestinationOffset
     metadata: str
+    outdated: bool = False
 
     @property
     def ours(self) -> bool:
@@ -106,7 +110,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupThere:
-    """A group at the destination. `synced`: some of its committed offsets are ours, or it has none.
+    """A group at the destination. `synced`: some of its committed offsets are ours, all are outdated, or it has none.
 
     A commit of ours that was aborted leaves an empty group.
     """
@@ -166,7 +170,8 @@ def objection(there: GroupThere | None, rules: Rules) -> str | None:
 def decide(translation: Translation, present: Present | None, proof: Proof, rules: Rules) -> Decision:
     """What to do with one position of a group without an `objection`.
 
-    An offset of ours is committed again even if it has not changed: that renews its retention at the destination.
+    An offset of ours is committed again even if it has not changed: that renews its retention at the destination. An
+    outdated one is as good as ours: what the group has read since is its position at the source.
     """
     if isinstance(translation, Unknown):
         return Withheld(translation.why)
@@ -174,7 +179,7 @@ def decide(translation: Translation, present: Present | None, proof: Proof, rule
         return Withheld(
             "the records at both offsets differ, so the offset map is wrong here: see `tanist groups explain`"
         )
-    if present is None or present.ours:
+    if present is None or present.ours or present.outdated:
         return _of_ours(translation.offset, present, rules)
     return _of_theirs(translation.offset, present, rules)
 

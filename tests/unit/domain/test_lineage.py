@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tanist.domain.lineage import Segment, TopicLineage, own_start, segments, writer_of
+from tanist.domain.lineage import Segment, TopicLineage, own_start, primary_until, segments, writer_of
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
 
 AT = TopicPartition("orders", 0)
@@ -87,3 +87,15 @@ def test_every_offset_has_the_writer_that_a_simulated_history_gave_it(seed: int)
     last = writer_of(found, len(wrote))
     assert last is not None
     assert (last.cluster_id, last.reserved, last.end) == (old, False, None)
+
+
+def test_a_cluster_was_the_primary_until_the_end_of_what_the_last_promotion_has_reserved() -> None:
+    """Only the last promotion counts, whatever the order, and only if it led away from that cluster."""
+    first, back = entry(1, "east", "west", 100, 150), entry(2, "west", "east", 200)
+    assert primary_until([first], AT, "east") == 150
+    assert primary_until([first], AT, "west") is None
+    assert primary_until([back, first], AT, "west") == 200
+    assert primary_until([back, first], AT, "east") is None
+    assert primary_until([], AT, "east") is None
+    assert primary_until([first], TopicPartition("orders", 1), "east") is None
+    assert primary_until([first], TopicPartition("payments", 0), "east") is None

@@ -98,6 +98,7 @@ def test_groups_that_are_left_alone(there: GroupThere | None, rules: Rules, expe
 
 
 OURS, THEIRS = Present(at(50), "tanist m east@50"), Present(at(50), "")
+OUTDATED = Present(at(50), "", outdated=True)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +110,9 @@ OURS, THEIRS = Present(at(50), "tanist m east@50"), Present(at(50), "")
         (40, OURS, Rules(), Withheld),
         (40, OURS, Rules(existing=True), Withheld),
         (40, OURS, Rules(backwards=True), Commit),
+        (60, OUTDATED, Rules(), Commit),
+        (50, OUTDATED, Rules(), Commit),
+        (40, OUTDATED, Rules(), Withheld),
         (50, THEIRS, Rules(), Stays),
         (60, THEIRS, Rules(), Withheld),
         (60, THEIRS, Rules(existing=True), Commit),

@@ -104,7 +104,8 @@ def _describe_committed(present: Present | TanistError | None) -> str:
     if present is None:
         return "the destination has no committed offset for it"
     who = f"by Tanist ({present.metadata})" if present.ours else "by a consumer at the destination"
-    return f"the destination has {present.offset}, committed {who}"
+    since = " while it was the primary" if present.outdated and not present.ours else ""
+    return f"the destination has {present.offset}, committed {who}{since}"
 
 
 def _decision(row: PositionRow) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.lag import KnownEnd
+from tanist.domain.lineage import primary_until
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupSyncStatus
 from tanist.domain.selection import EVERYTHING, topic_pattern
@@ -94,7 +95,8 @@ class Gathered:
     """All inputs of the translations of one mirror.
 
     `at_home`: failed-over partitions, by the groups that had a position there. Their offsets are no longer translated:
-    what such a group commits at the destination is its position.
+    what such a group commits at the destination is its position. `primary_until`: where the destination's own time as
+    the primary ended, of a mirror that was reversed: up to there its consumers have read nothing that was copied.
     """
 
     spec: MirrorSpec
@@ -109,6 +111,7 @@ class Gathered:
     source_answer: SourceAnswer
     now: EpochMs
     at_home: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
+    primary_until: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -155,7 +158,22 @@ def gather(
         source_answer=source_answer,
         now=context.clock.now(),
         at_home=_at_home(seen.state, spec.mirror, kept, chosen) if chosen.topics is None else {},
+        primary_until=_primary_until(seen.state, spec, partitions),
     )
+
+
+def _primary_until(
+    state: StateView, spec: MirrorSpec, partitions: frozenset[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """Not behind where copying began: the log of a topic that was re-created has nothing of that time."""
+    found: dict[TopicPartition, int] = {}
+    for topic in state.topics(spec.mirror):
+        entries = state.lineage(spec.mirror, topic.topic)
+        for at in partitions.intersection(topic.all_partitions()):
+            end = primary_until(entries, at, spec.destination_cluster_id)
+            if end is not None:
+                found[at] = min(end, topic.copy_start(at.partition))
+    return found
 
 
 def _at_home(

@@ -131,10 +131,11 @@ def _translation(seen: Gathered, at: TopicPartition, position: Freshest, runs: O
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationGroups:
-    """The groups at the destination, with their committed offsets there."""
+    """The groups at the destination, with their committed offsets there; `primary_until` as `Gathered` has it."""
 
     groups: Mapping[str, GroupFacts]
     committed: Mapping[str, CommittedOf | TanistError]
+    primary_until: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def objection(self, group: str, rules: Rules) -> str | None:
         """Why no offset of `group` may be committed."""
@@ -144,8 +145,10 @@ class DestinationGroups:
         facts = self.groups.get(group)
         if facts is None:
             return None
-        marks = [each.metadata for each in answer.values() if isinstance(each, CommittedPosition)]
-        synced = not answer or any(mark.startswith(OUR_MARK) for mark in marks)
+        known = {at: each for at, each in answer.items() if isinstance(each, CommittedPosition)}
+        ours = any(each.metadata.startswith(OUR_MARK) for each in known.values())
+        returning = [self._is_outdated(at, each) for at, each in known.items() if at in self.primary_until]
+        synced = not answer or ours or (bool(returning) and all(returning))
         there = GroupThere(kind=facts.kind, state=facts.state, members=facts.members, synced=synced)
         return objection(there, rules)
 
@@ -159,7 +162,10 @@ class DestinationGroups:
         found = None if isinstance(answer, TanistError) else answer.get(at)
         if found is None or isinstance(found, TanistError):
             return found
-        return Present(DestinationOffset(found.offset), found.metadata)
+        return Present(DestinationOffset(found.offset), found.metadata, outdated=self._is_outdated(at, found))
+
+    def _is_outdated(self, at: TopicPartition, found: CommittedPosition) -> bool:
+        return found.offset <= self.primary_until.get(at, -1)
 
 
 def decided(rows: Sequence[PositionRow], there: DestinationGroups, rules: Rules) -> tuple[PositionRow, ...]:

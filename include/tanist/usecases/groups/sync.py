@@ -164,7 +164,8 @@ def _planned(look: _Look, contacts: GroupContacts, request: SyncRequest, context
 def _there(contacts: GroupContacts, seen: Gathered, context: CommandContext) -> DestinationGroups:
     groups = contacts.positions.groups(context.by)
     names = seen.names
-    return DestinationGroups(groups=groups, committed=contacts.positions.committed(names, context.by) if names else {})
+    committed = contacts.positions.committed(names, context.by) if names else {}
+    return DestinationGroups(groups=groups, committed=committed, primary_until=seen.primary_until)
 
 
 def _prove(

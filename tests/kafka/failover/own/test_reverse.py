@@ -58,8 +58,9 @@ def tanist(pair: Pair, at: str, *arguments: str, user: str = "mirror", expected:
     return Answer(done.code, done.out, done.err)
 
 
-def fail_over(pair: Pair, mirror: str, to: str, mode: str = "planned") -> None:
-    tanist(pair, to, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+def fail_over(pair: Pair, mirror: str, to: str, mode: str = "planned", *, copied: str = "lag=0") -> None:
+    """`copied`: what is waited for before; under producers `lag=0` may never be."""
+    tanist(pair, to, "mirrors", "wait", mirror, "--for", copied, "--timeout", "60s")
     plan = tanist(pair, to, "failover", "plan", mirror, "--mode", mode, "--json").item["plan_hash"]
     tanist(pair, to, "failover", "approve", mirror, plan, "--mode", mode, "--reason", "drill", user="approver")
     done = tanist(pair, to, "failover", "run", mirror, "--plan", plan, *QUICK).item
@@ -115,29 +116,6 @@ def test_planned_failover_reverse_and_back(own: Pair) -> None:
     found = records(own.west, "orders")
     assert records(own.east, "orders") == found
     assert sorted(int(value or 0) for _, _, value in found) == [*range(10), *range(100, 120), *range(200, 210)]
-
-
-def test_ten_switchovers_keep_every_record_at_its_offset(own: Pair) -> None:
-    """To and fro, with plain and compacted topics: nothing is lost, nothing repeated, all offsets are the same."""
-    mirror, sides = "ten", {"east": own.east, "west": own.west}
-    own.east.topic("plain")
-    own.east.topic("keyed", cleanup_policy="compact")
-    tanist(own, "west", "mirrors", "create", mirror, "--source", "east", "--topic", "plain|keyed")
-    here, there, sent = "east", "west", 0
-    for _ in range(10):
-        for topic in ("plain", "keyed"):
-            assert sides[here].writes(topic, range(sent, sent + 10))
-        sent += 10
-        fail_over(own, mirror, there)
-        reverse(own, mirror, there)
-        here, there = there, here
-    tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
-    found = records(own.east, "plain")
-    assert records(own.west, "plain") == found
-    assert sorted(int(value or 0) for _, _, value in found) == list(range(sent))
-    assert latest(own.east, "keyed") == latest(own.west, "keyed")
-    described = tanist(own, there, "mirrors", "lineage", mirror, "--topic", "plain", "--json")
-    assert {"east", "west"} >= {row["cluster"] for row in json.loads(described.out)["items"]}
 
 
 def test_a_reversal_killed_at_any_point_is_completed_by_the_next_command(own: Pair) -> None:

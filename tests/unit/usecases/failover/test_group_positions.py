@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.errors import Interrupted, MirrorLocked, TanistError, Unreachable
+from tanist.domain.lineage import TopicLineage
 from tanist.domain.names import EpochMs, SourceOffset
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
-from tanist.domain.translation import Proof
+from tanist.domain.translation import Proof, Withheld
 from tanist.ports.positions import ProofResult
 from tanist.usecases.failover.run import run as run_failover
 from tanist.usecases.failover.steps.groups import moved_by
@@ -97,6 +98,23 @@ class Moving:
         assert self.stands() == 50
         self.groups.commit(GROUP, AT, 100)
 
+    def was_primary(self, until: int) -> None:
+        """West had been the primary before east, up to `until`, and the mirror was reversed."""
+        topic = self.world.worker.catch_up(self.world.soon()).topic(DR, AT.topic)
+        assert topic is not None
+        led_away = TopicLineage(
+            mirror=DR,
+            topic=AT.topic,
+            promotion_epoch=1,
+            old_cluster_id="id-west",
+            new_cluster_id="id-east",
+            old_ends=(until,) * topic.partitions,
+            reserve_ends=(until,) * topic.partitions,
+            at=EpochMs(1),
+        )
+        began = replace(topic, copy_starts=(until,) * topic.partitions)
+        self.world.worker.append([led_away, began], self.world.soon())
+
     def sync(self, checkpoint: Callable[[str], None] = nowhere) -> GroupSyncResult:
         command = replace(self.world.command(), holder="sync")
         return sync_locked(self.world.spec, self._contacts(checkpoint), SyncRequest(), command)
@@ -133,6 +151,26 @@ def asleep_at(wanted: str, meanwhile: Callable[[], None]) -> Callable[[str], Non
             meanwhile()
 
     return checkpoint
+
+
+def test_a_group_returns_to_the_cluster_that_it_had_left_and_continues_where_it_was_last() -> None:
+    """Its position of the time before was taken for one of another group: it read everything since once more."""
+    moving = Moving()
+    moving.was_primary(until=40)
+    moving.groups.commit(GROUP, AT, 40)
+    assert not moving.sync().problems
+    assert moving.stands() == 50
+
+
+@pytest.mark.parametrize(("committed", "until"), [(45, 40), (60, 60)])
+def test_a_group_that_has_read_what_was_copied_or_more_is_left_where_it_is(committed: int, until: int) -> None:
+    """The first one read it while the mirror ran; the other one is ahead, and no group is moved backwards."""
+    moving = Moving()
+    moving.was_primary(until)
+    moving.groups.commit(GROUP, AT, committed)
+    (row,) = moving.sync().problems
+    assert row.decision == Withheld(row.reason)
+    assert moving.stands() == committed
 
 
 @pytest.mark.parametrize("sleeps", SLEEPS)
