@@ -10,7 +10,7 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts
-from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan
+from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent
 from tanist.domain.failover.reserve import (
     DEFAULT_RESERVE,
     MARGIN_MS,
@@ -23,7 +23,7 @@ from tanist.domain.failover.reserve import (
     time_of,
 )
 from tanist.domain.lag import KnownEnd
-from tanist.domain.names import BrokerId, EpochMs, SourceOffset
+from tanist.domain.names import BrokerId, EpochMs, SourceOffset, TopicPartition
 from tests.unit.domain.facts_drawn import HEALTHY, NOW, PARTITIONS, intents, partition
 
 A, B, C = PARTITIONS
@@ -120,6 +120,22 @@ def test_a_planned_failover_reserves_offsets_behind_a_near_fence_only() -> None:
     near = replace(seen, source=replace(seen.source, authorizer=False))
     assert {each.granted for each in reserve(planned, near).partitions} == {NEAR_RESERVE}
     assert not list(of_reserve(planned, near))
+
+
+def test_partitions_of_a_leader_beyond_its_planned_reserve_are_named() -> None:
+    most = DEFAULT_RESERVE // NEAR_RESERVE
+    parts = [TopicPartition("orders", n) for n in range(most + 2)]
+    alone = TopicPartition("payments", 0)
+    one, two = BrokerId(1), BrokerId(2)
+    seen = facts(*(replace(partition(at), leader=one) for at in parts), replace(partition(alone), leader=two))
+    near = replace(seen, source=replace(seen.source, authorizer=False))
+    topics = (TopicIntent(topic="orders", partitions=len(parts)), TopicIntent(topic="payments", partitions=1))
+    planned = replace(intents()[Mode.PLANNED], topics=topics)
+    (found,) = of_reserve(planned, near)
+    assert (found.name, found.blocks) == ("OFFSETS_MAY_BE_REUSED", False)
+    assert set(found.about) == {str(at) for at in parts[most:]}
+    assert "stop these producers first" in found.detail
+    assert "--source-dead-since" not in found.detail
 
 
 def test_a_source_that_was_seen_after_its_attested_end_blocks() -> None:

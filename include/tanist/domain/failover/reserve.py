@@ -155,15 +155,18 @@ def reserve_words(of: Reserve) -> str:
 
 def of_reserve(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """The limitations that concern the reserve."""
-    if intent.mode is Mode.PLANNED:
-        return
-    if intent.dead_since is not None and (seen := _seen_later(intent.dead_since, facts)):
+    planned = intent.mode is Mode.PLANNED
+    if not planned and intent.dead_since is not None and (seen := _seen_later(intent.dead_since, facts)):
         why = f"--source-dead-since says {intent.dead_since} ms, but the source has answered later: {named(seen, ', ')}"
         yield Limitation("SOURCE_SEEN_LATER", why, blocks=True)
     if without := [each for each in reserve(intent, facts).partitions if not each.fits]:
         names = tuple(str(each.partition) for each in without)
+        missing = named(map(_missing, without), ", ")
         why = (
-            f"new records may get offsets that the old source has used: {named(map(_missing, without), ', ')}; "
+            f"new records may get offsets that refused transactional producers still use at the source: {missing}; "
+            "stop these producers first, or fail over fewer topics at a time (--topic)"
+            if planned
+            else f"new records may get offsets that the old source has used: {missing}; "
             "a larger --reserve, or --source-dead-since, may reserve them"
         )
         yield Limitation("OFFSETS_MAY_BE_REUSED", why, about=names)
