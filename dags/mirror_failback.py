@@ -1,7 +1,8 @@
 """Fail back: let a mirror that has failed over copy to its old source, and fail over to it. Then protect it again.
 
-`survey` compares the old source with the new primary, `reverse` lets the mirror copy what was written since (`tanist
-mirrors reverse`), `in_step` waits until all of it is copied, and `validate` compares both. The steps from `open_run` on
+`survey` holds what the old source has and compares it with the new primary, `rescue` copies what only the old source
+has to quarantine topics of the new primary, `reverse` lets the mirror copy what was written since (`tanist mirrors
+reverse`), `in_step` waits until all of it is copied, and `validate` compares both. The steps from `open_run` on
 are those of `mirror_failover`: a planned failover to the old source. Then the mirror is reversed again, so that it runs
 in its first direction.
 
@@ -9,6 +10,9 @@ in its first direction.
 - Three questions go to the approvers: the reversal, the failover, the next reversal. Each approval is written to
   Kafka through the connection `<cluster>_approver` of the mirror's destination at that time.
 - A fetcher of the old source must run: it copies.
+- **If records were rescued, the run stops before the reversal (`TAIL_UNDECIDED`)**: decide with `tanist failback
+  decide`, `approve` and `replay`, then trigger the DAG again. With `accept: [TAIL_UNDECIDED]` it reverses the mirror
+  all the same, and stops before the failover, until `tanist failback accept` has accepted it.
 - **If anything fails, trigger the DAG again with the same parameters.** What is done is skipped: after the switch it
   asks for the last reversal only, and if that is done as well it changes nothing.
 """
@@ -36,6 +40,7 @@ with DAG(
 ) as dag:
     chain(
         task(multiple_outputs=False)(before_the_switch(failback.survey))(),
+        task(multiple_outputs=False)(before_the_switch(failback.rescue))(),
         failback.ReversalGate(task_id="approve_reversal"),
         task(multiple_outputs=False)(before_the_switch(failback.reverse))(),
         task(multiple_outputs=False)(before_the_switch(failback.in_step))(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -52,6 +53,20 @@ def main() -> None:
         bag = DagBag(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
         ended = run(bag.dags["mirror_failover"], json.loads(sys.argv[1]))
     print(json.dumps(vars(ended)))  # noqa: T201
+
+
+def killed_in_the_rescue() -> None:
+    """`mirror_failback` with the parameters in `sys.argv` (JSON), which is killed once it has rescued a few records."""
+    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415 -- see above
+
+    from tanist.airflow import failback  # noqa: PLC0415 -- see above
+    from tanist.kafka.adapters import quarantine  # noqa: PLC0415 -- see above
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quarantine, "BATCH_BYTES", 50)
+        patch.setattr(failback.Progress, "__call__", lambda *_said: os.kill(os.getpid(), signal.SIGKILL))
+        bag = DagBag(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
+        run(bag.dags["mirror_failback"], json.loads(sys.argv[1]))
 
 
 def _named(ti: Any) -> str:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.kafka.protocol.client_config import client_config as connection
+from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import Answering, environment, login, open_questions
 from tests.airflow.mirrors import connections
 from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
+from tests.kafka.failover.test_real import QUICK
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.airflow.conftest import House
     from tests.kafka.failover.conftest import Pair
 
 __all__ = ["connections"]  # a fixture
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long, pytest.mark.filterwarnings("default")]
 
 
 class AnsweringAll(Answering):
@@ -37,17 +43,72 @@ class AnsweringAll(Answering):
             self.error = error
 
 
-@pytest.mark.usefixtures("connections")
-def test_an_approved_failback_ends_with_the_mirror_in_its_first_direction(
-    house: House, pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Three answers; the old source is the primary again, and the mirror copies from it."""
+@pytest.fixture(scope="module")
+def both_ways(pair: Pair, connections: None) -> Iterator[None]:
+    """Approvers of both clusters, and a fetcher of each."""
     extra = connection(pair.east.cluster.endpoint_for("approver")) | {"tanist.allow_small_state": True}
-    for name, value in environment(AirflowConnection(id="east_approver", type="kafka", extra=extra)).items():
-        monkeypatch.setenv(name, value)
     pair.east.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
     pair.worker()
     begin(pair, "east")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(AirflowConnection(id="east_approver", type="kafka", extra=extra)).items():
+            patch.setenv(name, value)
+        yield
+    pair.workers["east"].send(signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_tails_are_rescued_before_the_reversal_and_an_undecided_one_stops_it(house: House, pair: Pair) -> None:
+    """Killed in the middle of the rescue, and triggered again: no record is rescued twice, and none is forgotten."""
+    mirror, quarantine = "rescued", "__mirror_quarantine.rescued"
+    fails_over_with_a_tail(pair, mirror)
+    conf = {"mirror": mirror, "primary": "west", "destination": "east", "fence_proof": 0.3, "validate": "nothing"}
+    reported = dict(os.environ)
+    died = forks.Command("tests.airflow.frozen:killed_in_the_rescue", [json.dumps(conf)], reported, pair.home).wait(150)
+    assert died.code == -signal.SIGKILL, died.err[-4000:]
+    begun = pair.west.read(quarantine)
+    assert 0 < len(begun) < 40, died.out[-4000:]
+
+    stopped = house.run(house.dag("mirror_failback"), conf)
+    assert (stopped.tasks["survey"], stopped.tasks["rescue"]) == ("success", "success"), stopped.report
+    assert "TAIL_UNDECIDED" in stopped.why("approve_reversal")
+    assert "tanist failback decide" in stopped.report["failed"]["approve_reversal"]
+    assert {name for name, state in stopped.tasks.items() if state == "success"} <= {"survey", "rescue", "report"}
+    assert [row["rescued"] for row in stopped.left("rescue", "return_value")["tails"]] == [20, 20]
+    manifest = Path(os.environ["TANIST_EVIDENCE"], f"rescue-{mirror}", "manifest.json")
+    assert [each["records"] for each in json.loads(manifest.read_text())["tails"]] == [20, 20]
+    values = [value for _, _, value in pair.west.read(quarantine)]
+    assert sorted(int(value or 0) for value in values) == list(range(100, 140))
+
+    classes = ("--drop", "safe", "--drop", "conflict", "--drop", "unordered")
+    plan = tanist(pair, "west", "failback", "decide", mirror, *classes, "--json").item["plan_hash"]
+    signed = (mirror, plan, *classes, "--reason", "drill")
+    tanist(pair, "west", "failback", "approve", *signed, user="approver")
+    tanist(pair, "west", "failback", "replay", mirror, "--plan", plan)
+    person = AnsweringAll(house.client, "op")
+    ran = house.run(house.dag("mirror_failback"), conf, person)
+    assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
+    assert (person.codes, ran.report["verdict"]) == ([200, 200, 200], "DONE")
+    assert len(pair.west.read(quarantine)) == 40
+
+
+def fails_over_with_a_tail(pair: Pair, mirror: str) -> None:
+    """An unplanned failover, while the source answers, of a mirror that was paused before the last forty records."""
+    pair.east.topic(mirror)
+    assert pair.east.writes(mirror, range(10))
+    tanist(pair, "west", "mirrors", "create", mirror, "--source", "east", "--topic", mirror)
+    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "pause", mirror, "--topic", mirror)
+    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "30s")
+    assert pair.east.writes(mirror, range(100, 140))
+    plan = pair.approved(mirror, mode="unplanned")
+    tanist(pair, "west", "failover", "run", mirror, "--plan", plan, *QUICK, expected=None)
+    assert pair.west.writes(mirror, range(200, 210))
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_an_approved_failback_ends_with_the_mirror_in_its_first_direction(house: House, pair: Pair) -> None:
+    """Three answers; the old source is the primary again, and the mirror copies from it."""
     pair.east.topic("circle")
     assert pair.east.writes("circle", range(10))
     tanist(pair, "west", "mirrors", "create", "circle", "--source", "east", "--topic", "circle")
@@ -72,7 +133,6 @@ def test_an_approved_failback_ends_with_the_mirror_in_its_first_direction(
     assert pair.east.writes("circle", range(210, 212))
     _resumed_after_the_switch(house, pair)
     _reversed_by_the_failover(house, pair)
-    pair.workers["east"].send(signal.SIGTERM)
 
 
 def _reversed_by_the_failover(house: House, pair: Pair) -> None:

@@ -21,30 +21,38 @@ from tanist.airflow.tasks import TASK_SECONDS, at_work, busy_or_retriable, trans
 from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
-from tanist.domain.failback.reversal import TO_ACCEPT
+from tanist.domain.failback.reversal import TO_ACCEPT, TailUndecided, TailWouldBeDeleted
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import mirror_name
+from tanist.domain.problems import each, refuse
 from tanist.usecases import cluster_ids
 from tanist.usecases.failback import reversal
+from tanist.usecases.failback.recording import survey_and_record
+from tanist.usecases.failback.rescue import RescueTools, tail_items
+from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.reversal import ReversalRequest
-from tanist.usecases.failback.survey import survey as survey_of
 from tanist.usecases.failback.survey import survey_item
 from tanist.usecases.failback.switched import switched
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
-from tanist.wiring.failback import returned, reverse_mirror
+from tanist.wiring.failback import ManifestFile, returned, reverse_mirror
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from airflow.sdk import Context
 
     from tanist.airflow.tasks import FailoverTask
+    from tanist.domain.names import TopicPartition
     from tanist.domain.records import FailoverRun
+    from tanist.ports.clock import Clock
     from tanist.usecases.failback.survey import ReturnContext
 
 IN_STEP_SECONDS: Final = 3600.0
+SURVEY_SECONDS: Final = 120.0
+RESCUE_SECONDS: Final = 3600.0
+_REPORT_SECONDS: Final = 5.0
 _NAMED: Final = 100
-"""Partitions that the survey's XCom lists."""
+"""Partitions that an XCom of the survey or of the rescue lists."""
 PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name != "reverse"} | {
     "destination": Param(
         type="string",
@@ -85,7 +93,8 @@ PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name 
         type="array",
         items={"type": "string", "enum": list(TO_ACCEPT)},
         title="Limitations to accept",
-        description="TAIL_UNDECIDED: nobody has decided about records that only the old source has; they stay there.",
+        description="TAIL_UNDECIDED: nobody has decided about records that only the old source has; they stay there, "
+        "and a copy of them is in quarantine. The failover after the reversal needs `tanist failback accept` then.",
     ),
 }
 
@@ -186,23 +195,92 @@ class SwitchGate(PlanGate):
 
 
 def survey() -> dict[str, Any]:
-    """What the old source has that the new primary lacks. Fails if the mirror cannot be reversed, and says why."""
+    """Hold what the old source has, compare it with the new primary, and put its tails on record.
+
+    Fails if the mirror cannot be reversed for another reason than its tails; it is tried again while the old source may
+    still get records.
+    """
     params = FailbackParams.of(get_current_context())
-    with at_work() as task:
-        if (clusters := params.clusters(task, again=False)) is None:
+    with at_work(SURVEY_SECONDS, again=busy_or_retriable) as task:
+        if (clusters := _before_the_reversal(params, task)) is None:
             return {"mirror": params.mirror, "reversed": True}
-        if reversal.unfinished(clusters, task.context) is not None:
-            return {"mirror": params.mirror, "reversed": False, "unfinished": True}
-        found = survey_of(clusters, (), task.context)
-        reversal.plan(params.request, clusters, task.context)
-    rows = [survey_item(params.mirror, each) for each in found[:_NAMED]]
+        seen = survey_and_record(clusters, (), task.context)
+        _warn_not_held(seen.not_held)
+        for at in seen.found:
+            for warning in at.warnings:
+                _say(f"warning: {at.partition}: {warning}")
+        _must_be_reversible(params, clusters, task)
+    rows = [survey_item(params.mirror, found) for found in seen.found[:_NAMED]]
     return {"mirror": params.mirror, "reversed": False, "partitions": rows}
+
+
+def rescue() -> dict[str, Any]:
+    """Copy what only the old source has to quarantine topics of the new primary, and check every record of it.
+
+    A retry continues where a killed attempt has stopped. Raises as `survey`.
+    """
+    params = FailbackParams.of(get_current_context())
+    with at_work(RESCUE_SECONDS, again=busy_or_retriable) as task:
+        if (clusters := _before_the_reversal(params, task)) is None:
+            return {"mirror": params.mirror, "reversed": True}
+        file = ManifestFile(variables.evidence() / f"rescue-{params.mirror}")
+        file.check()
+        tools = RescueTools(manifest=file.write, report=Progress(task.context.clock))
+        done = rescue_tails(clusters, (), tools, task.context)
+        _warn_not_held(done.not_held)
+        for torn in done.torn:
+            _say(f"warning: {torn}")
+        _must_be_reversible(params, clusters, task)
+    rows = [row for tails in done.tails for row in tail_items(params.mirror, tails) if row["records"]]
+    return {"mirror": params.mirror, "reversed": False, "evidence": str(file.path), "tails": rows[:_NAMED]}
+
+
+def _before_the_reversal(params: FailbackParams, task: FailoverTask) -> ReturnContext | None:
+    """Both clusters of the mirror; None: it has been reversed, or an approved reversal is unfinished."""
+    clusters = params.clusters(task, again=False)
+    if clusters is None or reversal.unfinished(clusters, task.context) is not None:
+        _say("the mirror is reversed, or about to be: nothing is left to survey or rescue")
+        return None
+    return clusters
+
+
+def _must_be_reversible(params: FailbackParams, clusters: ReturnContext, task: FailoverTask) -> None:
+    """Raises what `reversal.plan` does, but for tails that nobody has decided about: the gate names those."""
+    try:
+        reversal.plan(params.request, clusters, task.context)
+    except TanistError as why:
+        if left := [one for one in each(why) if not isinstance(one, TailUndecided | TailWouldBeDeleted)]:
+            refuse(left)
+
+
+@dataclass(slots=True)
+class Progress:
+    """Logs how far a rescue is, at most every few seconds, and the end of each partition."""
+
+    clock: Clock
+    at: float = -_REPORT_SECONDS
+
+    def __call__(self, partition: TopicPartition, count: int, of: int) -> None:
+        now = self.clock.monotonic()
+        if count >= of or now - self.at >= _REPORT_SECONDS:
+            self.at = now
+            _say(f"{partition}: {count} of {of} records are in quarantine")
+
+
+def _warn_not_held(failed: Mapping[str, TanistError]) -> None:
+    for topic, why in sorted(failed.items()):
+        _say(f"warning: retention of {topic} at the old source could not be set: {why}")
+
+
+def _say(what: str) -> None:
+    print(what)  # noqa: T201  # the task's log
 
 
 class ReversalGate(PlanGate):
     """Shows the plan of a reversal, and writes the approval of exactly that plan once an approver answers Approve.
 
-    If the mirror is reversed already, or an approved reversal is unfinished, the gate does not ask. `again`: the
+    If the mirror is reversed already, or an approved reversal is unfinished, the gate does not ask. It fails, and names
+    what speaks against it, if the mirror cannot be reversed: such as a tail that nobody has decided about. `again`: the
     reversal that follows the failback.
     """
 
