@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
-from tanist.domain.acl_entries import ANYBODY, AclEntry
+from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry
 from tanist.domain.authorizer import AUTHORIZER_CONFIGS, may_allow_without_acls
 from tanist.domain.broker_errors import (
     InvalidProducerEpoch,
@@ -584,6 +584,21 @@ def test_who_else_may_write_is_told_of_each_topic(rig: Rig, topic_name: str) -> 
     assert rig.opening.others([topic_name], SOON(10), ["User:app"])[topic_name] >= {"User:mirror"} - {"User:app"}
     rig.fencing.apply([FenceBefore(topic=topic_name, kind=rig.kind)], SOON(10))
     wait_until(lambda: rig.opening.others([topic_name], SOON(10)) == {topic_name: frozenset()})
+
+
+def test_what_was_denied_by_name_is_undone_exactly(rig: Rig, topic_name: str) -> None:
+    """Other principals and other ACLs stay; what was not denied is no error."""
+    rig.topic(topic_name, 1)
+    guarded = rig.opening.has_authorizer(SOON(10))
+    both, one = {topic_name: {"User:app", "User:other"}}, {topic_name: {"User:app"}}
+    assert rig.opening.deny(both, SOON(10)) == {topic_name: None}
+    shut = {AclEntry(who, ANY_HOST, allowed=False) for who in both[topic_name] if guarded}
+    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] >= shut)
+    before = rig.opening.writing([topic_name], SOON(10))[topic_name]
+    for _ in range(2):
+        assert rig.opening.undeny(one, SOON(10)) == {topic_name: None}
+    left = before - {AclEntry("User:app", ANY_HOST, allowed=False)}
+    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] == left)
 
 
 def test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none(rig: Rig, topic_name: str) -> None:

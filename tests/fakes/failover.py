@@ -360,6 +360,11 @@ class MemoryOpening:
             self._cluster.deny |= {(topic, who) for topic, named in topics.items() for who in named}
         return dict.fromkeys(topics)
 
+    def undeny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        self._cluster.deny -= {(topic, who) for topic, named in topics.items() for who in named}
+        return dict.fromkeys(topics)
+
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:

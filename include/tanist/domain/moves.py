@@ -1,7 +1,8 @@
 """A mirror that changes its direction moves: its state is at its destination, and that is another cluster then.
 
-The old destination keeps a forwarding record. Between its two forms the new destination gets the mirror's state, so a
-command that was killed anywhere in between is completed by the next one, from either cluster.
+The old destination keeps a forwarding record. Between MOVING and MOVED the new destination gets the mirror's state, so
+a command that was killed anywhere in between is completed by the next one, from either cluster. Until the state is
+there, the reversal can be withdrawn: then the old source becomes what it was before.
 """
 
 from __future__ import annotations
@@ -22,9 +23,16 @@ if TYPE_CHECKING:
 
 
 class MoveStatus(StrEnum):
-    """MOVING: stored before anything is changed. MOVED: the new destination has the mirror."""
+    """MOVING: stored before anything is changed. MOVED: the new destination has the mirror.
+
+    WITHDRAWING: what was changed is being put back, as the reversal cannot be completed. WITHDRAWN: that is done.
+    """
 
     MOVING, MOVED = "MOVING", "MOVED"
+    WITHDRAWING, WITHDRAWN = "WITHDRAWING", "WITHDRAWN"
+
+
+UNFINISHED: Final = frozenset({MoveStatus.MOVING, MoveStatus.WITHDRAWING})
 
 
 @stored("moved", "mirror")
@@ -48,6 +56,26 @@ class MirrorMove(MirrorRecord):
     at: EpochMs
     mirror_id: str = ""
     producer_ids: tuple[ProducerId, ...] = ()
+    reason: str = ""
+
+
+@stored("returning", "mirror", "topic")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicBefore(MirrorRecord):
+    """At the old destination: a topic of the old source before its reversal; deleted once that is done or withdrawn.
+
+    `topic_id`: at the old source, empty: it had no such topic. `ends`: by partition, where its log ended when it was
+    surveyed. `configs`: what the topic itself had of the configs that the reversal sets; None: it had none. `shut`: the
+    mirror's principals that were denied WRITE by name.
+    """
+
+    mirror: MirrorName
+    topic: str
+    topic_id: str
+    ends: tuple[int, ...]
+    configs: tuple[tuple[str, str | None], ...] = ()
+    shut: tuple[str, ...] = ()
+    mirror_id: str = ""
 
 
 class MirrorMoved(UnknownMirror):

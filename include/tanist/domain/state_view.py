@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets
-from tanist.domain.moves import MirrorMove, MoveStatus
+from tanist.domain.moves import UNFINISHED, MirrorMove, TopicBefore
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,
@@ -201,9 +201,13 @@ class StateView(Mapping[str, StateRecord]):
         return tuple(sorted(self._all_of(MirrorMove, None), key=lambda each: each.mirror))
 
     def moving(self, mirror: MirrorName) -> MirrorMove | None:
-        """The unfinished reversal of a mirror."""
+        """The unfinished reversal of a mirror, also one that is being withdrawn."""
         found = self.move(mirror)
-        return found if found is not None and found.status is MoveStatus.MOVING else None
+        return found if found is not None and found.status in UNFINISHED else None
+
+    def before_reversal(self, mirror: MirrorName) -> dict[str, TopicBefore]:
+        """By name, the topics of an unfinished reversal as they were before it."""
+        return {each.topic: each for each in self._all_of(TopicBefore, mirror)}
 
     # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────
 

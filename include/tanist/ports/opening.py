@@ -60,6 +60,10 @@ class Opening(Protocol):
         """Deny WRITE on each topic to the principals given for it."""
         ...
 
+    def undeny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
+        """The inverse of `deny`: remove exactly these DENY ACLs; one that does not exist is no error."""
+        ...
+
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:

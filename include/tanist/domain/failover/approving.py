@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import FailoverRun, RunStatus
+    from tanist.domain.records import FailoverRun
 
 APPROVALS_TOPIC: Final = "__mirror_approvals"
 UNPROTECTED: Final = "UNPROTECTED"
@@ -123,14 +123,14 @@ Entry: TypeAlias = Approval | Withdrawal
 
 
 class ApprovedRun(Protocol):
-    """A run on record: of a failover, or of a decision about tails. `approval`: the id of the one that it is on."""
+    """A run on record: of a failover, a reversal, or a decision about tails. `approval`: the id of the one it is on."""
 
     @property
     def plan(self) -> str: ...
     @property
     def approval(self) -> str: ...
     @property
-    def status(self) -> RunStatus: ...
+    def status(self) -> str: ...
     @property
     def reason(self) -> str: ...
 

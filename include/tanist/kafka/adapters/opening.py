@@ -48,10 +48,17 @@ class KafkaOpening:
             done |= rules.deny(self._router, [topic for topic in _without_error(done) if topic in ruled], principal, by)
         lacking = self._lacking({t: topics[t] for t in _without_error(done)}, mirrors, by)
         done |= rules.give(self._router, lacking, by)
-        for principal, held in _by_principal(denied):
-            shut = [topic for topic in _without_error(done) if topic in held]
-            done |= rules.allow_again(self._router, shut, principal, by)
+        done = self._undeny(done, denied, by)
         return done | rules.allow_again(self._router, _without_error(done), ANYBODY, by)
+
+    def _undeny(
+        self, done: Mapping[str, TanistError | None], denied: Mapping[str, Collection[str]], by: Deadline
+    ) -> dict[str, TanistError | None]:
+        found = dict(done)
+        for principal, held in _by_principal(denied):
+            shut = [topic for topic in _without_error(found) if topic in held]
+            found |= rules.allow_again(self._router, shut, principal, by)
+        return found
 
     def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
         return rules.writing(self._router, topics, by)
@@ -66,6 +73,10 @@ class KafkaOpening:
         for principal, held in _by_principal(topics):
             done |= rules.deny(self._router, [topic for topic in _without_error(done) if topic in held], principal, by)
         return done
+
+    def undeny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
+        done: dict[str, TanistError | None] = dict.fromkeys(topics)
+        return self._undeny(done, topics, by) if self.has_authorizer(by) else done
 
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()

@@ -1,0 +1,166 @@
+"""Withdraws a reversal that cannot be completed: the old source becomes what it was before, and its fence is set again.
+
+That can be done until the mirror's state is at the old source. What producers have written there meanwhile is part of
+the divergent tail then, which the next survey finds.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from tanist.domain.acl_entries import ANY_HOST
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import AuthorizationFailed, Interrupted, MirrorLocked, OperatorFenced, Refused, TanistError
+from tanist.domain.failback.reversal import Reversal
+from tanist.domain.fences import FenceStatus
+from tanist.domain.moves import MoveStatus, TopicBefore
+from tanist.domain.problems import each
+from tanist.domain.records import STATE_TOPIC, fences_with
+from tanist.domain.state_record import Tombstone
+from tanist.ports.topics import TopicFacts
+from tanist.usecases.failback.reversal import mirror_logins, topic_plans
+from tanist.usecases.rights import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tanist.domain.fences import FencedTopic
+    from tanist.domain.moves import MirrorMove
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.lock import LockedMirror
+
+_STAYS_UNFINISHED: Final = (AuthorizationFailed, MirrorLocked, OperatorFenced)
+"""A permission can be granted; who has lost the lock changes nothing any more."""
+
+
+class ReversalWithdrawn(Refused):
+    name = "REVERSAL_WITHDRAWN"
+    operator_action = (
+        "the old source is as it was before, and its source fence is in force again; only topics that the plan "
+        "recreates may be deleted: see `tanist failback survey`, then plan and approve the reversal again"
+    )
+
+
+def cannot_end(error: TanistError) -> bool:
+    """Whether the same reversal would be refused again, however often it is run."""
+    return any(isinstance(one, Refused) and not isinstance(one, _STAYS_UNFINISHED) for one in each(error))
+
+
+def topics_before(made: Reversal, clusters: ReturnContext, command: CommandContext) -> tuple[TopicBefore, ...]:
+    """What is stored with the plan before anything is changed at the old source.
+
+    Raises:
+        As `topic_plans`. CouldNotTell, BrokerError: the old source does not answer.
+    """
+    names, old = [each.topic for each in made.topics], clusters.source
+    described = old.topics.describe(names, command.by)
+    rules, mirrors = old.opening.writing(names, command.by), mirror_logins(clusters, command)
+    again = {each.topic for each in made.topics if each.recreation is not None}
+    changes = {each.name: each.changes for each in topic_plans(clusters, names, command, again)}
+    found = []
+    for topic in made.topics:
+        facts, name = described[topic.topic], topic.topic
+        own = facts.configs if isinstance(facts, TopicFacts) else {}
+        shut = {rule.principal for rule in rules[name] if not rule.allowed and rule.host == ANY_HOST}
+        found.append(
+            TopicBefore(
+                mirror=clusters.spec.mirror,
+                mirror_id=clusters.spec.mirror_id,
+                topic=name,
+                topic_id=facts.topic_id if isinstance(facts, TopicFacts) else "",
+                ends=topic.ends or (0,) * len(topic.free_from),
+                configs=tuple((config, own.get(config)) for config in sorted(changes[name])),
+                shut=tuple(sorted(shut & mirrors)),
+            )
+        )
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class Withdrawal:
+    """One attempt, under the lock of the mirror. `checkpoint`: tests stop it there."""
+
+    clusters: ReturnContext
+    command: CommandContext
+    lock: LockedMirror
+    checkpoint: Callable[[str], None]
+
+    def run(self, move: MirrorMove, reason: str) -> NoReturn:
+        """Put back what was changed, and end the reversal. Killed in between, the next command continues here.
+
+        Raises:
+            ReversalWithdrawn: always, once it is done. Interrupted: the mirror's state has moved, or something could
+                not be put back; run the command again.
+        """
+        self._must_not_have_moved(move)
+        reason = move.reason or reason
+        if move.status is not MoveStatus.WITHDRAWING:
+            move = replace(move, status=MoveStatus.WITHDRAWING, reason=reason)
+            self.lock.append([move])
+        self.checkpoint("withdrawing")
+        reversal, before = Reversal.read(move.plan_json), self.lock.view().before_reversal(self.clusters.spec.mirror)
+        names = {topic.topic for topic in reversal.topics}
+        self._fence(names)
+        self.checkpoint("fenced")
+        opening = self.clusters.source.opening
+        denied = {topic.topic: topic.denied for topic in reversal.topics}
+        self._must(opening.undeny(denied, self.lock.confirm_action()), "ALTER on Cluster kafka-cluster")
+        shut = {each.topic: each.shut for each in before.values() if each.shut}
+        self._must(opening.deny(shut, self.lock.confirm_action()), "ALTER on Cluster kafka-cluster")
+        self._configure(before)
+        self.checkpoint("undone")
+        done = replace(move, status=MoveStatus.WITHDRAWN, at=self.command.clock.now())
+        self.lock.append([*(Tombstone(each.key) for each in before.values()), done])
+        raise ReversalWithdrawn(f"plan {move.plan} is withdrawn: {reason}")
+
+    def _must_not_have_moved(self, move: MirrorMove) -> None:
+        """Raises Interrupted if the state is at the old source. A late append of an earlier attempt is fenced here."""
+        mirror, by = self.clusters.spec.mirror, self.command.by
+        try:
+            store = self.clusters.source.open_store(STATE_TOPIC, mirror, by)
+        except UnknownTopicOrPartition:
+            return
+        with closing(store):
+            there = store.catch_up(by).mirror(mirror)
+        if there is not None and there.id == self.clusters.spec.id and there.destination_cluster_id == move.cluster_id:
+            raise Interrupted(f"mirror {mirror!r} is at {move.destination!r} already: the reversal can be completed")
+
+    def _fence(self, names: set[str]) -> None:
+        """The source fences, as they were before they were lifted; pending until the old source has accepted them."""
+        held = self.lock.view().source_fences(self.clusters.spec.mirror)
+        again = [each for each in held if each.topic in names and each.before is not None]
+        self._record(again, FenceStatus.PENDING)
+        before = [each.before for each in again if each.before is not None]
+        if before:
+            answers = self.clusters.source.fencing.apply(before, self.lock.confirm_action())
+            self._must(answers, "ALTER on Cluster kafka-cluster")
+        self._record(again, FenceStatus.IN_FORCE)
+
+    def _record(self, fences: list[FencedTopic], status: FenceStatus) -> None:
+        held, now = self.lock.view().source_fences(self.clusters.spec.mirror), self.command.clock.now()
+        after = [replace(each, status=status, reason="") for each in fences]
+        if changed := fences_with(held, after, self.clusters.spec, now):
+            self.lock.append([changed])
+
+    def _configure(self, before: Mapping[str, TopicBefore]) -> None:
+        """Put back the configs; not of a topic that was recreated."""
+        topics = self.clusters.source.topics
+        described = topics.describe(sorted(before), self.command.by)
+        for name, earlier in before.items():
+            facts = described[name]
+            if not isinstance(facts, TopicFacts) or facts.topic_id != earlier.topic_id:
+                continue
+            changes = {config: value for config, value in earlier.configs if facts.configs.get(config) != value}
+            if changes:
+                self.lock.confirm()
+                answer = topics.alter_configs(name, changes, self.command.by)
+                self._must({name: answer}, f"ALTER_CONFIGS on Topic {name}")
+
+    def _must(self, answers: Mapping[str, TanistError | None], right: str) -> None:
+        for name, error in answers.items():
+            if error is not None and not isinstance(error, UnknownTopicOrPartition):
+                why = named(error, self.clusters.source, right)
+                raise Interrupted(f"{name!r} is not yet as it was before the reversal: {why}") from error
