@@ -13,11 +13,13 @@ from tanist.domain.failback.reversal import TO_ACCEPT, MappedOffsetsUnsupported
 from tanist.domain.names import mirror_name
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.withdrawing import withdraw as withdraw_reversal
 from tanist.wiring.failback import returned, reverse_mirror
 
 if TYPE_CHECKING:
     from tanist.usecases.failback.reversal import PlannedReversal
     from tanist.usecases.failback.reverse import Reversed
+    from tanist.usecases.failback.survey import ReturnContext
 
 REVERSE_SECONDS = 120.0
 PLAN_COLUMNS = ("topic", "partitions", "promotion_epoch", "gap_markers", "recreated", "offsets", "bytes", "denied")
@@ -47,6 +49,10 @@ ApproveOption = Annotated[
     str | None,
     typer.Option("--approve", metavar="HASH", help="Approve the plan with this hash, as the principal of this login."),
 ]
+WithdrawOption = Annotated[
+    bool,
+    typer.Option("--withdraw", help="Put back what an unfinished reversal has changed; needs --reason."),
+]
 
 
 @asking(changes=True, seconds=REVERSE_SECONDS)
@@ -59,6 +65,7 @@ def reverse(
     mapped: MappedOption = None,
     accept: AcceptOption = None,
     approve: ApproveOption = None,
+    withdraw: WithdrawOption = False,
     reason: Annotated[str, WHY] = "",
     valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
 ) -> None:
@@ -68,6 +75,7 @@ def reverse(
     completes an interrupted run. The old source's records stay; only what was written since the failover is copied.
     A topic that cannot return so (survey: OVERLAP, DIVERGED; or another topic there) may be recreated: it is deleted
     at the old source, and copied again from its first offset.
+    A reversal that the old source does not fit any more is withdrawn by itself; --withdraw does that on request.
 
     Example: tanist mirrors reverse dr --destination west --dry-run
     """
@@ -78,7 +86,9 @@ def reverse(
     request = ReversalRequest(exclude=tuple(exclude or ()), accept=tuple(accept or ()), recreate=tuple(recreate or ()))
     mirror = mirror_name(name)
     clusters = returned(now.registry, now.destination(), mirror, now.context)
-    if approve is not None:
+    if withdraw:
+        _withdraw(now, clusters, reason)
+    elif approve is not None:
         found = reversal.approve(approve, request, clusters, now.context, reason=reason, valid_seconds=valid)
         say(f"{found.approver} approved plan {found.plan}")
         emit(
@@ -90,6 +100,15 @@ def reverse(
         show(name, reversal.plan(request, clusters, now.context), now.as_json)
     else:
         _done(now, reverse_mirror(now.registry, clusters, request, now.context))
+
+
+def _withdraw(now: Session, clusters: ReturnContext, reason: str) -> None:
+    if not reason.strip():
+        raise Misconfigured("--withdraw needs a --reason, which is stored with it")
+    move = reversal.unfinished(clusters, now.context)
+    if move is None or not now.context.dry_run:
+        withdraw_reversal(clusters, reason, now.context)
+    say(f"would withdraw the reversal {move.plan}, which is {move.status}")
 
 
 def show(name: str, planned: PlannedReversal, as_json: bool) -> None:

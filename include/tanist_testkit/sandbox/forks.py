@@ -88,6 +88,12 @@ class Command:
         """Whether it still runs."""
         return self._process.is_alive()
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it waits for SIGCONT (proc(5): the third field, behind the name in brackets)."""
+        stat = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return stat.rpartition(")")[2].split()[0] == "T"
+
     def said(self) -> str:
         """What it has written to its standard error so far."""
         return self._ended.err if self._ended else self._err.read_text(encoding="utf-8", errors="replace")

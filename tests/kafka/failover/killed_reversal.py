@@ -19,6 +19,7 @@ from tanist.wiring.failover import is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 
 POINTS = ("moving", "denied", "configured", "lifting", "lifted", "ready", "settling", "state", "forgotten")
+"""Of a reversal that is completed; one that is withdrawn has `withdrawing`, `fenced` and `undone`, too."""
 
 
 def main() -> None:

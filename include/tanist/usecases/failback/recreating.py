@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import TopicAlreadyExists, UnknownTopicOrPartition
-from tanist.domain.errors import CouldNotTell, Refused, TanistError, TimedOut
+from tanist.domain.errors import Refused, TanistError, TimedOut
 from tanist.domain.failback.reversal import Recreation, TopicCannotReturn, problems_of_recreation
 from tanist.domain.names import TopicPartition
 from tanist.domain.problems import refuse
-from tanist.domain.state_record import Tombstone
 from tanist.ports.topics import TopicFacts
 from tanist.usecases.failback.survey import survey
 from tanist.usecases.rights import named
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.failback.reversal import ReturningTopic
-    from tanist.domain.moves import MirrorMove
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.topics import NewTopic
@@ -39,15 +37,7 @@ _GONE_SECONDS: Final = 30.0
 
 class RecreatedTopicNotEmpty(Refused):
     name = "RECREATED_TOPIC_NOT_EMPTY"
-    operator_action = (
-        "other clients use the topic that was created again: stop them, delete it at the old source with "
-        "`kafka-topics.sh --delete`, and run the same command again"
-    )
-
-
-class ReversalWithdrawn(Refused):
-    name = "REVERSAL_WITHDRAWN"
-    operator_action = "see `tanist failback survey`, then plan the reversal again; only topics of the plan were deleted"
+    operator_action = "other clients use the topic that was created again: stop them, then plan the reversal again"
 
 
 class TopicNotDeleted(TimedOut):
@@ -169,27 +159,21 @@ class Recreating:
     checkpoint: Callable[[str], None]
     new_topic: Callable[[str], NewTopic]
 
-    def all(self, topics: Sequence[ReturningTopic], move: MirrorMove) -> None:
+    def all(self, topics: Sequence[ReturningTopic]) -> None:
         """Delete and create what is left of it.
 
         Raises:
-            ReversalWithdrawn: a log has got records since it was decided, or may not be deleted; the reversal is
-                withdrawn. RecreatedTopicNotEmpty, TopicNotDeleted. CouldNotTell, BrokerError: run it again.
+            TailWouldBeDeleted, TopicCannotReturn: a log has got records since it was decided, or may not be deleted.
+            RecreatedTopicNotEmpty, TopicNotDeleted. CouldNotTell, BrokerError: run it again.
         """
         again = {each.topic: each for each in topics if each.recreation is not None}
         if not again:
             return
         described = _known(self.clusters.source.topics.describe(sorted(again), self.command.by), missing=True)
         left = [each for name, each in again.items() if self._is_old(each, described.get(name))]
-        try:
-            self._must_be_decided(left)
-            for each in left:
-                self._delete(each)
-        except (CouldNotTell, ReversalWithdrawn):
-            raise
-        except TanistError as refused:
-            self.lock.append([Tombstone(move.key)])
-            raise ReversalWithdrawn(f"plan {move.plan} is withdrawn: {refused}") from refused
+        self._must_be_decided(left)
+        for each in left:
+            self._delete(each)
         self.checkpoint("deleted")
         for each in again.values():
             self._create(each)
@@ -224,6 +208,8 @@ class Recreating:
         source, again = self.clusters.source, topic.recreation
         assert again is not None  # noqa: S101
         error = self.clusters.deletion.delete(topic.topic, again.topic_id, self.lock.confirm_action())
+        if error is not None and not error.retriable:
+            raise TopicCannotReturn(f"{topic.topic!r} cannot be deleted at {source.name!r}: {error}") from error
         if error is not None:
             raise error
         until = self.command.clock.deadline(_GONE_SECONDS)

@@ -23,6 +23,7 @@ from tanist.domain.failback.reversal import (
 from tanist.domain.failover.approving import NotApproved, choose, recorded
 from tanist.domain.failover.plan import plan_of
 from tanist.domain.logins import logins_of, principals
+from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, pattern_problems
@@ -328,13 +329,20 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
     if not side.approvals.exists(command.by):
         raise ReversalNotApproved(f"plan {made.hash} of mirror {mirror!r} is not approved: {how}")
     entries = side.approvals.all(command.by)
+    used = _withdrawn(clusters, command)
     try:
-        found = choose(entries, (), mirror, made.hash, request.answers)
+        found = choose(entries, [used] if used else (), mirror, made.hash, request.answers)
     except NotApproved as missing:
         raise ReversalNotApproved(f"{missing.reason}: {how}") from missing
-    if found.expires_at < command.clock.now():
+    if max(command.clock.now(), side.approvals.brokers_time(command.by) or 0) >= found.expires_at:
         raise ReversalNotApproved(f"approval {found.id} of plan {made.hash} has expired: {how}")
     return found
+
+
+def _withdrawn(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
+    """The last reversal, if it was withdrawn: its approval is used."""
+    move = state_topics.read(clusters.destination, STATE_TOPIC, command.by).move(clusters.spec.mirror)
+    return move if move is not None and move.status is MoveStatus.WITHDRAWN else None
 
 
 def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command: CommandContext) -> Approval:
@@ -351,6 +359,9 @@ def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command
     )
     if run is None or found is None or not found.intent.reverse:
         raise ReversalNotApproved(f"failover plan {failover} of mirror {mirror!r} has not approved a reversal: {how}")
+    used = _withdrawn(clusters, command)
+    if used is not None and used.approval == recorded(run).id:
+        raise ReversalNotApproved(f"the reversal that failover plan {failover} has approved was withdrawn: {how}")
     if new := [each for each in made.limitations if not found.accepts(each)]:
         named = "; ".join(f"{each.name}: {each.detail}" for each in new)
         raise ReversalNotApproved(f"failover plan {failover} has not accepted {named}: {how}")

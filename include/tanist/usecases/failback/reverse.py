@@ -6,6 +6,10 @@ mirror allowed; the source fence lifted, as it denies the mirror, too; the confi
 at the new destination, in one transaction, with which copying begins; a forwarding record at the old one, in one
 transaction with the deletion of what was there. Each step looks at what is there, so after a kill the next command
 completes the reversal.
+
+Once the source fence is lifted, producers that no ACL keeps off may write. Their records would lie below the offset
+where copying begins, where nothing is compared: so before the state is written, each log may have grown by markers only
+since it was surveyed. What has changed otherwise, and whatever else the plan does not fit, withdraws the reversal.
 """
 
 from __future__ import annotations
@@ -16,12 +20,13 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import CLOSED, to_deny
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import Interrupted, MirrorExists, TanistError, TimedOut
-from tanist.domain.failback.reversal import OffsetsOverlap, Reversal
+from tanist.domain.errors import Interrupted, MirrorExists, Refused, TanistError, TimedOut
+from tanist.domain.failback.reversal import Reversal
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.fences import FenceStatus, may_stand
 from tanist.domain.moves import MirrorMove, MoveStatus, left_over
 from tanist.domain.names import TopicPartition
+from tanist.domain.problems import each as each_of
 from tanist.domain.records import (
     GROUPS_TOPIC,
     OFFSETS_TOPIC,
@@ -35,10 +40,12 @@ from tanist.domain.state_record import Tombstone
 from tanist.domain.tails import TailStage
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.usecases import state_topics
+from tanist.usecases.failback.copy_starts import copy_starts
 from tanist.usecases.failback.holding import release
 from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.recreating import Recreating
 from tanist.usecases.failback.reversal import PURPOSE, approval_of, mirror_logins, plan, topic_plans
+from tanist.usecases.failback.withdrawing import ReversalWithdrawal, cannot_end, topics_before
 from tanist.usecases.lock import mirror_lock
 from tanist.usecases.mirrors import forget, take
 from tanist.usecases.mirrors.create import remember_longer
@@ -47,10 +54,11 @@ from tanist.usecases.rights import named
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from tanist.domain.failover.approving import Approval
     from tanist.domain.fences import FencedTopic
+    from tanist.domain.names import EpochMs
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
-    from tanist.domain.tails import TopicTails
     from tanist.ports.cluster import Cluster
     from tanist.ports.topics import NewTopic
     from tanist.usecases.command import CommandContext
@@ -67,9 +75,9 @@ class MirrorShutOut(TimedOut):
     operator_action = "remove the ACL that denies WRITE to everybody on these topics, then run the same command again"
 
 
-class WritersRemain(TimedOut):
+class WritersRemain(Refused):
     name = "OTHER_WRITERS_REMAIN"
-    operator_action = "run the same command again; `kafka-acls.sh --list` shows the ACLs of these topics"
+    operator_action = "they were allowed to write after the plan was made: plan the reversal again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +105,7 @@ def reverse(
 
     Raises:
         NotApproved: with the command that approves the plan. MirrorLocked: another command changes the mirror.
-        What `plan` raises; then nothing was changed.
+        What `plan` raises; then nothing was changed. ReversalWithdrawn: the old source is as it was before.
     """
     mirror = clusters.spec.mirror
     if state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(mirror) is None:
@@ -106,22 +114,29 @@ def reverse(
         state_topics.still(lock.view(), clusters.spec)
         move = lock.view().moving(mirror)
         if move is None:
-            move, tails = _approved(request, clusters, command)
-            lock.append([*tails, move])
+            move, stored = _approved(request, clusters, command)
+            lock.append([*stored, move])
         return _Run(clusters, command, lock, checkpoint).complete(move)
 
 
 def _approved(
     request: ReversalRequest, clusters: ReturnContext, command: CommandContext
-) -> tuple[MirrorMove, list[TopicTails]]:
-    """The move, and the tails that are not done, which go on record: once the mirror has moved nobody surveys them."""
+) -> tuple[MirrorMove, list[StateRecord]]:
+    """The move, and what is stored with it: the topics as they are, and the tails that are not done.
+
+    Those go on record, as nobody surveys them once the mirror has moved.
+    """
     planned = plan(request, clusters, command)
     view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
     known = known_tails(clusters, planned.found, view, command)
-    made = planned.plan
-    approval = approval_of(made, request, clusters, command)
-    spec = clusters.spec
-    move = MirrorMove(
+    approval = approval_of(planned.plan, request, clusters, command)
+    move = _move(planned.plan, approval, clusters.spec, command.clock.now())
+    tails = [each for each in known if each.stage is not TailStage.DONE]
+    return move, [*topics_before(planned.plan, clusters, command), *tails]
+
+
+def _move(made: Reversal, approval: Approval, spec: MirrorSpec, now: EpochMs) -> MirrorMove:
+    return MirrorMove(
         mirror=spec.mirror,
         mirror_id=spec.mirror_id,
         destination=spec.source,
@@ -131,10 +146,9 @@ def _approved(
         plan_json=made.canonical_plan,
         approval=approval.id,
         approver=approval.approver,
-        at=command.clock.now(),
+        at=now,
         producer_ids=spec.producer_ids,
     )
-    return move, [each for each in known if each.stage is not TailStage.DONE]
 
 
 @dataclass(slots=True)
@@ -160,17 +174,10 @@ class _Run:
 
     def complete(self, move: MirrorMove) -> Reversed:
         self.checkpoint("moving")
-        there = state_topics.read(self.old, STATE_TOPIC, self.command.by).mirror(self.spec.mirror)
-        if there is not None and there.mirror_id != self.spec.mirror_id:
-            raise MirrorExists(f"{self.old.name!r} has another mirror {self.spec.mirror!r}")
         reversal = Reversal.read(move.plan_json)
         warnings: tuple[str, ...] = ()
-        if there is None or there.destination_cluster_id != reversal.destination_cluster_id:
-            Recreating(self.clusters, self.command, self.lock, self.checkpoint, self._new_topic).all(
-                reversal.topics, move
-            )
-            self._prepare(reversal)
-            self._settle(reversal)
+        if not self._has_moved(move):
+            self._move(reversal, move)
             warnings = remember_longer(self.old, self.command.by)
         self.checkpoint("state")
         self._release({each.topic for each in reversal.topics})
@@ -187,6 +194,27 @@ class _Run:
             )
             warnings = (*warnings, idle)
         return Reversed(spec=spec, plan=move.plan, topics=view.mirrored(spec.mirror), warnings=warnings)
+
+    def _has_moved(self, move: MirrorMove) -> bool:
+        there = state_topics.read(self.old, STATE_TOPIC, self.command.by).mirror(self.spec.mirror)
+        return there is not None and (there.mirror_id, there.destination_cluster_id) == (
+            self.spec.mirror_id,
+            move.cluster_id,
+        )
+
+    def _move(self, reversal: Reversal, move: MirrorMove) -> None:
+        """Bring the mirror's state to the old source. Raises ReversalWithdrawn."""
+        withdrawal = ReversalWithdrawal(self.clusters, self.command, self.lock, self.checkpoint)
+        if move.status is MoveStatus.WITHDRAWING:
+            withdrawal.run(move, move.reason)
+        try:
+            Recreating(self.clusters, self.command, self.lock, self.checkpoint, self._new_topic).all(reversal.topics)
+            self._prepare(reversal)
+            self._settle(reversal)
+        except TanistError as why:
+            if cannot_end(why):
+                withdrawal.run(move, "; ".join(f"{one.name}: {one.reason}" for one in each_of(why)))
+            raise
 
     def _new_topic(self, name: str) -> NewTopic:
         (planned,) = topic_plans(self.clusters, [name], self.command)
@@ -289,30 +317,15 @@ class _Run:
         self.checkpoint("ready")
         with closing(self.old.open_store(STATE_TOPIC, self.spec.mirror, by, create=True)) as store:
             view = store.catch_up(by)
+            if (there := view.mirror(self.spec.mirror)) is not None and there.mirror_id != self.spec.mirror_id:
+                raise MirrorExists(f"{self.old.name!r} has another mirror {self.spec.mirror!r}")
             self.lock.confirm()
-            records = self._records(reversal, self._ends(reversal))
+            before = self.lock.view().before_reversal(self.spec.mirror)
+            records = self._records(reversal, copy_starts(reversal.topics, before, self.old, by))
             keys = {each.key for each in records}
             gone = {*left_over(view.keys_of(self.spec.mirror)), f"moved/{self.spec.mirror}"} & set(view) - keys
             self.checkpoint("settling")
             store.append([*(Tombstone(key) for key in sorted(gone)), *records], by)
-
-    def _ends(self, reversal: Reversal) -> dict[TopicPartition, int]:
-        """Where the logs of the old source end, and copying begins: what lies below is history.
-
-        Raises:
-            OffsetsOverlap: a log has grown since it was surveyed.
-        """
-        most = {TopicPartition(each.topic, n): end for each in reversal.topics for n, end in enumerate(each.free_from)}
-        found: dict[TopicPartition, int] = {}
-        for at, end in self.old.logs.true_ends(list(most), self.command.by).items():
-            if isinstance(end, TanistError):
-                raise end
-            if end > most[at]:
-                raise OffsetsOverlap(
-                    f"{at} ends at {end} at {self.old.name!r}, and only offsets from {most[at]} on are free"
-                )
-            found[at] = end
-        return found
 
     def _records(self, reversal: Reversal, ends: Mapping[TopicPartition, int]) -> list[StateRecord]:
         now, view = self.command.clock.now(), self.lock.view()

@@ -20,7 +20,9 @@ from tanist.domain.problems import each
 from tanist.domain.records import STATE_TOPIC, fences_with
 from tanist.domain.state_record import Tombstone
 from tanist.ports.topics import TopicFacts
-from tanist.usecases.failback.reversal import mirror_logins, topic_plans
+from tanist.usecases import state_topics
+from tanist.usecases.failback.reversal import PURPOSE, mirror_logins, topic_plans
+from tanist.usecases.lock import mirror_lock
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
@@ -42,6 +44,11 @@ class ReversalWithdrawn(Refused):
         "the old source is as it was before, and its source fence is in force again; only topics that the plan "
         "recreates may be deleted: see `tanist failback survey`, then plan and approve the reversal again"
     )
+
+
+class NoReversal(Refused):
+    name = "NO_UNFINISHED_REVERSAL"
+    operator_action = "nothing was changed"
 
 
 def cannot_end(error: TanistError) -> bool:
@@ -79,8 +86,12 @@ def topics_before(made: Reversal, clusters: ReturnContext, command: CommandConte
     return tuple(found)
 
 
+def _at_no_point(_point: str) -> None:
+    """Tests stop a withdrawal here."""
+
+
 @dataclass(slots=True)
-class Withdrawal:
+class ReversalWithdrawal:
     """One attempt, under the lock of the mirror. `checkpoint`: tests stop it there."""
 
     clusters: ReturnContext
@@ -125,7 +136,7 @@ class Withdrawal:
             return
         with closing(store):
             there = store.catch_up(by).mirror(mirror)
-        if there is not None and there.id == self.clusters.spec.id and there.destination_cluster_id == move.cluster_id:
+        if there is not None and there.destination_cluster_id == move.cluster_id:
             raise Interrupted(f"mirror {mirror!r} is at {move.destination!r} already: the reversal can be completed")
 
     def _fence(self, names: set[str]) -> None:
@@ -151,7 +162,10 @@ class Withdrawal:
         described = topics.describe(sorted(before), self.command.by)
         for name, earlier in before.items():
             facts = described[name]
-            if not isinstance(facts, TopicFacts) or facts.topic_id != earlier.topic_id:
+            if not isinstance(facts, TopicFacts):
+                self._must({name: facts}, f"DESCRIBE_CONFIGS on Topic {name}")
+                continue
+            if facts.topic_id != earlier.topic_id:
                 continue
             changes = {config: value for config, value in earlier.configs if facts.configs.get(config) != value}
             if changes:
@@ -164,3 +178,22 @@ class Withdrawal:
             if error is not None and not isinstance(error, UnknownTopicOrPartition):
                 why = named(error, self.clusters.source, right)
                 raise Interrupted(f"{name!r} is not yet as it was before the reversal: {why}") from error
+
+
+def withdraw(
+    clusters: ReturnContext, reason: str, command: CommandContext, checkpoint: Callable[[str], None] = _at_no_point
+) -> NoReturn:
+    """Put back what an unfinished reversal has changed. `reason`: is stored with it.
+
+    Raises:
+        ReversalWithdrawn: always, once it is done. NoReversal: none is unfinished here. MirrorLocked. Interrupted: the
+        mirror's state has moved already, or something could not be put back yet.
+    """
+    mirror = clusters.spec.mirror
+    if state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(mirror) is None:
+        raise NoReversal(f"no reversal of mirror {mirror!r} is unfinished at {clusters.destination.name!r}")
+    with mirror_lock(clusters.destination, mirror, PURPOSE, command) as lock:
+        move = lock.view().moving(mirror)
+        if move is None:
+            raise NoReversal(f"the reversal of mirror {mirror!r} has been withdrawn by another command")
+        ReversalWithdrawal(clusters, command, lock, checkpoint).run(move, reason)

@@ -8,7 +8,7 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange
-from tanist.domain.moves import MirrorMove, MoveStatus
+from tanist.domain.moves import MirrorMove, MoveStatus, TopicBefore
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     Claim,
@@ -414,6 +414,22 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             '"plan_json":"{}","approval":"0-1","approver":"a","at":4,"mirror_id":"i"}'
         ),
     ),
+    (
+        TopicBefore(
+            mirror=MIRROR,
+            topic="orders.v1_a-b",
+            topic_id="id",
+            ends=(7, 0),
+            configs=(("retention.ms", "-1"), ("segment.bytes", None)),
+            shut=("User:mirror",),
+            mirror_id="i",
+        ),
+        "returning/east.to-west_1/orders.v1_a-b",
+        (
+            '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","topic_id":"id","ends":[7,0],"configs":'
+            '[["retention.ms","-1"],["segment.bytes",null]],"shut":["User:mirror"],"mirror_id":"i"}'
+        ),
+    ),
 )
 """Written by version 1. Never change what is here: stored topics are full of it."""
 
@@ -514,7 +530,11 @@ WRITTEN: tuple[str, ...] = (
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","destination":"east","cluster_id":"E","status":"MOVED","plan":"h",'
-        '"plan_json":"{}","approval":"0-1","approver":"a","at":4,"mirror_id":"i","producer_ids":[]}'
+        '"plan_json":"{}","approval":"0-1","approver":"a","at":4,"mirror_id":"i","producer_ids":[],"reason":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","topic_id":"id","ends":[7,0],"configs":'
+        '[["retention.ms","-1"],["segment.bytes",null]],"shut":["User:mirror"],"mirror_id":"i"}'
     ),
 )
 """The same records as they are written today. A field more is added here; a name that is here never changes."""
