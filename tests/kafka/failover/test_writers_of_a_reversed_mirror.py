@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
+from tanist.kafka.wire.admin import AclBinding
+from tanist_testkit.sandbox import forks
+from tests.kafka.failover.conftest import ALLOW, COMMAND_SECONDS, LITERAL, TOPIC, WRITE, give, take
+from tests.kafka.failover.own.test_reverse import KILLED, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.test_real import rules_of
 
 if TYPE_CHECKING:
@@ -57,8 +60,27 @@ def test_writers_are_denied_by_name_until_the_failback(pair: Pair) -> None:
     added = rules_of(pair.east) - before
     assert len(added) == 1, added
     assert "User:mirror" in str(added)
+    withdrawn_leaves_the_acls_as_they_were(pair, "returns")
     reverse(pair, "returns", "east")
     tanist(pair, "west", "mirrors", "wait", "returns", "--for", "lag=0", "--timeout", "60s")
     assert records(pair.east, "returns") == records(pair.west, "returns")
     assert not pair.west.writes("returns", range(1))
     pair.workers["east"].send(signal.SIGTERM)
+
+
+def withdrawn_leaves_the_acls_as_they_were(pair: Pair, topic: str) -> None:
+    """Of the old source, where the mirror was shut out when it was promoted: with a principal more since the plan."""
+    late = AclBinding(TOPIC, topic, LITERAL, "User:late", "*", WRITE, ALLOW)
+    before = rules_of(pair.west)
+    plan = tanist(pair, "east", "mirrors", "reverse", topic, "--dry-run", "--json").item["plan_hash"]
+    approval = ("--approve", plan, "--reason", "drill")
+    tanist(pair, "east", "mirrors", "reverse", topic, *approval, user="approver")
+    died = forks.Command(KILLED, ("lifted", topic, "east"), pair.environment(), pair.home).wait(COMMAND_SECONDS)
+    assert died.code == -9, died.err
+    assert rules_of(pair.west) != before
+    give(pair.west.cluster, late)
+    refused = tanist(pair, "east", "mirrors", "reverse", topic, expected=1)
+    assert "REVERSAL_WITHDRAWN" in refused.err
+    assert "OTHER_WRITERS_REMAIN: returns: User:late" in refused.err
+    take(pair.west.cluster, late)
+    assert rules_of(pair.west) == before
