@@ -214,17 +214,21 @@ def problems(found: Iterable[PartitionSurvey], accepted: Collection[str]) -> Ite
             case _:
                 pass
         if not each.final:
-            yield SurveyNotFinal(f"{each.partition}: {'; '.join(each.reasons) or 'its tail is unknown'}")
+            yield _not_final(each)
 
 
 def problems_of_recreation(found: Iterable[PartitionSurvey]) -> Iterator[TanistError]:
     """Why the logs of topics cannot be deleted: they may still grow, or have records that exist nowhere else."""
     for each in found:
         if not each.final:
-            yield SurveyNotFinal(f"{each.partition}: {'; '.join(each.reasons) or 'its tail is unknown'}")
+            yield _not_final(each)
         elif not each.decided and (each.tail is None or each.tail.records):
             count = "an unknown number of" if each.tail is None else each.tail.records
             yield TailWouldBeDeleted(f"{each.partition} has {count} record(s) at the old source that nobody else has")
+
+
+def _not_final(of: PartitionSurvey) -> SurveyNotFinal:
+    return SurveyNotFinal(f"{of.partition}: {'; '.join(of.reasons) or 'its tail is unknown'}")
 
 
 def cannot_continue(found: Iterable[PartitionSurvey]) -> bool:

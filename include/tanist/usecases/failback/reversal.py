@@ -270,14 +270,9 @@ def topic_plans(
     """
     primary, old = ClusterSnapshot(cluster=clusters.destination), ClusterSnapshot(cluster=clusters.source)
     view = state_topics.read(clusters.source, STATE_TOPIC, command.by)
-    situation = replace(
-        take.situation(old, view, replace(clusters.spec, replication_factor=None), command.by),
-        returning=True,
-        replaced=frozenset(again),
-    )
-    situation = replace(
-        situation, owners={name: owner for name, owner in situation.owners.items() if owner != clusters.spec.mirror}
-    )
+    shared = take.situation(old, view, replace(clusters.spec, replication_factor=None), command.by)
+    others = {name: owner for name, owner in shared.owners.items() if owner != clusters.spec.mirror}
+    situation = replace(shared, returning=True, replaced=frozenset(again), owners=others)
     read_promotions(primary, command.by)
     return take.examine(primary, old, names, situation, command.by)
 
