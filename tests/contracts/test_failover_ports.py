@@ -615,6 +615,41 @@ def test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none(r
     assert rig.world.writes(topic_name, "mirror") is not guarded
 
 
+@pytest.mark.parametrize("rig", ["memory-guarded", "kafka-guarded"], indirect=True)
+def test_who_was_denied_by_name_is_allowed_again_but_for_those_whom_the_source_denies(
+    rig: Rig, topic_name: str
+) -> None:
+    rig.topic(topic_name, 1)
+    bob, app = AclEntry("User:bob", "*", allowed=False), AclEntry("User:app", "*", allowed=False)
+    names, given = {topic_name: ("User:app", "User:bob")}, {topic_name: (bob,)}
+
+    def rules() -> frozenset[AclEntry]:
+        return rig.opening.writing([topic_name], SOON(10))[topic_name]
+
+    for _ in range(2):
+        assert rig.opening.deny(names, SOON(10)) == {topic_name: None}
+    wait_until(lambda: {bob, app} <= rules())
+    assert not rig.world.writes(topic_name, "app")
+    assert rig.opening.is_open(given, SOON(10), denied=names) == {topic_name: False}
+    for _ in range(2):
+        assert rig.opening.open(given, SOON(10), denied=names) == {topic_name: None}
+    wait_until(lambda: app not in rules())
+    assert bob in rules()
+    assert rig.opening.is_open(given, SOON(10), denied=names) == {topic_name: True}
+    assert rig.world.writes(topic_name, "app")
+    assert rig.opening.deny(names, SOON(10)) == {topic_name: None}
+    for _ in range(2):
+        assert rig.opening.undeny(names, SOON(10)) == {topic_name: None}
+    wait_until(lambda: not {bob, app} & rules())
+
+
+@pytest.mark.parametrize("rig", ["memory-guarded", "kafka-guarded"], indirect=True)
+def test_who_may_alter_the_cluster_is_reported(rig: Rig) -> None:
+    if isinstance(rig.world, Memory):
+        rig.world.cluster.operating = {"User:mirror"}
+    assert rig.opening.operators(SOON(10)) == {"User:mirror"}
+
+
 def test_a_canary_spends_offsets_that_no_reader_ever_sees(rig: Rig, topic_name: str) -> None:
     (at, other) = rig.topic(topic_name)
     for _ in range(2):

@@ -34,6 +34,17 @@ if TYPE_CHECKING:
     from tests.fakes.state import StateLog
 
 
+class Unguarded:
+    """The port `Opening` of a cluster without an authorizer, as far as mirrors need it."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def has_authorizer(self, by: Deadline) -> bool:
+        self._cluster.answer()
+        return False
+
+
 @dataclass
 class MemoryCluster:
     """What the fakes of one cluster share.
@@ -137,6 +148,7 @@ class MemoryCluster:
 
     def side(self) -> Cluster:
         nothing: Any = None
+        unguarded: Any = Unguarded(self)
         return Cluster(
             name=self.name,
             bootstrap=f"{self.name}:9092",
@@ -147,7 +159,7 @@ class MemoryCluster:
             replicas=nothing,
             fencing=nothing,
             producer_fencing=nothing,
-            opening=nothing,
+            opening=unguarded,
             approvals=nothing,
             positions=nothing,
             open_store=self.open_store,

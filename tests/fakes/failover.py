@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.acl_entries import ANYBODY, AclEntry, writers
+from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry, writers
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import (
@@ -50,6 +50,8 @@ class GuardedCluster(MemoryCluster):
     authorizer: bool = True
     user: str = "mirror"
     supers: set[str] = field(default_factory=set)
+    operating: set[str] = field(default_factory=set)
+    """Principals that ACLs allow ALTER on the cluster."""
     deny: set[tuple[str, str]] = field(default_factory=set)
     given: set[tuple[str, AclEntry]] = field(default_factory=set)
     epochs: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
@@ -337,7 +339,8 @@ class MemoryOpening:
             self._cluster.given |= self._wanted(topics, logins)
             self._cluster.deny |= {(topic, login) for topic in topics for login in logins}
             self._cluster.deny -= {(topic, ANYBODY) for topic in topics}
-            self._cluster.deny -= {(topic, who) for topic, named in denied.items() for who in named}
+            self._cluster.deny -= self._denied_by_name(topics, denied)
+            self._cluster.deny |= self._denied_at_the_source(topics)
         return dict.fromkeys(topics)
 
     def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
@@ -365,6 +368,10 @@ class MemoryOpening:
         self._cluster.deny -= {(topic, who) for topic, named in topics.items() for who in named}
         return dict.fromkeys(topics)
 
+    def operators(self, by: Deadline) -> frozenset[str]:
+        self._cluster.answer()
+        return frozenset(self._cluster.operating)
+
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:
@@ -387,9 +394,8 @@ class MemoryOpening:
         if not self._cluster.authorizer:
             return dict.fromkeys(topics, True)
         lacking = {topic for topic, _ in self._wanted(topics, self._logins(mirrors)) - self._cluster.given}
-        shut = {
-            topic for topic in topics for who in (ANYBODY, *denied.get(topic, ())) if (topic, who) in self._cluster.deny
-        }
+        unwanted = {(topic, ANYBODY) for topic in topics} | self._denied_by_name(topics, denied)
+        shut = {topic for topic, _ in unwanted & self._cluster.deny}
         return {topic: topic not in shut | lacking for topic in topics}
 
     def shut_out(
@@ -419,6 +425,19 @@ class MemoryOpening:
 
     def principal(self) -> str | None:
         return f"User:{self._cluster.user}"
+
+    def _denied_by_name(
+        self, topics: Mapping[str, Sequence[AclEntry]], denied: Mapping[str, Collection[str]]
+    ) -> set[tuple[str, str]]:
+        return {(topic, who) for topic, named in denied.items() for who in named} - self._denied_at_the_source(topics)
+
+    def _denied_at_the_source(self, topics: Mapping[str, Sequence[AclEntry]]) -> set[tuple[str, str]]:
+        return {
+            (topic, rule.principal)
+            for topic, rules in topics.items()
+            for rule in rules
+            if not rule.allowed and rule.host == ANY_HOST
+        }
 
     def _may_write(self, topic: str) -> bool:
         return self._cluster.may_write(topic, self._cluster.user)

@@ -75,7 +75,8 @@ DenyWritersOption = Annotated[
     bool | None,
     typer.Option(
         "--deny-writers/--no-deny-writers",
-        help="Deny WRITE on mirror topics, by name, to all whom ACLs allow it, until a failover (default: no).",
+        help="Deny WRITE on mirror topics, by name, to others whom ACLs allow it, until a failover, if the destination "
+        "has an authorizer (default for a new mirror: deny).",
     ),
 ]
 AbandonReason = Annotated[
@@ -207,11 +208,13 @@ def alter(
     ] = None,
     merge_small_batches: SmallBatchesOption = None,
     on_loss: OnLossOption = None,
+    deny_writers: DenyWritersOption = None,
 ) -> None:
     """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
 
     --topic and --exclude replace the mirror's filters. --merge-small-batches and --on-loss apply to all topics within
     seconds: with --on-loss continue, partitions that FAILED with UNCOPIED_RECORDS_DELETED continue behind the loss.
+    --no-deny-writers allows exactly those again that were denied; run the same command again if it was interrupted.
 
     Example: tanist mirrors alter dr --destination west --replication-factor 3
     """
@@ -222,8 +225,10 @@ def alter(
         max_start_fill=max_start_fill,
         merge_small_batches=merge_small_batches,
         on_loss=on_loss,
+        deny_writers=deny_writers,
     )
     altered = administer.alter(name, alteration, now.destination(), now.context)
+    _warn(altered.warnings)
     if not altered.changed:
         say(f"mirror {name} already has these values: nothing was changed")
     _show_spec(now, altered.spec, changed=altered.changed and not now.context.dry_run)

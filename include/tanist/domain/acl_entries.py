@@ -58,6 +58,29 @@ def to_deny(rules: Iterable[AclEntry], mirrors: Collection[str] = ()) -> tuple[s
     return tuple(sorted({rule.principal for rule in found if rule.allowed} - shut - {ANYBODY} - set(mirrors)))
 
 
+def denied_by_name(rules: Iterable[AclEntry]) -> tuple[str, ...]:
+    """Principals that one ACL allows to write to a topic and another one denies it, from any host."""
+    found = frozenset(rules)
+    shut = {rule.principal for rule in found if not rule.allowed and rule.host == ANY_HOST}
+    return tuple(sorted({rule.principal for rule in found if rule.allowed} & shut - {ANYBODY}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Denial:
+    """What is to change on one mirror topic: principals to deny WRITE, and principals to allow it again."""
+
+    deny: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+
+    def before(self, denied: Collection[str]) -> tuple[str, ...]:
+        """Whom to store as denied before any ACL is created; `denied`: whom is stored now."""
+        return tuple(sorted({*denied, *self.deny}))
+
+    def after(self, denied: Collection[str]) -> tuple[str, ...]:
+        """Whom to store as denied once the DENY of `allow` is removed."""
+        return tuple(sorted({*denied, *self.deny} - {*self.allow}))
+
+
 def said(rules: Iterable[AclEntry]) -> str:
     """In words, for people."""
     return ", ".join(map(str, rules)) or "nobody"

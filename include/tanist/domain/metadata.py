@@ -21,7 +21,7 @@ from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, WHILE_MIRRORING, plan
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.acl_entries import AclEntry, Denial
     from tanist.domain.records import TopicDesired
     from tanist.domain.topic_configs import TopicConfigs
 
@@ -47,10 +47,10 @@ class Kind(StrEnum):
 
 
 class Change(StrEnum):
-    """`remember`: the mirror topic stays as it is; what it gets in a failover changes."""
+    """`remember`: what a failover sets changes. `deny`, `allow`: WRITE on the mirror topic, by name."""
 
     ADD, CREATE, GROW, SET, RESET = "add", "create", "grow", "set", "reset"
-    REMEMBER, NOTHING = "remember", "none"
+    REMEMBER, DENY, ALLOW, NOTHING = "remember", "deny", "allow", "none"
 
 
 class Outcome(StrEnum):
@@ -100,7 +100,7 @@ class Copy:
 class Decision:
     """The changes of one topic: `create` it, `grow` it to that many partitions, alter `configs`, then record `wanted`.
 
-    `rows` describe the same for people. `before`: its current record; None: it is not in the mirror.
+    `rows` describe the same for people. `before`: its record; None: it is not in the mirror. `denial`: other writers.
     """
 
     topic: str
@@ -110,6 +110,7 @@ class Decision:
     configs: Mapping[str, str | None] = field(default_factory=dict)
     before: TopicDesired | None = None
     wanted: TopicDesired | None = None
+    denial: Denial | None = None
 
     @property
     def due(self) -> bool:
@@ -185,8 +186,7 @@ def _create(topic: TopicDesired, source: TopicMetadata, rules: MetadataRules) ->
             Outcome.CONFLICT,
             "the mirror topic and its offset map are gone: remove the topic from the mirror and add it again",
         )
-    factor = rules.replication_factor
-    planned = _planned(source, rules, factor)
+    planned = _planned(source, rules, rules.replication_factor)
     row = MetadataRow(
         topic=topic.topic,
         kind=Kind.TOPIC,
@@ -198,7 +198,7 @@ def _create(topic: TopicDesired, source: TopicMetadata, rules: MetadataRules) ->
     return Decision(
         topic=topic.topic,
         rows=(row,),
-        create=Copy(partitions=source.partitions, replication_factor=factor, configs=planned.now),
+        create=Copy(partitions=source.partitions, replication_factor=rules.replication_factor, configs=planned.now),
         before=topic,
         wanted=replace(
             topic,

@@ -36,7 +36,8 @@ class Opening(Protocol):
     ) -> Mapping[str, TanistError | None]:
         """Add a DENY of WRITE for the mirror, create the ACLs given for each topic, remove a DENY for everybody.
 
-        `denied`: by topic, principals that `close` has denied; these DENY ACLs are removed, too.
+        `denied`: by topic, principals that `deny` or `close` has denied; these DENY ACLs are removed, too, except those
+        that are among the ACLs given for the topic.
         """
         ...
 
@@ -62,6 +63,16 @@ class Opening(Protocol):
 
     def undeny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         """The inverse of `deny`: remove exactly these DENY ACLs; one that does not exist is no error."""
+        ...
+
+    def operators(self, by: Deadline) -> frozenset[str]:
+        """Principals that ACLs allow ALTER or CLUSTER_ACTION on the cluster, as fetchers and failovers need.
+
+        They can write whatever is denied to them: who may ALTER the cluster may remove a DENY. Super users are unknown.
+
+        Raises:
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster. SecurityDisabled: no authorizer.
+        """
         ...
 
     def close(

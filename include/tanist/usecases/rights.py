@@ -109,6 +109,10 @@ def destination_needs(topics: Iterable[str], *, state: bool, fenced: bool = Fals
     return tuple(needs)
 
 
+DENYING_WRITERS = _required("ALTER", "Cluster", CLUSTER, "denying WRITE to others on mirror topics")
+"""Of mirrors that deny other writers, where the destination has an authorizer."""
+
+
 def recreation_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     """The permissions to delete `topics` and to create them again."""
     why = "creating topics again that were deleted"

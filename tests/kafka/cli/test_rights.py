@@ -92,7 +92,8 @@ def test_with_every_right_a_mirror_is_created(
     east.topic(topic_name)
     answer = tanist("mirrors", "create", topic_name, "-s", "east", "-d", "guarded", "--topic", topic_name)
     assert answer.code == 0, answer.err
-    assert "warning" not in answer.err
+    (warning,) = (line for line in answer.err.splitlines() if "warning" in line)
+    assert f"MIRROR_TOPIC_WRITABLE: {topic_name}: super.users is set on broker 1" in warning
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,7 @@ def test_a_missing_right_at_the_destination_is_named(
     assert answer.code == 1, answer.err
     assert set(answer.errors) == {"MIRROR_AUTHORIZATION_FAILED"}, answer.err
     assert named in answer.err
+    assert ("--no-deny-writers" in answer.err) is (without == (CLUSTER, ALTER))
     guarded.allow(*ALL_OF_DESTINATION)
     assert tanist("state", "dump", "-d", "guarded").out == before
     missing = tanist("mirrors", "describe", topic_name, "-d", "guarded")

@@ -61,7 +61,7 @@ def test_a_damaged_copy_is_named_and_blocks_in_status_and_plan(pair: Pair) -> No
     pair.mirror("judged", "cut", "kept-short", "compacted", "stamped", "wide", "reborn")
     found = status(pair, "judged", 0)
     for mode in ("planned", "unplanned"):
-        assert {each["name"] for each in found["limitations"][mode] if not each["usual"]} == {"OTHERS_MAY_WRITE"}
+        assert {each["name"] for each in found["limitations"][mode] if not each["usual"]} == set()
     worker.send(signal.SIGSTOP)
     try:
         delete_before(pair.west, TopicPartition("cut", 0), 3)

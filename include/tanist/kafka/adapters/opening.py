@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.acl_entries import ANYBODY, writers
+from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry, writers
 from tanist.domain.names import TopicPartition
 from tanist.kafka.adapters import rules
 from tanist.kafka.adapters.logins import login_of
@@ -15,7 +15,6 @@ from tanist.ports.opening import NOBODY
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.errors import TanistError
     from tanist.domain.names import MirrorName
     from tanist.kafka.wire.router import Router
@@ -48,7 +47,7 @@ class KafkaOpening:
             done |= rules.deny(self._router, [topic for topic in _without_error(done) if topic in ruled], principal, by)
         lacking = self._lacking({t: topics[t] for t in _without_error(done)}, mirrors, by)
         done |= rules.give(self._router, lacking, by)
-        done = self._undeny(done, denied, by)
+        done = self._undeny(done, _not_given(denied, topics), by)
         return done | rules.allow_again(self._router, _without_error(done), ANYBODY, by)
 
     def _undeny(
@@ -78,6 +77,9 @@ class KafkaOpening:
         done: dict[str, TanistError | None] = dict.fromkeys(topics)
         return self._undeny(done, topics, by) if self.has_authorizer(by) else done
 
+    def operators(self, by: Deadline) -> frozenset[str]:
+        return rules.operators(self._router, by)
+
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:
@@ -100,7 +102,7 @@ class KafkaOpening:
         if not (self.has_authorizer(by) if authorizer is None else authorizer):
             return dict.fromkeys(topics, True)
         kept_off = rules.denied(self._router, ANYBODY, by)
-        for principal, held in _by_principal(denied):
+        for principal, held in _by_principal(_not_given(denied, topics)):
             kept_off |= rules.denied(self._router, principal, by) & held
         lacking = self._lacking(topics, mirrors, by)
         return {topic: topic not in kept_off and not lacking[topic] for topic in topics}
@@ -168,6 +170,15 @@ class KafkaOpening:
 
 def _without_error(answers: Mapping[str, TanistError | None]) -> list[str]:
     return [topic for topic, error in answers.items() if error is None]
+
+
+def _not_given(denied: Mapping[str, Collection[str]], topics: Mapping[str, Sequence[AclEntry]]) -> dict[str, list[str]]:
+    """`denied` without principals that the ACLs given for a topic deny from any host: that DENY is to stay."""
+    stay = {
+        topic: {each.principal for each in held if each == AclEntry(each.principal, ANY_HOST, allowed=False)}
+        for topic, held in topics.items()
+    }
+    return {topic: [who for who in named if who not in stay.get(topic, ())] for topic, named in denied.items()}
 
 
 def _by_principal(topics: Mapping[str, Collection[str]]) -> Iterator[tuple[str, frozenset[str]]]:

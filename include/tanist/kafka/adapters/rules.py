@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
-_TOPIC = 2  # ResourceType
+_TOPIC, _CLUSTER = 2, 4  # ResourceType
 _LITERAL, _PREFIXED, _EVERY_TOPIC = 3, 4, "*"  # PatternType; a literal name that stands for all
 _ALL, _WRITE, _DENY, _ALLOW = 2, 4, 2, 3  # AclOperation, AclPermissionType
 _IMPLYING = {
@@ -154,6 +154,17 @@ def covered(router: Router, topics: Sequence[str], by: Deadline, but: Collection
     names = {rule.resource_name for rule in found if rule.pattern_type != _PREFIXED}
     prefixes = tuple({rule.resource_name for rule in found if rule.pattern_type == _PREFIXED})
     return frozenset(t for t in topics if _EVERY_TOPIC in names or t in names or t.startswith(prefixes))
+
+
+def operators(router: Router, by: Deadline) -> frozenset[str]:
+    """The principals that ACLs allow ALTER or CLUSTER_ACTION on the cluster.
+
+    Raises:
+        ClusterAuthorizationFailed, SecurityDisabled.
+    """
+    wanted = {_ALL, AclOperation.ALTER, AclOperation.CLUSTER_ACTION}
+    found = describe_acls(router, AccessFilter(resource_type=_CLUSTER, permission=_ALLOW), by)
+    return frozenset(rule.principal for rule in found if rule.operation in wanted) - {ANYBODY}
 
 
 def give(router: Router, wanted: Mapping[str, Sequence[AclEntry]], by: Deadline) -> dict[str, TanistError | None]:

@@ -20,6 +20,7 @@ from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import DesiredState
 from tanist.usecases import cluster_ids, rights, state_topics
 from tanist.usecases.lock import ensure_unlocked
+from tanist.usecases.metadata.denying import denied_writers
 from tanist.usecases.mirrors import observe, take
 from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, read_promotions
@@ -137,6 +138,8 @@ def _compare(
         *_of_mirror((view, reported), spec, source, copies, rules),
         *_outside(both, outside, view, situation, context),
     ]
+    if spec.deny_writers:
+        decisions = denied_writers(decisions, view, spec.mirror, both.destination.cluster, context.by)
     return MetadataComparison(spec=spec, decisions=tuple(sorted(decisions, key=lambda each: each.topic)))
 
 

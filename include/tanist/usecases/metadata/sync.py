@@ -11,9 +11,10 @@ from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata.compare import comparing
+from tanist.usecases.metadata.denying import deny
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tanist.domain.metadata import Decision, MetadataRow
     from tanist.domain.names import EpochMs
@@ -79,6 +80,7 @@ def sync(
             now = compare(due)  # a whole failover may have been between the first look and the lock
             done = {name: _act(each, destination, lock, context.by) for name, each in now.due.items()}
             _record(list(done.values()), lock)
+            _deny(done, destination, lock)
     last = {each.topic: each for each in compared.decisions} | {each.topic: each for each in now.decisions}
     rows = [done[name].rows() if name in done else iter(last[name].rows) for name in sorted(last)]
     return MetadataSyncResult(spec=spec, rows=tuple(row for some in rows for row in some))
@@ -134,6 +136,15 @@ def _record(done: Sequence[_Done], lock: LockedMirror) -> None:
             for row in each.decision.rows:
                 if row.change in _ON_RECORD:
                     each.errors.setdefault((row.change, row.name), error)
+
+
+def _deny(done: Mapping[str, _Done], destination: Cluster, lock: LockedMirror) -> None:
+    """After topics were taken in: only of topics on record it is known whom they deny."""
+    due = {name: each.decision.denial for name, each in done.items() if each.decision.denial is not None}
+    if not due:
+        return
+    for (change, topic), error in deny(due, destination, lock).items():
+        done[topic].errors.setdefault((change, f"{topic}:WRITE"), error)
 
 
 def _news(done: _Done) -> bool:

@@ -13,14 +13,14 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
 from tanist.domain.selection import pattern_problems
 from tanist.usecases import cluster_ids
 from tanist.usecases.lock import changing
-from tanist.usecases.mirrors import forget
+from tanist.usecases.mirrors import forget, writers
 from tanist.usecases.mirrors.create import option_problems
 
 if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.losses import OnLoss
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import SmallBatches
+    from tanist.domain.records import SmallBatches, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import RetentionHeld
     from tanist.ports.cluster import Cluster
@@ -37,6 +37,7 @@ class Alteration:
     max_start_fill: int | None = None
     merge_small_batches: SmallBatches | None = None
     on_loss: OnLoss | None = None
+    deny_writers: bool | None = None
 
     def of(self, spec: MirrorSpec) -> MirrorSpec:
         """`spec` with this alteration."""
@@ -48,6 +49,7 @@ class Alteration:
             max_start_fill=spec.max_start_fill if self.max_start_fill is None else self.max_start_fill,
             merge_small_batches=self.merge_small_batches or spec.merge_small_batches,
             on_loss=self.on_loss or spec.on_loss,
+            deny_writers=spec.deny_writers if self.deny_writers is None else self.deny_writers,
         )
 
 
@@ -55,10 +57,18 @@ class Alteration:
 class Altered:
     spec: MirrorSpec
     changed: bool
+    warnings: tuple[str, ...] = ()
 
 
 def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
-    """Change settings of a mirror; all but these apply only to topics added later: `merge_small_batches`, `on_loss`."""
+    """Change settings of a mirror.
+
+    All but `merge_small_batches`, `on_loss` and `deny_writers` apply only to topics added later. If `deny_writers` is
+    given, it is carried out on all topics, also if that was interrupted before.
+
+    Raises:
+        AuthorizationFailed: this login may not create or delete the ACLs. Interrupted: not all were.
+    """
     found = ProblemCollector(pattern_problems((*(alteration.include or ()), *(alteration.exclude or ()))))
     found.problems += option_problems(alteration.replication_factor, alteration.max_start_fill or 0)
     if alteration == Alteration():
@@ -73,9 +83,14 @@ def alter(mirror: str, alteration: Alteration, destination: Cluster, context: Co
         spec = mirror_now.spec
         cluster_ids.same_as_pinned(spec, None, cluster_id)
         altered = alteration.of(spec)
-        if altered != spec:
+        changed: tuple[TopicDesired, ...] = ()
+        warnings: tuple[str, ...] = ()
+        if alteration.deny_writers is not None:
+            changed, warnings = writers.switch(mirror_now, altered, destination)
+            warnings += writers.without_effect(destination, context.by) if altered.deny_writers else ()
+        elif altered != spec:
             mirror_now.append([altered])
-    return Altered(spec=altered, changed=altered != spec)
+    return Altered(spec=altered, changed=altered != spec or bool(changed), warnings=warnings)
 
 
 class FenceOrphaned(Refused):

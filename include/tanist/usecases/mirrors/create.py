@@ -69,7 +69,7 @@ class CreateRequest:
     on_loss: OnLoss | None = None
     """None: fail for a new mirror; whatever an existing one has."""
     deny_writers: bool | None = None
-    """None: no for a new mirror; whatever an existing one has."""
+    """None: yes for a new mirror; whatever an existing one has."""
     promoted: bool = False
     """Accept topics of this source that were failed over to another cluster."""
     desired: DesiredState = DesiredState.MIRRORING
@@ -148,15 +148,9 @@ def examine(
     view = state_topics.read(destination, STATE_TOPIC, by)
     spec = spec_of_request(request, (source, destination), ids, context.clock)
     if existing := view.mirror(spec.mirror):
-        if request.merge_small_batches is None:
-            spec = replace(spec, merge_small_batches=existing.merge_small_batches)
-        if request.holes is None:
-            spec = replace(spec, holes=existing.holes)
-        if request.on_loss is None:
-            spec = replace(spec, on_loss=existing.on_loss)
-        if request.deny_writers is None:
-            spec = replace(spec, deny_writers=existing.deny_writers)
-        return Draft(spec=same_settings(existing, spec), exists=True, view=view)
+        return Draft(spec=same_settings(existing, with_choices(spec, existing, request)), exists=True, view=view)
+    if spec.deny_writers:
+        found.attempt(lambda: writers.must_be_permitted(destination, by))
     new_state = found.attempt(lambda: state_topics.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
     found.attempt(lambda: state_topics.read(destination, OFFSETS_TOPIC, by))
@@ -190,13 +184,24 @@ def spec_of_request(
         engine=request.engine,
         holes=request.holes or Holes.COPIES,
         on_loss=request.on_loss or OnLoss.FAIL,
-        deny_writers=bool(request.deny_writers),
+        deny_writers=request.deny_writers is not False,
         replication_factor=request.replication_factor,
         data_id=_NO_ID,
         marker_id=_NO_ID,
         start_id=_NO_ID,
         created_at=clock.now(),
         merge_small_batches=request.merge_small_batches or SmallBatches.AUTO,
+    )
+
+
+def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest) -> MirrorSpec:
+    """`spec` with what `existing` has where the request leaves it open."""
+    return replace(
+        spec,
+        merge_small_batches=request.merge_small_batches or existing.merge_small_batches,
+        holes=request.holes or existing.holes,
+        on_loss=request.on_loss or existing.on_loss,
+        deny_writers=existing.deny_writers if request.deny_writers is None else request.deny_writers,
     )
 
 
@@ -258,7 +263,8 @@ def create(
         done = _apply(draft, destination, context)
     except TanistError as error:
         raise take.partial(error) from error
-    return replace(done, warnings=(*done.warnings, *dropped))
+    useless = writers.without_effect(destination, context.by) if request.deny_writers else ()
+    return replace(done, warnings=(*done.warnings, *useless, *dropped))
 
 
 def _apply(draft: Draft, destination: Cluster, context: CommandContext) -> Created:

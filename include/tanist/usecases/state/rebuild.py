@@ -18,9 +18,9 @@ from tanist.domain.selection import Selection
 from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import DesiredState
 from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.mirrors import observe, take
+from tanist.usecases.mirrors import observe, take, writers
 from tanist.usecases.mirrors.adopt import Adoption
-from tanist.usecases.mirrors.create import remember_longer, same_settings, spec_of_request, wrong
+from tanist.usecases.mirrors.create import remember_longer, same_settings, spec_of_request, with_choices, wrong
 from tanist.usecases.mirrors.ownership import must_be_free, take_in
 from tanist.usecases.mirrors.promotions import raised_promotions, read_promotions
 from tanist.usecases.snapshot import ClusterSnapshot
@@ -109,7 +109,8 @@ def rebuild(
         done = _apply(found, found.ids, destination, tools, context)
     except TanistError as error:
         raise take.partial(error) from error
-    return replace(done, warnings=(*done.warnings, *warnings))
+    denied = writers.left_denied([plan.name for plan in found.plans], destination, context.by)
+    return replace(done, warnings=(*done.warnings, *warnings, *denied))
 
 
 # ── examining ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,7 +127,7 @@ def _examine(
     by, spec = context.by, spec_of_request(request, (source, destination), ids, context.clock)
     view = state_topics.read(destination, STATE_TOPIC, by)
     if (existing := view.mirror(mirror_name(request.mirror))) is not None:
-        return _Found(spec=same_settings(existing, _with_choices(spec, existing, request)), view=view)
+        return _Found(spec=same_settings(existing, with_choices(spec, existing, request)), view=view)
     at_source, copies = ClusterSnapshot(cluster=source), ClusterSnapshot(cluster=destination)
     if read_promotions(at_source, by).mirror(spec.mirror) is not None:
         raise StateOutdated(f"mirror {spec.mirror!r} has {source.name!r} as its destination: it was reversed")
@@ -154,16 +155,6 @@ def _examine(
         ids=used,
         logs=logs,
         left_out=tuple(name for name in matched if name not in there),
-    )
-
-
-def _with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest) -> MirrorSpec:
-    """`spec` with what `existing` has where the request leaves it open."""
-    return replace(
-        spec,
-        merge_small_batches=request.merge_small_batches or existing.merge_small_batches,
-        holes=request.holes or existing.holes,
-        on_loss=request.on_loss or existing.on_loss,
     )
 
 

@@ -179,9 +179,11 @@ def _access(
     names = [topic.topic for topic in view.mirrored(spec.mirror)]
     of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
     returning = f"reversal of {spec.mirror}"
+    denying = (rights.DENYING_WRITERS,) if spec.deny_writers else ()
     needs = (
         (of_copying, spec.source, rights.source_needs(names)),
         (of_copying, spec.destination, rights.destination_needs(names, state=True)),
+        (f"other writers of {spec.mirror}", spec.destination, denying),
         (of_failover, spec.destination, rights.promotion_needs(names) if names else ()),
         (returning, spec.source, rights.reversal_needs(names[:_MOST_TOPICS]) if names else ()),
         (returning, spec.destination, rights.rescue_needs(names[:_MOST_TOPICS])),

@@ -100,6 +100,9 @@ class Watched:
     def undeny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         return self.real.undeny(topics, by)
 
+    def operators(self, by: Deadline) -> frozenset[str]:
+        return self.real.operators(by)
+
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:

@@ -1,0 +1,111 @@
+"""Other writers of mirror topics in a metadata sync: who got an ACL since the last one is denied WRITE by name, too.
+
+All ACLs of the destination are read at once, and only topics that change are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tanist.domain.denied_writers import denial_rows
+from tanist.domain.errors import TanistError
+from tanist.domain.metadata import Change, Kind, MetadataRow, Outcome
+from tanist.domain.states import DesiredState
+from tanist.usecases import rights
+from tanist.usecases.mirrors import writers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tanist.domain.acl_entries import Denial
+    from tanist.domain.metadata import Decision
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import TopicDesired
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.lock import LockedMirror
+
+_RIGHT = "ALTER on Cluster kafka-cluster"
+
+
+def denied_writers(
+    decisions: Sequence[Decision], view: StateView, mirror: MirrorName, destination: Cluster, by: Deadline
+) -> list[Decision]:
+    """`decisions` with whom to deny WRITE, of topics that the mirror has, paused or not, and of those it takes in."""
+    topics = {name: topic for each in decisions if (topic := _mirrored(each, view, mirror)) for name in (each.topic,)}
+    try:
+        found = writers.denials(tuple(topics.values()), view, destination, by)
+    except TanistError as error:
+        return [_unknown(each, error) if each.topic in topics else each for each in decisions]
+    return [_with(each, found[each.topic]) if each.topic in found else each for each in decisions]
+
+
+def _mirrored(decision: Decision, view: StateView, mirror: MirrorName) -> TopicDesired | None:
+    topic = view.topic(mirror, decision.topic)
+    if topic is None or topic.desired is DesiredState.REMOVED:
+        return decision.wanted
+    return None if view.promoted(mirror, decision.topic) else topic
+
+
+def _with(decision: Decision, denial: Denial) -> Decision:
+    wanted = decision.wanted
+    if wanted is not None and decision.before is None:  # a new topic is stored with them
+        wanted = replace(wanted, denied=denial.before(wanted.denied))
+    rows = (*decision.rows, *denial_rows(decision.topic, denial))
+    return replace(decision, rows=rows, denial=denial, wanted=wanted)
+
+
+def _unknown(decision: Decision, error: TanistError) -> Decision:
+    row = MetadataRow(
+        topic=decision.topic,
+        kind=Kind.ACL,
+        name=f"{decision.topic}:WRITE",
+        change=Change.DENY,
+        verdict=Outcome.UNKNOWN,
+        reason=str(error),
+    )
+    return replace(decision, rows=(*decision.rows, row))
+
+
+# ── carrying it out ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def deny(
+    decided: Mapping[str, Denial], destination: Cluster, lock: LockedMirror
+) -> Mapping[tuple[Change, str], TanistError]:
+    """Store whom each topic denies, then create and delete the ACLs. Returns the errors by change and topic.
+
+    A topic that is not in the mirror, because it could not be taken in, is left alone.
+    """
+    mirror, view = lock.spec.mirror, lock.view()
+    topics = {name: topic for name in decided if (topic := view.topic(mirror, name)) is not None}
+    try:
+        _store({name: decided[name].before(topic.denied) for name, topic in topics.items()}, topics, lock)
+        answers = dict(_denied({name: decided[name].deny for name in topics}, destination, lock))
+        allowed = {name: decided[name].allow for name in topics if decided[name].allow}
+        again = destination.opening.undeny(allowed, lock.confirm_action()) if allowed else {}
+        done = {name: topics[name] for name in allowed if again[name] is None}
+        _store({name: decided[name].after(topic.denied) for name, topic in done.items()}, done, lock)
+    except TanistError as error:
+        return {(change, name): error for name in topics for change in (Change.DENY, Change.ALLOW)}
+    answers |= {(Change.ALLOW, name): why for name, why in again.items()}
+    return {what: rights.named(why, destination, _RIGHT) for what, why in answers.items() if why is not None}
+
+
+def _denied(
+    wanted: Mapping[str, Sequence[str]], destination: Cluster, lock: LockedMirror
+) -> Iterator[tuple[tuple[Change, str], TanistError | None]]:
+    if due := {name: who for name, who in wanted.items() if who}:
+        for name, why in destination.opening.deny(due, lock.confirm_action()).items():
+            yield (Change.DENY, name), why
+
+
+def _store(denied: Mapping[str, tuple[str, ...]], topics: Mapping[str, TopicDesired], lock: LockedMirror) -> None:
+    now = lock.command.clock.now()
+    changed = [
+        replace(topics[name], denied=who, changed_at=now) for name, who in denied.items() if topics[name].denied != who
+    ]
+    if changed:
+        lock.append(changed)
