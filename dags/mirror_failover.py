@@ -9,7 +9,8 @@ This is the failover of `tanist failover plan|approve|run`. Trigger it with the 
 - `report` states the result and the next step. It fails, and so does the run, unless the failover is done. `validate`
   runs beside it and can take hours: it compares source and destination in Spark, undoes nothing, and fails the run if
   they differ or if the result is unknown.
-- With `reverse` the mirror is reversed as the last step of a planned failover, so that it copies to its old source.
+- With `reverse` the mirror is reversed as the last step of a planned failover, so that it copies to its old source. If
+  that step alone failed, trigger the DAG again with the same parameters: it completes the reversal.
 - **If anything fails, trigger the DAG again with the same parameters.** The run resumes where the previous one stopped,
   with the same approval. If a different failover is unfinished, the run names it and changes nothing.
 - **If the source dies during a planned failover**, trigger the DAG with `mode: unplanned` and `unfinished: abort`: the

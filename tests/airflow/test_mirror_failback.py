@@ -15,7 +15,7 @@ from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import Answering, environment, login, open_questions
 from tests.airflow.mirrors import connections
-from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
+from tests.kafka.failover.own.test_reverse import KILLED, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK
 
 if TYPE_CHECKING:
@@ -145,6 +145,33 @@ def _reversed_by_the_failover(house: House, pair: Pair) -> None:
     assert pair.west.writes("resumed", range(40, 44))
     tanist(pair, "east", "mirrors", "wait", "resumed", "--for", "lag=0", "--timeout", "60s")
     assert records(pair.east, "resumed") == records(pair.west, "resumed")
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_a_failover_whose_reversal_is_not_done_is_completed_by_the_same_dag(house: House, pair: Pair) -> None:
+    """Not begun, and killed in the middle: triggered again it asks nobody. With other parameters it is refused."""
+    mirror, sides = "unreversed", {"east": pair.east, "west": pair.west}
+    pair.east.topic(mirror)
+    assert pair.east.writes(mirror, range(10))
+    tanist(pair, "west", "mirrors", "create", mirror, "--source", "east", "--topic", mirror)
+    conf = {"mirror": mirror, "fence_proof": 0.3, "validate": "nothing", "reverse": True}
+    for point, there in (("", "west"), ("configured", "east")):
+        tanist(pair, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+        plan = tanist(pair, there, "failover", "plan", mirror, "--reverse", "--json").item["plan_hash"]
+        tanist(pair, there, "failover", "approve", mirror, plan, "--reverse", "--reason", "drill", user="approver")
+        tanist(pair, there, "failover", "run", mirror, "--plan", plan, *QUICK, "--until", "movers")
+        if point:
+            asked = (point, mirror, there, "SIGKILL", f"plan={plan}")
+            assert forks.Command(KILLED, asked, pair.environment(), pair.home).wait(150).code == -9
+        else:
+            other = house.run(house.dag("mirror_failover"), conf | {"destination": there, "reverse": False})
+            assert "FAILOVER_MUST_BE_FINISHED" in other.why("open_run")
+        ran = house.run(house.dag("mirror_failover"), conf | {"destination": there})
+        assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
+        assert (ran.left("approve", "return_value")["asked"], ran.report["verdict"]) == (False, "DONE")
+        assert sides[there].writes(mirror, range(50, 54))
+    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    assert records(pair.east, mirror) == records(pair.west, mirror)
 
 
 def plans(pair: Pair, mirror: str) -> set[tuple[str, str]]:

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from tanist.airflow.page import render
 from tanist.airflow.status_cache import StatusCache
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.errors import Unreachable
+from tanist.domain.failback.pending_reversal import PendingReversal, ReversalStatus
 from tanist.domain.failover.health import Status
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.lag import KnownEnd, PartitionRow
@@ -129,6 +131,18 @@ def test_a_mirror_is_shown_most_urgent_first() -> None:
     words = ("? UNKNOWN", "✓ GO", "Partitions</dt>", "6 offsets, source observed 101 s ago")
     order = [text.index(word) for word in (*words, "ABORTED", "/evidence/cafe", "airflow-host-7", "All 2")]
     assert order == sorted(order)
+
+
+def test_a_reversal_that_is_not_done_is_shown_with_the_command_that_completes_it() -> None:
+    """The page said DONE, and the new primary was not mirrored."""
+    left = PendingReversal(
+        status=ReversalStatus.PENDING, plan="cafe", approver="carol", next_command="tanist failover run dr --plan cafe"
+    )
+    found = board_item(replace(seen(100_000), reversal=left), EpochMs(100_000))
+    assert found["pending_reversal"]["next"] == "tanist failover run dr --plan cafe"
+    text = page(found)
+    assert text.index("Last failover") < text.index("PENDING") < text.index("tanist failover run dr --plan cafe")
+    assert "<dt>Reversal</dt>" not in page(item(100_000))
 
 
 def test_every_value_is_escaped() -> None:

@@ -82,6 +82,10 @@ def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
     [
         (VerdictSeen(record=None, failed={}), "NOT STARTED: nothing was changed; fix the failure named under `failed`"),
         (VerdictSeen(record=None, failed={}, undone="1c0ffee2"), "NOT STARTED: plan 1c0ffee2 was undone, nothing else"),
+        (
+            VerdictSeen(record=None, failed={"approve_reversal": "TAIL_UNDECIDED"}, before=("survey", "rescue")),
+            "NOT STARTED: the failover has not begun; tasks that succeeded before it: survey, rescue; fix",
+        ),
         (VerdictSeen(record=None, failed={"plan": "PLAN_BLOCKED: SOURCE_DOWN"}), ".* cannot be approved: .*unplanned"),
         (VerdictSeen(record=ABORTED, failed={"seal": "failed"}), "UNDONE: by eve$"),
         (VerdictSeen(record=RUNNING, failed={}), "UNFINISHED: .* `unfinished: continue`; or with `unfinished: abort`"),
@@ -91,12 +95,13 @@ def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
         (VerdictSeen(record=None, failed={}, abort_only=True), "NOT STARTED: nothing was changed"),
         (
             VerdictSeen(record=RECORD, failed={"reverse": "SURVEY_NOT_FINAL"}, not_reversed="SURVEY_NOT_FINAL"),
-            f"FAILED OVER, NOT REVERSED: SURVEY_NOT_FINAL; .* failover run dr --destination NAME --plan {PLAN}`",
+            f"FAILED OVER, NOT REVERSED: .*; trigger it again .* failover run dr --destination NAME --plan {PLAN}`",
         ),
     ],
     ids=[
         "no record",
         "undone first",
+        "stopped before the reversal",
         "blocked",
         "undone",
         "unfinished",

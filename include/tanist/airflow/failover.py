@@ -53,6 +53,8 @@ REVERSE: Final = "reverse"
 _HASH: Final = re.compile(r"[0-9a-f]{16}")
 _FINE: Final = {"success", "running", "skipped", "upstream_failed"}
 _LAST: Final = {VALIDATE, REPORT}
+_OF_A_FAILBACK: Final = ("survey", "rescue", REVERSE)
+"""Tasks of `mirror_failback` that may have changed something before its failover begins."""
 _NO_WORD: Final = " without an error message: its process ended, or Airflow lost the answer"
 _MAY_HAVE_ASKED: Final = {"success", "failed", "skipped"}
 """States of a gate that may have asked for approval."""
@@ -66,7 +68,8 @@ class WasCleared(Refused):
 def open_run() -> dict[str, Any]:
     """Check that this run may begin: the mirror exists, no other process changes it, and there are approvers.
 
-    An unfinished failover must match the request, or be one that can be undone if that is requested.
+    An unfinished failover must match the request, or be one that can be undone if that is requested. So must one that
+    is done while the reversal after it is not.
     """
     context = get_current_context()
     params = FailoverParams.of(context)
@@ -85,7 +88,7 @@ def open_run() -> dict[str, Any]:
 
 def _to_adopt(params: FailoverParams, clusters: FailoverContext, task: FailoverTask) -> FailoverRun | None:
     if (held := unfinished(clusters, task.context)) is None:
-        return None
+        return adopting.not_reversed(params.request, clusters, task.context)
     adopting.must_be_asked_for(held, params.request, clusters, task.context)
     return left_alone(clusters, replace(task.context, by=task.context.clock.deadline(2 * OPEN_SECONDS)))
 
@@ -206,7 +209,9 @@ def reverse() -> dict[str, Any]:
     if not params.request.reverse or found is None:
         return {"reversed": False}
     with at_work(STEP_SECONDS, again=busy_or_retriable) as task:
-        done = reverse_after(task.registry, *params.place(task), found, task.context)
+        folder = Folder(variables.evidence() / found)
+        folder.check()
+        done = reverse_after(task.registry, *params.place(task), found, task.context, folder)
     return {"reversed": done is not None}
 
 
@@ -228,7 +233,10 @@ def report() -> dict[str, Any]:
         record = _record(FailoverParams.of(context), plan) if plan else None
         undone = (context["ti"].xcom_pull(task_ids=UNDO) or {}).get("undone")
         left = failed.get(REVERSE, "") if context["params"].get("reverse") else ""
-        seen = VerdictSeen(record=record, failed=failed, undone=undone, abort_only=only, not_reversed=left)
+        before = tuple(t for t in _OF_A_FAILBACK if states.get(t) == "success") if "rescue" in states else ()
+        seen = VerdictSeen(
+            record=record, failed=failed, undone=undone, abort_only=only, not_reversed=left, before=before
+        )
         said = verdict(seen)
     except AirflowException as why:
         said, error = f"{UNKNOWN}{why}", type(why)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.failover.forecast import forecast_words
 from tanist.domain.failover.reserve import reserve_words
+from tanist.domain.records import RunStatus
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.items import limitation_item
 
@@ -63,7 +64,13 @@ def reversal_page(planned: PlannedReversal) -> str:
 
 
 def adopted_page(record: FailoverRun) -> str:
-    """Why the gate does not ask: the unfinished run is approved already."""
+    """Why the gate does not ask: the run, or the reversal after it, is unfinished and approved already."""
+    if record.status is RunStatus.DONE:
+        return (
+            f"Plan `{record.plan}` of mirror `{record.mirror}` is done, the reversal after it is not. Both were "
+            f"approved by {record.approver} (approval `{record.approval}`). No new approval is needed: this run "
+            "completes it."
+        )
     way = "It is past the point of no return and can only be completed." if record.no_return else ""
     return (
         f"Plan `{record.plan}` of mirror `{record.mirror}` is unfinished, approved by {record.approver} "

@@ -19,7 +19,7 @@ from tanist.domain.failover.approving import run_request
 from tanist.domain.failover.reserve import budget_of, time_of
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.selection import EVERYTHING
-from tanist.usecases.failover.adopting import must_be_asked_for
+from tanist.usecases.failover.adopting import must_be_asked_for, not_reversed
 from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.unfinished import unfinished
@@ -241,7 +241,9 @@ class FailoverParams:
         return self.unfinished is not Unfinished.CONTINUE
 
     def to_adopt(self, clusters: FailoverContext, context: CommandContext) -> FailoverRun | None:
-        """The unfinished failover to resume, which must match the request; None: there is none.
+        """The failover to resume, unfinished or without the reversal after it, which must match the request.
+
+        None: there is none.
 
         Raises:
             RunUnderWay: another failover has begun since this run began. Otherwise as `must_be_asked_for`.
@@ -250,7 +252,7 @@ class FailoverParams:
         if self.unfinished is Unfinished.ABORT_ONLY:
             raise AirflowSkipException("only the abort was requested")
         if (held := unfinished(clusters, context)) is None:
-            return None
+            return None if self.undoes else not_reversed(self.request, clusters, context)
         if self.undoes:
             raise RunUnderWay(f"plan {held.plan} of {held.runner or 'nobody'} has begun since this run was opened")
         must_be_asked_for(held, self.request, clusters, context)

@@ -35,6 +35,7 @@ class VerdictSeen:
 
     `record`: the plan's failover run, None: it never began; with `abort_only` the run to undo. `undone`: the plan that
     was undone first. `not_reversed`: why the requested reversal after the failover was not done; empty: it was.
+    `before`: tasks before the failover that have succeeded, and may have changed something.
     """
 
     record: FailoverRun | None
@@ -42,6 +43,7 @@ class VerdictSeen:
     undone: str | None = None
     abort_only: bool = False
     not_reversed: str = ""
+    before: tuple[str, ...] = ()
 
 
 def verdict(seen: VerdictSeen) -> str:
@@ -65,13 +67,15 @@ def verdict(seen: VerdictSeen) -> str:
 def _done(seen: VerdictSeen, record: FailoverRun) -> str:
     if seen.not_reversed:
         command = f"tanist failover run {record.mirror} --destination NAME --plan {record.plan}"
-        return f"FAILED OVER, NOT REVERSED: {seen.not_reversed}; complete it with `{command}`"
+        return f"FAILED OVER, NOT REVERSED: {seen.not_reversed}; {_AGAIN}, or use `{command}`"
     return DONE if not seen.failed else f"{DONE}; failed tasks: {', '.join(seen.failed)}"
 
 
 def _not_started(seen: VerdictSeen) -> str:
     blocked = any(_BLOCKED in why for why in seen.failed.values())
     changed = f"plan {seen.undone} was undone, nothing else was changed" if seen.undone else "nothing was changed"
+    if seen.before:
+        changed = f"the failover has not begun; tasks that succeeded before it: {', '.join(seen.before)}"
     return f"NOT STARTED: {changed}; {_OTHER_WAY if blocked else _WAY_ON}"
 
 

@@ -292,7 +292,9 @@ def execute(
     over = until is None and outcome.record.status is RunStatus.DONE
     try:
         reversal = (
-            reverse_after(now.registry, now.destination(), mirror_name(name), plan, now.context) if over else None
+            reverse_after(now.registry, now.destination(), mirror_name(name), plan, now.context, folder)
+            if over
+            else None
         )
     except TanistError:
         _show(outcome, folder, now.as_json)
@@ -330,9 +332,9 @@ def _warn_of_breaches(broken: tuple[Breach, ...]) -> None:
 @app.command()
 @asking()
 def status(now: Session, name: MirrorArgument) -> None:
-    """Show the failover runs of a mirror, and the remaining steps of an unfinished run.
+    """Show the failover runs of a mirror, the remaining steps of an unfinished run, and a reversal that is not done.
 
-    Exits with 4 if a run is unfinished.
+    Exits with 4 if a run, or an approved reversal, is unfinished.
 
     Example: tanist failover status dr --destination west
     """
@@ -346,7 +348,10 @@ def status(now: Session, name: MirrorArgument) -> None:
         stopped = f"; stopped: {seen.record.reason}" if seen.record.reason else ""
         say(f"plan {seen.record.plan}: remaining steps: {left}{stopped}")
         _warn_of_breaches(seen.broken)
-    if unfinished:
+    reversals = [seen.reversal for seen in found if seen.reversal is not None]
+    for reversal in reversals:
+        say(str(reversal))
+    if unfinished or reversals:
         raise typer.Exit(4)
 
 

@@ -16,6 +16,7 @@ from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import at_no_point, last_move, reverse, reversed_before
 from tanist.usecases.failback.survey import ReturnContext
 from tanist.usecases.failback.switched import switched
+from tanist.usecases.failover.journal import BEGINS, DONE, NOT_YET, add_event
 from tanist.wiring.failover import Folder
 from tanist.wiring.registry import side_of
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tanist.wiring.registry import ClusterRegistry
 
 _SETTLE_SECONDS: Final = 30.0
+_REVERSE: Final = "reverse"
 
 
 def returned(
@@ -91,13 +93,18 @@ def reverse_mirror(
     return reverse(request, clusters, context, checkpoint)
 
 
-def reverse_after(
-    registry: ClusterRegistry, destination: Cluster, mirror: MirrorName, failover: str, context: CommandContext
+def reverse_after(  # of which failover, where, and where it is told
+    registry: ClusterRegistry,
+    destination: Cluster,
+    mirror: MirrorName,
+    failover: str,
+    context: CommandContext,
+    evidence: Folder,
 ) -> Reversed | None:
     """The last step of a failover plan with a reversal, once the failover is done, by its approval; or the rest of it.
 
     None: the plan has no reversal, or the mirror has failed over again since. For a while it waits for what is not
-    settled right after the failover, such as markers of the old source's coordinators.
+    settled right after the failover, such as markers of the old source's coordinators. `evidence`: of the failover.
 
     Raises as `reverse_mirror`.
     """
@@ -109,7 +116,20 @@ def reverse_after(
     last = switched(clusters, plan.intent.destination_cluster_id, context)
     if last is None or last.plan != failover:
         return None
-    request = ReversalRequest(failover=failover)
+    add_event(evidence, context.clock, _REVERSE, BEGINS, {})
+    try:
+        done = _once_settled(registry, clusters, ReversalRequest(failover=failover), context)
+    except TanistError as why:
+        add_event(evidence, context.clock, _REVERSE, NOT_YET, {"reason": str(why)})
+        raise
+    detail = {"plan_hash": done.plan, "source": done.spec.source, "destination": done.spec.destination}
+    add_event(evidence, context.clock, _REVERSE, DONE, detail)
+    return done
+
+
+def _once_settled(
+    registry: ClusterRegistry, clusters: ReturnContext, request: ReversalRequest, context: CommandContext
+) -> Reversed:
     by = context.clock.deadline(_SETTLE_SECONDS)
     while True:
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import PastReturn, Refused
+from tanist.domain.failback.pending_reversal import pending_reversal
 from tanist.domain.failover.approving import approvals
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.problems import refuse
@@ -66,6 +67,19 @@ def must_be_asked_for(
             f"plan {held.plan}, approved by {held.approver}, is unfinished and differs from this request: "
             f"{'; '.join(unlike)}"
         )
+
+
+def not_reversed(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
+    """The failover that is done, and whose reversal, which was approved with it, is not; None: there is none.
+
+    Raises as `must_be_asked_for`: it is not what somebody asks for.
+    """
+    with closing(Observer(clusters=clusters, context=command)) as observer:
+        left = pending_reversal(observer.view(), clusters.spec.mirror)
+    if left is None or left.run is None:
+        return None
+    must_be_asked_for(left.run, request, clusters, command)
+    return left.run
 
 
 def differences(intent: Intent, request: FailoverRequest, known: Iterable[str]) -> tuple[str, ...]:

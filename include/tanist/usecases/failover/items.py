@@ -12,6 +12,7 @@ from tanist.usecases.items import limitation_item
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from tanist.domain.failback.pending_reversal import PendingReversal
     from tanist.domain.failover.approving import Approval
     from tanist.domain.records import FailoverRun
     from tanist.usecases.failover.abort import FenceRow
@@ -108,7 +109,20 @@ def run_item(record: FailoverRun, took: tuple[float, float] | None = None, folde
 
 
 def seen_item(seen: RunSeen) -> dict[str, Any]:
-    return run_item(seen.record) | {"age_ms": seen.age_ms, "steps": step_items(seen.left)}
+    pending = {"pending_reversal": pending_reversal_item(seen.reversal)}
+    return run_item(seen.record) | {"age_ms": seen.age_ms, "steps": step_items(seen.left)} | pending
+
+
+def pending_reversal_item(found: PendingReversal | None) -> dict[str, Any] | None:
+    """A reversal that is left to be completed, with the command that does so; None: there is none."""
+    if found is None:
+        return None
+    return {
+        "status": found.status,
+        "plan_hash": found.plan,
+        "approver": found.approver,
+        "next": found.next_command,
+    }
 
 
 def outcome_item(outcome: RunOutcome, folder: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.ports.clock import Clock
     from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.failover.tools import Tools
+    from tanist.usecases.failover.tools import Sink, Tools
 
 BEGINS: Final = "begins"
 DONE: Final = "done"
@@ -59,6 +59,16 @@ class Journal:
         """What was in the way of `step` when it was tried last; empty: nothing, or it was not tried."""
         tried, why = self._hindrance
         return why if tried == step else ""
+
+
+def add_event(sink: Sink, clock: Clock, step: str, what: str, detail: Mapping[str, Any]) -> None:
+    """Add an event to the evidence of a run that has ended; nothing, if it is not there or says so already."""
+    found = sink.before()
+    if found is None:
+        return
+    last = next((each for each in reversed(found.events) if each.step == step), None)
+    if last is None or last.what != DONE:
+        sink.flush(found.adding(clock.now(), step, what, detail))
 
 
 def open_evidence(tools: Tools, record: FailoverRun, head: Mapping[str, Any]) -> Evidence:

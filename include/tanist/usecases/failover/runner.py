@@ -99,7 +99,8 @@ class Runner:
             self.session.release()
             return left
         self.session.save(status=RunStatus.DONE, reason="; ".join(map(str, ran.broken)))
-        self.journal.report("end", DONE, {"steps": list(STEP_IDS)})
+        pending = {"reversal": "pending"} if self.intent.reverse else {}
+        self.journal.report("end", DONE, {"steps": list(STEP_IDS), **pending})
         return ()
 
     # ── one step ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.findings import findings_check, findings_of, undecided
 from tanist.domain.failback.pending import tails_check, tails_of
+from tanist.domain.failback.pending_reversal import pending_reversal, reversal_check
 from tanist.domain.failover.health import (
     barrier_check,
     fences_check,
@@ -58,6 +59,7 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
         openings_check(*_shut_out(spec, view, promoted, copy, by)),
         fences_check(*_fences(both, view, silence, context), frozenset(each.topic for each in left)),
         runs_check(view.failovers(spec.mirror)),
+        reversal_check(pending_reversal(view, spec.mirror)),
     )
 
 

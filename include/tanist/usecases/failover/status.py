@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.failback.pending_reversal import pending_reversal
 from tanist.domain.failover.invariants import check_invariants
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.records import FailoverRun, RunStatus
@@ -13,6 +14,7 @@ from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import STEP_IDS, ids, remaining
 
 if TYPE_CHECKING:
+    from tanist.domain.failback.pending_reversal import PendingReversal
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
     from tanist.usecases.command import CommandContext
@@ -28,6 +30,8 @@ class RunSeen:
     facts: Facts | None
     age_ms: int
     broken: tuple[Breach, ...] = ()
+    reversal: PendingReversal | None = None
+    """Of the last run: the reversal after it, or another one, that is left to be completed."""
 
 
 def runs(clusters: FailoverContext, command: CommandContext) -> tuple[RunSeen, ...]:
@@ -35,7 +39,9 @@ def runs(clusters: FailoverContext, command: CommandContext) -> tuple[RunSeen, .
     with closing(Observer(clusters=clusters, context=command)) as observer:
         view = observer.view()
         found = sorted(view.failovers(clusters.spec.mirror), key=lambda run: run.started_at)
-        return tuple(_seen(record, observer, command) for record in found)
+        seen = tuple(_seen(record, observer, command) for record in found)
+    left = pending_reversal(view, clusters.spec.mirror)
+    return (*seen[:-1], replace(seen[-1], reversal=left)) if seen and left is not None else seen
 
 
 def _seen(record: FailoverRun, observer: Observer, command: CommandContext) -> RunSeen:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
+from tanist.domain.failback.pending_reversal import pending_reversal
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.failover.recorded_losses import losses_check
@@ -26,6 +27,7 @@ from tanist.usecases.snapshot import ClusterSnapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tanist.domain.failback.pending_reversal import PendingReversal
     from tanist.domain.failover.health import Status
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import MirrorName
@@ -58,13 +60,17 @@ def state_topic_problem(destination: Cluster, context: CommandContext) -> str | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorStatus:
-    """One observation of a mirror: the verdicts and their inputs. `runs`: its failovers, the latest last."""
+    """One observation of a mirror: the verdicts and their inputs. `runs`: its failovers, the latest last.
+
+    `reversal`: one that was approved and is not done.
+    """
 
     spec: MirrorSpec
     status: Status
     rows: tuple[PartitionRow, ...]
     workers: tuple[WorkerAlive, ...]
     runs: tuple[FailoverRun, ...]
+    reversal: PendingReversal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +149,7 @@ def _seen(reading: StatusContext, spec: MirrorSpec, destination: ClusterSnapshot
         rows=rows,
         workers=alive,
         runs=tuple(sorted(view.failovers(spec.mirror), key=lambda each: each.started_at)),
+        reversal=pending_reversal(view, spec.mirror),
     )
 
 

@@ -9,7 +9,7 @@ from tanist.domain.checks import Check, Mode, Readiness, Verdict
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.states import MirrorState
-from tanist.usecases.failover.items import run_item
+from tanist.usecases.failover.items import pending_reversal_item, run_item
 from tanist.usecases.items import check_item, limitation_item, row_item, status_item
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def board_item(seen: MirrorStatus, at: EpochMs, evidence: Callable[[str], str | 
         "troubled": [row_item(row) for row in troubled[:MOST_SHOWN]],
         "troubled_count": len(troubled),
         "last_failover": _run_item(seen.runs[-1], evidence) if seen.runs else None,
+        "pending_reversal": pending_reversal_item(seen.reversal),
         "workers": [_worker_item(worker, at) for worker in seen.workers],
     }
 

@@ -234,12 +234,17 @@ def test_a_planned_failover_whose_last_step_is_the_reversal_needs_one_approval(o
         run = ("failover", "run", mirror, "--plan", found, *QUICK)
         if point is not None:
             assert tanist(own, there, *run, "--until", "movers").item["reversal"] is None
+            must_be_pending(
+                own, mirror, there, "PENDING", f"failover run {mirror} --destination {there} --plan {found}"
+            )
             asked = (point, mirror, there, "SIGKILL", f"plan={found}")
             died = forks.Command(KILLED, asked, own.environment(), own.home).wait(COMMAND_SECONDS)
             assert died.code == -9, died.err
+            must_be_pending(own, mirror, there, "MOVING", f"mirrors reverse {mirror} --destination {there}")
         done = tanist(own, there, *run).item
         assert (done["status"], done["reversal"]["destination"]) == ("DONE", here)
         assert tanist(own, there, *run).item["reversal"]["changed"] is False
+        assert last_event(own, found)["detail"]["destination"] == here
         here, there = there, here
     tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
     found = records(own.east, "onestep")
@@ -250,6 +255,25 @@ def test_a_planned_failover_whose_last_step_is_the_reversal_needs_one_approval(o
     assert len(first) == 4
     left = tanist(own, there, "failover", "plan", mirror, "--reverse", "--mode", "unplanned", expected=None)
     assert (left.code, "--reverse is for planned failovers" in left.err) == (2, True)
+
+
+def must_be_pending(pair: Pair, mirror: str, at: str, status: str, command: str) -> None:
+    """The failover is done, and the reversal that was approved with it is not: everybody who asks is told."""
+    shown = tanist(pair, at, "failover", "status", mirror, "--json", expected=4)
+    last = json.loads(shown.out)["items"][-1]
+    assert (last["status"], last["pending_reversal"]["status"]) == ("DONE", status)
+    assert last["pending_reversal"]["next"] == f"tanist {command}"
+    assert f"`tanist {command}`" in shown.err
+    checks = {each["name"]: each for each in tanist(pair, at, "status", mirror, "--json", expected=None).item["checks"]}
+    assert checks["reversal"]["verdict"] == "FAIL"
+    assert f"`tanist {command}`" in checks["reversal"]["reason"]
+    assert last_event(pair, last["plan_hash"])["detail"]["reversal"] == "pending"
+
+
+def last_event(pair: Pair, plan: str) -> dict[str, Any]:
+    """Of the evidence of a failover."""
+    book = json.loads((pair.home / "evidence" / plan / "evidence.json").read_text())
+    return dict(book["events"][-1])
 
 
 def must_be_equal(pair: Pair, mirror: str) -> None:
