@@ -14,6 +14,7 @@ from tanist.domain.failback.decision import (
     TailClass,
     make_decision,
 )
+from tanist.domain.failback.pending import left_undecided
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import Selection
@@ -22,6 +23,7 @@ from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, sign
 from tanist.usecases.failback.classifying import records_from, rules_of, watch_keys
 from tanist.usecases.failback.rescue import copy_of
+from tanist.usecases.failback.survey import MirrorReversed
 from tanist.usecases.lock import ensure_unlocked
 
 if TYPE_CHECKING:
@@ -82,12 +84,17 @@ def plan_decision(
 
 
 def undecided_tails(view: StateView, mirror: MirrorName, include: Sequence[str]) -> tuple[TopicTails, ...]:
-    """The topics whose tails are rescued and not decided.
+    """The topics whose tails are rescued and not decided, by their last promotion.
 
     Raises:
-        NothingToDecide, TopicNotInMirror.
+        NothingToDecide, TopicNotInMirror. MirrorReversed: the mirror was reversed since: its destination is the cluster
+        with the tails, and their quarantine is at its source.
     """
-    found = {each.topic: each for each in view.tails(mirror) if each.stage is TailStage.RESCUED}
+    left = {(each.topic, each.promotion_epoch) for each in left_undecided(view, mirror)}
+    rescued = [each for each in view.tails(mirror) if each.stage is TailStage.RESCUED]
+    found = {each.topic: each for each in rescued if (each.topic, each.promotion_epoch) not in left}
+    if not found and rescued:
+        raise MirrorReversed(f"mirror {mirror!r} was reversed while its rescued tails were undecided")
     if not found:
         raise NothingToDecide(f"no tail of mirror {mirror!r} is rescued and undecided")
     if not include:
