@@ -11,7 +11,7 @@ import tanist.kafka.wire.messages  # noqa: F401  # kafka-python is loaded throug
 from tanist.kafka.wire.router import Router
 from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
-from tests.contracts.reached import USER, Reached, Real, allow_everything, in_memory, nowhere, real
+from tests.contracts.reached import USER, Reached, Real, allow_everything, allow_nothing, in_memory, nowhere, real
 from tests.fakes.cluster import MemoryCluster
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def reached(request: pytest.FixtureRequest) -> Iterator[Reached]:
     client_config: ClientConfig = request.getfixturevalue("client_config")
     with ExitStack() as stack:
         router = stack.enter_context(Router(cluster.endpoint(), "tanist-test"))
+        stack.callback(allow_nothing, router)
         allow_everything(router)
         yield real(cluster.endpoint_for(USER), Real(router, client_config(cluster.endpoint())), stack)
 

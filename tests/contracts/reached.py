@@ -141,8 +141,15 @@ def rule_of(operation: str, resource_type: str, resource: str, permission: int) 
     return AclBinding(_TYPES[resource_type], resource, _LITERAL, f"User:{USER}", "*", number, permission)
 
 
+def allow_nothing(router: Router) -> None:
+    """Without any ACL of the user: also of tests that look at the ACLs of the whole cluster."""
+    mine = AccessFilter(principal=f"User:{USER}")
+    delete_acls(router, [mine], SOON(10))
+    wait_until(lambda: not describe_acls(router, mine, SOON(10)))
+
+
 def allow_everything(router: Router) -> None:
-    delete_acls(router, [AccessFilter(principal=f"User:{USER}")], SOON(10))
+    allow_nothing(router)
     everything = (("Topic", "*"), ("Group", "*"), ("Cluster", "kafka-cluster"))
     rules = [rule_of("ALL", kind, name, _ALLOW) for kind, name in everything]
     assert create_acls(router, rules, SOON(10)) == [None] * len(rules)

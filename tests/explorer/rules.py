@@ -82,6 +82,14 @@ RULES: Final = (
     ),
     Rule("who else may write is told", ("opening.others",), _PORTS + "test_who_else_may_write_is_told_of_each_topic"),
     Rule(
+        "ACLs of a topic are reported, and what was denied by name is undone exactly", ("opening.writing",),
+        _PORTS + "test_what_was_denied_by_name_is_undone_exactly",
+    ),
+    Rule(
+        "principals that may alter the cluster are reported", ("opening.operators",),
+        _PORTS + "test_who_may_alter_the_cluster_is_reported",
+    ),
+    Rule(
         "a canary is seen by no reader", ("opening.canary",),
         _PORTS + "test_a_canary_spends_offsets_that_no_reader_ever_sees",
     ),
@@ -164,5 +172,9 @@ RULES: Final = (
     Rule(
         "what is set for all brokers applies to each", ("configs.set_for_all_brokers", "configs.broker"),
         "test_configs.py::test_what_is_set_for_all_brokers_applies_to_each",
+    ),
+    Rule(
+        "each broker reports which configs of its authorizer are set", ("configs.each_broker",),
+        "test_configs.py::test_each_broker_tells_which_configs_of_the_authorizer_are_set_and_hides_their_values",
     ),
 )  # fmt: skip
