@@ -72,7 +72,8 @@ def survey(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> No
 def rescue(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, evidence: EvidenceOption = None) -> None:
     """Copy what only an old source has to quarantine topics of the new primary, and check every record of it.
 
-    Run it again after an interruption: no record is copied twice. Exits with 3 if an old source may still get records.
+    Run it again after an interruption: no record is copied twice. Exits with 3 if an old source may still get records,
+    with 1 if it had deleted some of them before they were copied.
 
     Example: tanist failback rescue dr --destination west
     """
@@ -91,8 +92,12 @@ def rescue(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, ev
         say(f"warning: {torn}")
     items = [item for each in done.tails for item in tail_items(name, each)]
     emit(items, RESCUE_COLUMNS, now.as_json)
-    if done.waiting:
-        raise typer.Exit(3)
+    expired = [item for item in items if item["expired"]]
+    for item in expired:
+        where = f"{item['topic']}-{item['partition']}"
+        say(f"warning: the old source had deleted {item['expired']} offset(s) of {where} before their rescue")
+    if done.waiting or expired:
+        raise typer.Exit(3 if done.waiting else 1)
 
 
 ReplayOption = Annotated[

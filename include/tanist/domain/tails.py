@@ -67,7 +67,7 @@ class PartitionTail:
 
     `records`: the committed ones. `copied_from`: where the rescued ones begin in the quarantine partition of the same
     number, -1 before that is known; `copied_to`: where they end, -1 until all are there. `digest`: SHA-256 of them.
-    `expired`: offsets of the tail that the old source had deleted before it was surveyed.
+    `expired`: offsets of the tail that the old source had deleted before they were rescued.
     """
 
     partition: int
@@ -79,6 +79,11 @@ class PartitionTail:
     copied_to: int = -1
     digest: str = ""
     expired: int = 0
+
+    @property
+    def is_rescued(self) -> bool:
+        """Whether everything that can be rescued of it is in quarantine."""
+        return self.copied_to >= 0 or not self.records
 
 
 @stored("tail", "mirror", "topic", "promotion_epoch")

@@ -48,8 +48,8 @@ class TailCopy:
 class TailDigest:
     """Of the records of a tail, in their order. `digest`: SHA-256 of their offsets, times, keys, values and headers.
 
-    `first`, `last`: offsets at the source, None without records. `until`: in the quarantine partition, the offset
-    behind the last one; -1 for the source.
+    `first`, `last`: offsets at the source, None without records. `begin`: the source's offset from which they were
+    read. `until`: in the quarantine partition, the offset behind the last one; -1 for the source.
     """
 
     records: int
@@ -57,6 +57,7 @@ class TailDigest:
     first: int | None
     last: int | None
     digest: str
+    begin: int = 0
     until: int = -1
 
 
@@ -83,11 +84,11 @@ class Quarantine(Protocol):
         ...
 
     def at_source(self, tail: TailCopy, by: Deadline) -> TailDigest:
-        """The records of a tail, read from the old source."""
+        """The records of a tail, read from the old source, which may begin behind the tail's first offset by now."""
         ...
 
     def rescued(self, tail: TailCopy, by: Deadline) -> TailDigest:
-        """The records of a tail, read from quarantine."""
+        """The records of a tail from `tail.begin` on, read from quarantine."""
         ...
 
 

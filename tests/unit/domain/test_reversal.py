@@ -22,6 +22,7 @@ from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.moves import left_over
 from tanist.domain.names import TopicPartition
+from tanist.domain.tails import PartitionTail, TailVerdict
 
 AT = TopicPartition("orders", 0)
 EVEN = PartitionSurvey(
@@ -31,6 +32,9 @@ TAIL = replace(EVEN, end=14, tail=TailCounts(records=4))
 OVERLAP = replace(EVEN, end=21, tail=TailCounts(records=11))
 SHORT = replace(EVEN, end=7, common_end=7)
 OTHER = replace(EVEN, end=9, common_end=7)
+RESCUED = PartitionTail(
+    partition=0, verdict=TailVerdict.TAIL, common_end=10, end=21, records=11, copied_from=0, copied_to=11
+)
 APP, MIRROR = "User:app", "User:mirror"
 
 
@@ -43,7 +47,7 @@ def allow(who: str) -> AclEntry:
     [
         (EVEN, None),
         (SHORT, None),
-        (replace(TAIL, decided=True), None),
+        (replace(TAIL, on_record=RESCUED, done=True), None),
         (TAIL, "TAIL_UNDECIDED"),
         (OVERLAP, "OFFSETS_OVERLAP"),
         (OTHER, "LOG_DIVERGED"),
@@ -118,11 +122,11 @@ def test_a_plan_is_read_back_as_it_was_hashed_and_binds_all_but_where_logs_end()
     [
         (EVEN, None),
         (SHORT, None),
-        (replace(OVERLAP, decided=True), None),
+        (replace(OVERLAP, on_record=RESCUED, done=True), None),
         (replace(OTHER, tail=TailCounts(records=2)), "TAIL_WOULD_BE_DELETED"),
         (replace(OTHER, tail=None), "TAIL_WOULD_BE_DELETED"),
         (OVERLAP, "TAIL_WOULD_BE_DELETED"),
-        (replace(OVERLAP, decided=True, reasons=("producers may still write",)), "SURVEY_NOT_FINAL"),
+        (replace(OVERLAP, on_record=RESCUED, done=True, reasons=("producers may still write",)), "SURVEY_NOT_FINAL"),
         (replace(EVEN, end=None), "SURVEY_NOT_FINAL"),
     ],
 )
@@ -143,10 +147,20 @@ def test_what_is_deleted_is_bound_by_the_plan_and_what_it_costs_is_named() -> No
     ]
     assert plan.hash not in {replace(plan, topics=(each,)).hash for each in others}
     assert replace(plan, topics=(replace(topic, recreation=replace(recreation, offsets=21)),)).hash == plan.hash
-    named = {each.name: each for each in cost([topic])}
+    named = {each.name: each for each in cost([topic], {})}
     assert named.keys() == {"TOPICS_COPIED_AGAIN", "RECORDS_NOT_SURVEYED"}
     assert "orders (20 offsets, 900 bytes)" in named["TOPICS_COPIED_AGAIN"].detail
-    assert list(cost([replace(topic, recreation=None)])) == []
+    assert list(cost([replace(topic, recreation=None)], {})) == []
+
+
+def test_an_approver_accepts_by_topic_that_quarantine_has_not_all_of_what_is_deleted() -> None:
+    topic = recreated("orders", 2, 3, Recreation(topic_id="t1", replicas=3), (APP,))
+    plan = Reversal(mirror="dr", mirror_id="i", source_cluster_id="W", destination_cluster_id="E", topics=(topic,))
+    costs = tuple(cost([topic], {"orders": "offsets 0 to 3 are missing"}))
+    assert [each.name for each in costs] == ["TOPICS_COPIED_AGAIN", "QUARANTINE_INCOMPLETE"]
+    accepted = Reversal.read(replace(plan, limitations=costs).canonical_plan)
+    assert accepted.accepted("QUARANTINE_INCOMPLETE") == {"orders"}
+    assert Reversal.read(plan.canonical_plan).accepted("QUARANTINE_INCOMPLETE") == frozenset()
 
 
 def test_a_cluster_that_becomes_the_source_keeps_what_is_true_of_its_logs() -> None:

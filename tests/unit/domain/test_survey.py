@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from tanist.domain.failback.survey import PartitionSurvey, TailCounts
+from tanist.domain.failback.survey import PartitionSurvey, TailCounts, stage_of, tail_on_record
 from tanist.domain.names import TopicPartition
-from tanist.domain.tails import TailVerdict
+from tanist.domain.tails import PartitionTail, TailStage, TailVerdict
 from tanist.usecases.failback.survey import exit_code
 
 L, H = 100, 150
+RESCUED = PartitionTail(
+    partition=0, verdict=TailVerdict.TAIL, common_end=L, end=L + 4, records=4, copied_from=0, copied_to=4, digest="d"
+)
 
 
 def survey(common: int | None, end: int | None, records: int | None, *reasons: str) -> PartitionSurvey:
@@ -60,23 +63,63 @@ def test_a_source_that_may_still_get_records_has_no_final_verdict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "records", "decided", "verdict", "expired"),
+    ("start", "end", "records", "known", "verdict", "expired"),
     [
-        (L, L, 0, False, TailVerdict.NONE, 0),
-        (L, L + 4, 4, False, TailVerdict.TAIL, 0),
-        (L + 1, L + 4, 3, False, TailVerdict.TAIL, 1),
-        (L + 4, L + 4, 0, False, TailVerdict.EXPIRED, 4),
-        (L + 4, L + 4, 0, True, TailVerdict.NONE, 0),
-        (H + 5, H + 5, 0, False, TailVerdict.OVERLAP, H + 5 - L),
+        (L, L, 0, None, TailVerdict.NONE, 0),
+        (L, L + 4, 4, None, TailVerdict.TAIL, 0),
+        (L + 1, L + 4, 3, None, TailVerdict.TAIL, 1),
+        (L + 4, L + 4, 0, None, TailVerdict.EXPIRED, 4),
+        (L + 4, L + 4, 0, RESCUED, TailVerdict.NONE, 0),
+        (L + 6, L + 7, 1, RESCUED, TailVerdict.TAIL, 2),  # what has come after the rescue
+        (L + 3, L + 4, 1, replace(RESCUED, copied_to=-1), TailVerdict.TAIL, 3),
+        (L + 4, L + 4, 0, replace(RESCUED, records=0, copied_to=-1, expired=4), TailVerdict.EXPIRED, 4),
+        (H + 5, H + 5, 0, None, TailVerdict.OVERLAP, H + 5 - L),
     ],
 )
-def test_offsets_that_were_deleted_before_the_survey_are_counted(
-    start: int, end: int, records: int, decided: bool, verdict: TailVerdict, expired: int
+def test_offsets_that_were_deleted_before_their_rescue_are_counted(
+    start: int, end: int, records: int, known: PartitionTail | None, verdict: TailVerdict, expired: int
 ) -> None:
-    found = replace(survey(L, end, records), source_start=start, primary_start=0, decided=decided)
+    found = replace(survey(L, end, records), source_start=start, primary_start=0, on_record=known)
     assert (found.verdict, found.expired) == (verdict, expired)
     assert exit_code([found]) == (1 if expired else 0)
     assert ("had deleted" in str(found.warnings)) == (expired > 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "grown", "decided"),
+    [(L + 4, None, True), (L + 3, None, True), (L + 9, 0, True), (L + 9, 1, False), (L + 9, None, False)],
+)
+def test_markers_behind_a_decided_tail_leave_it_decided_and_records_do_not(
+    end: int, grown: int | None, decided: bool
+) -> None:
+    found = replace(survey(L, end, 4), on_record=RESCUED, done=True, grown=grown)
+    assert found.decided is decided
+    assert not replace(found, done=False).decided
+    assert not replace(found, on_record=None).decided
+
+
+def test_what_is_on_record_of_a_tail_is_counted_once() -> None:
+    first = tail_on_record(replace(survey(L, L + 4, 4), source_start=L))
+    assert (first.common_end, first.end, first.records, first.expired) == (L, L + 4, 4, 0)
+    vanished = replace(survey(L, L + 4, 1), source_start=L + 3, on_record=first)
+    assert tail_on_record(vanished) == first, "the rescue finds that 3 of 4 records are lost"
+    assert stage_of([first], TailStage.SURVEYED) is TailStage.SURVEYED
+
+
+@pytest.mark.parametrize("stage", [TailStage.RESCUED, TailStage.DONE])
+def test_a_rescued_tail_that_gets_markers_stays_rescued_and_one_that_gets_records_does_not(stage: TailStage) -> None:
+    grown = replace(survey(L, L + 7, 4), source_start=L, on_record=RESCUED, grown=0)
+    assert tail_on_record(grown) == RESCUED
+    assert stage_of([RESCUED], stage) is stage
+    now = tail_on_record(replace(grown, grown=2, source_start=L + 5))
+    assert (now.end, now.records, now.expired, now.copied_from, now.copied_to) == (L + 7, 6, 1, 0, -1)
+    assert stage_of([now], stage) is TailStage.SURVEYED
+
+
+def test_markers_beyond_the_reserve_are_an_overlap_on_record() -> None:
+    found = replace(survey(L, H + 1, 4), source_start=L, on_record=RESCUED, grown=0)
+    now = tail_on_record(found)
+    assert (now.verdict, now.end, now.is_rescued) == (TailVerdict.OVERLAP, H + 1, True)
 
 
 @pytest.mark.parametrize(("old", "new", "warned"), [(0, 0, False), (L - 1, 7, False), (0, L, True), (L, 0, True)])

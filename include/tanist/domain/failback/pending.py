@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.lineage import TopicLineage
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
 
@@ -85,17 +85,6 @@ def _is_last(tails: TopicTails, last: Mapping[str, TopicLineage]) -> bool:
 def pending(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
     """As `tails_of`, without those that are done."""
     return tuple(each for each in tails_of(view, mirror) if each.stage is not TailStage.DONE)
-
-
-def is_decided(view: StateView, mirror: MirrorName, at: TopicPartition, end: int) -> bool:
-    """Whether what the old source has of a partition, up to `end`, was rescued, decided and replayed as decided.
-
-    To be asked before anything is copied to the old source again.
-    """
-    last = {each.topic: each.promotion_epoch for each in view.lineage(mirror)}
-    of = (each for each in view.tails(mirror) if each.topic == at.topic and each.promotion_epoch == last.get(at.topic))
-    found = next((each for each in of if each.stage is TailStage.DONE), None)
-    return found is not None and any(t.partition == at.partition and end <= t.end for t in found.tails)
 
 
 def tails_check(found: Iterable[PendingTail], undecided: Sequence[object] = ()) -> Check:

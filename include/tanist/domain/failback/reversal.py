@@ -31,6 +31,7 @@ TOPICS_STAY_BEHIND: Final = "TOPICS_STAY_BEHIND"
 SOURCE_LOST_RECORDS: Final = "SOURCE_LOST_RECORDS"
 TOPICS_COPIED_AGAIN: Final = "TOPICS_COPIED_AGAIN"
 RECORDS_NOT_SURVEYED: Final = "RECORDS_NOT_SURVEYED"
+QUARANTINE_INCOMPLETE: Final = "QUARANTINE_INCOMPLETE"
 TAIL_EXPIRED: Final = str(TailVerdict.EXPIRED)
 PREFIX_NOT_COMPARED: Final = "PREFIX_NOT_COMPARED"
 TO_ACCEPT: Final = (TAIL_UNDECIDED,)
@@ -169,6 +170,10 @@ class Reversal:
     def hash(self) -> PlanHash:
         return hash_of(self.canonical_plan)
 
+    def accepted(self, limitation: str) -> frozenset[str]:
+        """The topics that a limitation of this name is about."""
+        return frozenset(name for each in self.limitations if each.name == limitation for name in each.about)
+
     @classmethod
     def read(cls, plan_json: str) -> Reversal:
         """Raises ValueError, KeyError or TypeError if this is not the plan of a reversal."""
@@ -193,7 +198,9 @@ class Reversal:
                 )
                 for topic, epoch, starts, denied in found["topics"]
             ),
-            limitations=tuple(Limitation(name, "") for name in found["limitations"]),
+            limitations=tuple(
+                Limitation(name, "", about=tuple(found["about"].get(name, ()))) for name in found["limitations"]
+            ),
         )
 
 
@@ -245,8 +252,11 @@ def recreated(
     )
 
 
-def cost(topics: Iterable[ReturningTopic]) -> Iterator[Limitation]:
-    """What an approver accepts of topics that are deleted and copied again."""
+def cost(topics: Iterable[ReturningTopic], altered: Mapping[str, str]) -> Iterator[Limitation]:
+    """What an approver accepts of topics that are deleted and copied again.
+
+    `altered`: those whose decided tails are not in quarantine as they were rescued, with the reason.
+    """
     again = [(each.topic, each.recreation) for each in topics if each.recreation is not None]
     if again:
         what = named(f"{topic} ({_amount(each)})" for topic, each in again)
@@ -258,6 +268,12 @@ def cost(topics: Iterable[ReturningTopic]) -> Iterator[Limitation]:
         about = tuple(sorted(topic for topic, _ in unknown))
         detail = f"deleted at the old source without having been compared or rescued: {what}"
         yield Limitation(RECORDS_NOT_SURVEYED, detail, about=about)
+    if altered:
+        detail = (
+            "deleted at the old source although quarantine no longer has all records that were rescued from there: "
+            f"{named(f'{topic}: {why}' for topic, why in sorted(altered.items()))}"
+        )
+        yield Limitation(QUARANTINE_INCOMPLETE, detail, about=tuple(sorted(altered)))
 
 
 def _amount(of: Recreation) -> str:

@@ -7,12 +7,14 @@ logs ends. The divergent tail is what the old source has from C up to E. Nobody 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.tails import TailVerdict
+from tanist.domain.tails import PartitionTail, TailStage, TailVerdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tanist.domain.names import EpochMs, TopicPartition
 
 
@@ -32,8 +34,9 @@ class PartitionSurvey:
     """One partition, in offsets of the source. None: unknown, `reasons` say why.
 
     `old_end`: L; `reserve_end`: H; `end`: E; `common_end`: C. `reasons`: why `end` is not final, or unknown.
-    `decided`: the tail is rescued, and what was decided about it is done. `source_start`, `primary_start`: where the
-    logs of the old source and of the new primary begin by now.
+    `on_record`: what an earlier survey has stored of its tail; `done`: that was rescued, and what was decided about it
+    is done. `grown`: committed records that the old source has got behind the end on record; None: unknown.
+    `source_start`, `primary_start`: where the logs of the old source and of the new primary begin by now.
     """
 
     partition: TopicPartition
@@ -44,16 +47,27 @@ class PartitionSurvey:
     common_end: int | None = None
     tail: TailCounts | None = None
     reasons: tuple[str, ...] = ()
-    decided: bool = False
+    on_record: PartitionTail | None = None
+    done: bool = False
+    grown: int | None = None
     source_start: int | None = None
     primary_start: int | None = None
 
     @property
+    def decided(self) -> bool:
+        """Whether the tail is rescued, and what was decided about it is done. Markers may follow, records may not."""
+        known = self.on_record
+        return self.done and known is not None and self.end is not None and (self.end <= known.end or self.grown == 0)
+
+    @property
     def expired(self) -> int:
         """Offsets that the new primary lacks and the old source had deleted before they were rescued."""
-        if self.decided or self.end is None or self.common_end is None or self.source_start is None:
+        if self.end is None or self.common_end is None or self.source_start is None:
             return 0
-        return max(0, min(self.source_start, self.end) - self.common_end)
+        known, rescued_to, before = self.on_record, self.common_end, 0
+        if known is not None and known.is_rescued:
+            rescued_to, before = known.end, known.expired
+        return before + max(0, min(self.source_start, self.end) - rescued_to)
 
     @property
     def uncompared(self) -> bool:
@@ -67,7 +81,7 @@ class PartitionSurvey:
         found = []
         if self.expired:
             found.append(
-                f"the old source had deleted {self.expired} offset(s) from {self.common_end} on before it was surveyed"
+                f"the old source had deleted {self.expired} offset(s) from {self.common_end} on before their rescue"
             )
         if self.uncompared:
             found.append(
@@ -95,3 +109,42 @@ class PartitionSurvey:
     def final(self) -> bool:
         """Whether the old source cannot get more records, so that the verdict stays."""
         return not self.reasons and self.verdict is not TailVerdict.UNKNOWN
+
+
+def stage_of(tails: Sequence[PartitionTail], before: TailStage) -> TailStage:
+    """How far the tails of a topic are. `before`: how far they were, or SURVEYED."""
+    if not any(each.records for each in tails):
+        return TailStage.DONE
+    return before if all(each.is_rescued for each in tails) else TailStage.SURVEYED
+
+
+def tail_on_record(found: PartitionSurvey) -> PartitionTail:
+    """What is to be on record of a partition. One that has got no more records, but markers, stays as it is.
+
+    What is on record of it is not counted again, as the old source may have deleted it: the rescue finds what is lost.
+    """
+    before, end = found.on_record, found.end or 0
+    if before is None:
+        records = found.tail.records if found.tail else 0
+        return PartitionTail(
+            partition=found.partition.partition,
+            verdict=found.verdict if records or found.verdict is not TailVerdict.TAIL else TailVerdict.NONE,
+            common_end=found.common_end or 0,
+            end=end,
+            records=records,
+            expired=found.expired,
+        )
+    if end <= before.end:
+        return before
+    if not found.grown:
+        overlaps = found.verdict is TailVerdict.OVERLAP
+        return replace(before, verdict=found.verdict, end=end) if overlaps else before
+    return replace(
+        before,
+        verdict=found.verdict,
+        end=end,
+        records=before.records + found.grown,
+        copied_to=-1,
+        digest="",
+        expired=before.expired + max(0, min(found.source_start or 0, end) - before.end),
+    )

@@ -99,23 +99,23 @@ class KafkaQuarantine:
                 return
 
     def at_source(self, tail: TailCopy, by: Deadline) -> TailDigest:
-        digesting = _Digesting()
-        for record in self._tail(tail, tail.begin, by):
+        digesting, begin = _Digesting(), max(tail.begin, self._start(tail, by))
+        for record in committed(self._source, tail.source, begin, tail.end, by):
             digesting.add(record.offset, record.time, record.rest)
-        return digesting.result()
+        return digesting.result(begin)
 
     def rescued(self, tail: TailCopy, by: Deadline) -> TailDigest:
         digesting, until = _Digesting(), tail.start
         for record, rest, origin in copies(self._destination, tail, by):
-            digesting.add(origin.offset, record.time, rest)
+            if origin.offset >= tail.begin:
+                digesting.add(origin.offset, record.time, rest)
             until = record.offset + 1
-        return digesting.result(until)
+        return digesting.result(tail.begin, until)
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _tail(self, tail: TailCopy, begin: int, by: Deadline) -> Iterator[Committed]:
-        start = value(list_offsets(self._source, {tail.source: End.EARLIEST}, by)[tail.source])
-        return committed(self._source, tail.source, max(begin, start), tail.end, by)
+    def _start(self, tail: TailCopy, by: Deadline) -> int:
+        return value(list_offsets(self._source, {tail.source: End.EARLIEST}, by)[tail.source])
 
     def _position(self, tail: TailCopy, by: Deadline) -> _Position:
         offset, count = tail.begin, 0
@@ -126,7 +126,8 @@ class KafkaQuarantine:
     def _batches(self, tail: TailCopy, position: _Position, by: Deadline) -> Iterator[_Batch]:
         pending: list[Outgoing] = []
         size, count = 0, position.written
-        for record in self._tail(tail, position.offset, by):
+        begin = max(position.offset, self._start(tail, by))
+        for record in committed(self._source, tail.source, begin, tail.end, by):
             origin = RecordOrigin(tail.cluster_id, tail.source, record.offset)
             outgoing = Outgoing(record.time, with_origin(record.rest, origin))
             if pending and (size + len(outgoing.rest) > BATCH_BYTES or len(pending) >= _BATCH_RECORDS):
@@ -198,13 +199,14 @@ class _Digesting:
         self.sum.update(_HEAD.pack(offset, when, len(rest)))
         self.sum.update(rest)
 
-    def result(self, until: int = -1) -> TailDigest:
+    def result(self, begin: int, until: int = -1) -> TailDigest:
         return TailDigest(
             records=self.records,
             bytes=self.size,
             first=self.first,
             last=self.last,
             digest=self.sum.hexdigest(),
+            begin=begin,
             until=until,
         )
 

@@ -22,7 +22,7 @@ from tanist.domain.tails import TailStage
 from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, sign
 from tanist.usecases.failback.classifying import records_from, rules_of, watch_keys
-from tanist.usecases.failback.rescue import copy_of
+from tanist.usecases.failback.quarantined import copy_of, ensure_present
 from tanist.usecases.failback.survey import MirrorReversed
 from tanist.usecases.lock import ensure_unlocked
 
@@ -70,10 +70,12 @@ def plan_decision(
 
     Raises:
         NothingToDecide: no tail is rescued and undecided. ClassesMissing: a class has records, and is not given.
+        QuarantineChanged: rescued records are not in quarantine any more.
     """
     view, mirror = state_topics.read(clusters.destination, STATE_TOPIC, command.by), clusters.spec.mirror
     ensure_unlocked(view, mirror)
     tails = undecided_tails(view, mirror, include)
+    ensure_present(clusters, tails, command.by)
     counts = tuple(each for of in tails for each in _counts(clusters, view, of, command))
     total = sum((Counter(dict(each.counts)) for each in counts), Counter[TailClass]())
     missing = [f"{each} ({total[each]} records)" for each in TailClass if total[each] and each not in given]

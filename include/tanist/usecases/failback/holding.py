@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
+from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.state_record import Tombstone
 from tanist.domain.tails import hold_changes, hold_of
 
@@ -26,9 +27,14 @@ def hold(clusters: ReturnContext, topics: Sequence[str], locked: LockedMirror | 
     command, held = locked.command, locked.view().retention_held(clusters.spec.mirror)
     if command.dry_run:
         return {}
-    described = clusters.source.topics.describe(list(topics), command.by)
+    described, desired = clusters.source.topics.describe(list(topics), command.by), locked.view().topic
     failed = {topic: facts for topic, facts in described.items() if isinstance(facts, TanistError)}
-    found = {topic: facts for topic, facts in described.items() if not isinstance(facts, TanistError)}
+    found = {
+        topic: facts
+        for topic, facts in described.items()
+        if not isinstance(facts, TanistError)
+        and not ((of := desired(clusters.spec.mirror, topic)) and is_another_topic(facts.topic_id, of.source_topic_id))
+    }
     spec, now = clusters.spec, command.clock.now()
     new = [
         hold_of(spec.mirror, spec.mirror_id, topic, facts.configs, facts.topic_id, now)

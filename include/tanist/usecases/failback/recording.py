@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.tails import PartitionTail, TailStage, TailVerdict, TopicTails
+from tanist.domain.failback.survey import stage_of, tail_on_record
+from tanist.domain.tails import TailStage, TopicTails
 from tanist.usecases.failback.holding import hold, release
 from tanist.usecases.failback.survey import failed_over, survey
 from tanist.usecases.lock import changing
@@ -93,11 +94,12 @@ def _tails(
     """What is to be on record of a topic; None: the old source may still get records, or is not known."""
     if not found or not all(each.final for each in found):
         return before
-    known = {each.partition: each for each in before.tails} if before else {}
-    tails = tuple(_tail(each, known.get(each.partition.partition)) for each in found)
-    if before is not None and tails == before.tails:
-        return before
-    empty = not any(each.records for each in tails)
+    tails = tuple(tail_on_record(each) for each in found)
+    if before is not None and (tails == before.tails or before.stage is TailStage.DECIDED):
+        return before  # what has come while a decision is carried out is found by the survey after it
+    now = command.clock.now()
+    if before is not None:
+        return replace(before, tails=tails, stage=stage_of(tails, before.stage), at=now)
     return TopicTails(
         mirror=clusters.spec.mirror,
         mirror_id=clusters.spec.mirror_id,
@@ -105,25 +107,6 @@ def _tails(
         promotion_epoch=entry.promotion_epoch,
         cluster_id=entry.old_cluster_id,
         tails=tails,
-        stage=TailStage.DONE if empty else TailStage.SURVEYED,
-        quarantine=before.quarantine if before else "",
-        producer_id=before.producer_id if before else -1,
-        at=command.clock.now(),
-    )
-
-
-def _tail(found: PartitionSurvey, before: PartitionTail | None) -> PartitionTail:
-    """A partition as it is now; one that has got no more records since stays as it is on record."""
-    end, common = found.end or 0, found.common_end or 0
-    if before is not None and end <= before.end:
-        return before
-    records = found.tail.records if found.tail else 0
-    return PartitionTail(
-        partition=found.partition.partition,
-        verdict=found.verdict if records or found.verdict is not TailVerdict.TAIL else TailVerdict.NONE,
-        common_end=common if before is None or before.copied_from < 0 else before.common_end,
-        end=end,
-        records=records,
-        copied_from=before.copied_from if before else -1,
-        expired=max(found.expired, before.expired if before else 0),
+        stage=stage_of(tails, TailStage.SURVEYED),
+        at=now,
     )

@@ -13,17 +13,23 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import TopicAlreadyExists, UnknownTopicOrPartition
 from tanist.domain.errors import Refused, TanistError, TimedOut
-from tanist.domain.failback.reversal import Recreation, TopicCannotReturn, problems_of_recreation
+from tanist.domain.failback.reversal import (
+    QUARANTINE_INCOMPLETE,
+    Recreation,
+    TopicCannotReturn,
+    problems_of_recreation,
+)
 from tanist.domain.names import TopicPartition
 from tanist.domain.problems import refuse
 from tanist.ports.topics import TopicFacts
+from tanist.usecases.failback.quarantined import QuarantineChanged, altered_topics
 from tanist.usecases.failback.survey import survey
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from tanist.domain.failback.reversal import ReturningTopic
+    from tanist.domain.failback.reversal import ReturningTopic, Reversal
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.topics import NewTopic
@@ -159,19 +165,20 @@ class Recreating:
     checkpoint: Callable[[str], None]
     new_topic: Callable[[str], NewTopic]
 
-    def all(self, topics: Sequence[ReturningTopic]) -> None:
+    def all(self, reversal: Reversal) -> None:
         """Delete and create what is left of it.
 
         Raises:
             TailWouldBeDeleted, TopicCannotReturn: a log has got records since it was decided, or may not be deleted.
-            RecreatedTopicNotEmpty, TopicNotDeleted. CouldNotTell, BrokerError: run it again.
+            QuarantineChanged. RecreatedTopicNotEmpty, TopicNotDeleted. CouldNotTell, BrokerError: run it again.
         """
-        again = {each.topic: each for each in topics if each.recreation is not None}
+        again = {each.topic: each for each in reversal.topics if each.recreation is not None}
         if not again:
             return
         described = _known(self.clusters.source.topics.describe(sorted(again), self.command.by), missing=True)
         left = [each for name, each in again.items() if self._is_old(each, described.get(name))]
         self._must_be_decided(left)
+        self._must_be_in_quarantine({each.topic for each in left} - reversal.accepted(QUARANTINE_INCOMPLETE))
         for each in left:
             self._delete(each)
         self.checkpoint("deleted")
@@ -203,6 +210,11 @@ class Recreating:
                     f"{topic.topic!r} has {more} offsets at the old source that were not compared, "
                     f"{topic.recreation.discarded} were approved"
                 )
+
+    def _must_be_in_quarantine(self, names: Collection[str]) -> None:
+        """Raises QuarantineChanged: what was rescued of these topics is not there any more as it was."""
+        if wrong := altered_topics(self.clusters, self.lock.view(), names, self.command.by):
+            refuse(QuarantineChanged(reason) for reason in wrong.values())
 
     def _delete(self, topic: ReturningTopic) -> None:
         source, again = self.clusters.source, topic.recreation

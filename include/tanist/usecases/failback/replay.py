@@ -23,8 +23,8 @@ from tanist.usecases import state_topics
 from tanist.usecases.failback.classifying import KeyWatch, records_from, rules_of, watch_keys
 from tanist.usecases.failback.deciding import entry_of
 from tanist.usecases.failback.holding import release
+from tanist.usecases.failback.quarantined import copy_of
 from tanist.usecases.failback.replay_gate import ReplayDenied, permitted
-from tanist.usecases.failback.rescue import copy_of
 from tanist.usecases.lock import LockedMirror, changing
 
 if TYPE_CHECKING:
@@ -212,7 +212,8 @@ class _Partition:
         by = self._locked.command.by
         found = self._clusters.replays.replayed(self._at, progress.start, progress.producer_id, by)
         sequence = 0 if found.sequence is None and not progress.sequence else found.sequence
-        if sequence == progress.sequence + progress.count or (found.offset or -1) >= progress.begin:
+        last = -1 if found.offset is None else found.offset
+        if sequence == progress.sequence + progress.count or last >= progress.begin:
             return replace(progress, sequence=progress.sequence + progress.count, count=0, batch=(0, 0, 0))
         if sequence != progress.sequence:
             raise ReplayUnknown(f"{self._at}: {progress.sequence} records were replayed, its log has {found.sequence}")

@@ -10,9 +10,11 @@ from tanist.domain.failback.decision import DecisionPlan, TailAction, decided_ta
 from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
 from tanist.domain.records import RunStatus
 from tanist.domain.tails import TailDecision, TailStage
+from tanist.usecases.failback.quarantined import ensure_present
 
 if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
+    from tanist.domain.tails import TopicTails
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
 
@@ -39,7 +41,8 @@ def permitted(plan: str, view: StateView, clusters: ReturnContext, command: Comm
     """The decision as it is on record, or as it is begun on a fresh approval.
 
     Raises:
-        NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, DecisionUnfinished.
+        NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, DecisionUnfinished. QuarantineChanged: rescued records
+        are not in quarantine any more.
     """
     mirror = clusters.spec.mirror
     held = view.decision(mirror, plan)
@@ -59,7 +62,7 @@ def permitted(plan: str, view: StateView, clusters: ReturnContext, command: Comm
         approved = DecisionPlan.read(approval.plan_json)
     except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
         raise NotApproved(f"approval {approval.id} is not one of a decision about tails: {unreadable}") from unreadable
-    _must_fit(approved, view, clusters)
+    ensure_present(clusters, _must_fit(approved, view, clusters), command.by)
     if TailAction.REPLAY in approved.actions.values():
         _must_be_writable(approved, clusters, command)
     started = command.clock.now()
@@ -76,8 +79,8 @@ def permitted(plan: str, view: StateView, clusters: ReturnContext, command: Comm
     )
 
 
-def _must_fit(plan: DecisionPlan, view: StateView, clusters: ReturnContext) -> None:
-    """Raises NotPermitted if the rescued tails are not the approved ones."""
+def _must_fit(plan: DecisionPlan, view: StateView, clusters: ReturnContext) -> list[TopicTails]:
+    """The rescued tails. Raises NotPermitted if they are not the approved ones."""
     spec = clusters.spec
     pinned = (spec.mirror, spec.id, spec.source_cluster_id, spec.destination_cluster_id)
     if (plan.mirror, plan.mirror_id, plan.source_cluster_id, plan.destination_cluster_id) != pinned:
@@ -87,6 +90,7 @@ def _must_fit(plan: DecisionPlan, view: StateView, clusters: ReturnContext) -> N
         raise DecisionRefused(
             "the rescued tails are not those of the plan: `tanist failback decide` shows the current one"
         )
+    return tails
 
 
 def _must_be_writable(plan: DecisionPlan, clusters: ReturnContext, command: CommandContext) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failback.torn import torn
-from tanist.domain.names import ProducerId, TopicPartition
+from tanist.domain.names import TopicPartition
 from tanist.domain.tails import TailStage, quarantine_topic
-from tanist.ports.tails import TailCopy
+from tanist.usecases.failback.quarantined import copy_of, missing
 from tanist.usecases.failback.recording import surveyed
 from tanist.usecases.failback.survey import failed_over
 from tanist.usecases.lock import LockedMirror, changing
@@ -39,6 +39,7 @@ RESCUE_COLUMNS = (
     "end",
     "records",
     "rescued",
+    "expired",
     "quarantine",
     "quarantine_start",
     "quarantine_end",
@@ -121,7 +122,8 @@ class _Rescue:
 
     def all(self, tails: Sequence[TopicTails]) -> tuple[TopicTails, ...]:
         found = list(tails)
-        for number, each in enumerate(found):
+        for number, known in enumerate(found):
+            each = found[number] = self._again_if_missing(known)
             if each.stage is TailStage.SURVEYED:
                 found[number] = self._topic(each)
                 self.tools.manifest(manifest(self.clusters, found, self.torn))
@@ -129,13 +131,23 @@ class _Rescue:
             self.tools.manifest(manifest(self.clusters, found, self.torn))
         return tuple(found)
 
+    def _again_if_missing(self, tails: TopicTails) -> TopicTails:
+        """To be copied from the beginning, with a new producer id, if quarantine has not got all of it any more."""
+        if tails.stage not in {TailStage.SURVEYED, TailStage.RESCUED}:
+            return tails
+        if not missing(self.clusters, tails, self.locked.command.by):
+            return tails
+        again = tuple(replace(each, copied_from=-1, copied_to=-1) for each in tails.tails)
+        return replace(tails, stage=TailStage.SURVEYED, producer_id=-1, tails=again)
+
     def _topic(self, tails: TopicTails) -> TopicTails:
         tails = self._prepared(tails)
         self.tools.checkpoint("prepared")
         for tail in tails.with_records():
             if tail.copied_to < 0:
                 tails = self._save(tails, self._partition(tails, tail))
-        return self._write(replace(tails, stage=TailStage.RESCUED))
+        stage = TailStage.RESCUED if tails.with_records() else TailStage.DONE
+        return self._write(replace(tails, stage=stage))
 
     def _prepared(self, tails: TopicTails) -> TopicTails:
         """With the quarantine topic, its writer, and where each copy begins: stored before the first append."""
@@ -159,9 +171,14 @@ class _Rescue:
             self.tools.checkpoint("appended")
         self.tools.checkpoint("copied")
         theirs, ours = quarantine.at_source(copy, by), quarantine.rescued(copy, by)
-        if theirs.digest != ours.digest:
-            raise RescueDiffers(f"{copy.source}: {_words(theirs)} at the old source, {_words(ours)} in {copy.into}")
-        return replace(tail, records=ours.records, copied_to=ours.until, digest=ours.digest)
+        same = ours
+        if theirs.begin > copy.begin:  # what was copied before the old source deleted it cannot be compared any more
+            same = quarantine.rescued(replace(copy, begin=theirs.begin), by)
+        if theirs.digest != same.digest:
+            raise RescueDiffers(f"{copy.source}: {_words(theirs)} at the old source, {_words(same)} in {copy.into}")
+        lost = max(0, tail.records - ours.records)
+        expired = tail.expired + lost
+        return replace(tail, records=ours.records, copied_to=ours.until, digest=ours.digest, expired=expired)
 
     def _confirm(self) -> Deadline:
         return self.locked.confirm_action()
@@ -198,19 +215,6 @@ def _parts(
     found: Mapping[TopicPartition, tuple[TransactionPart, ...] | TanistError],
 ) -> tuple[TransactionPart, ...]:
     return tuple(part for parts in found.values() if not isinstance(parts, TanistError) for part in parts)
-
-
-def copy_of(tails: TopicTails, tail: PartitionTail) -> TailCopy:
-    """Where a tail is copied from and to."""
-    return TailCopy(
-        source=tails.partition_of(tail),
-        cluster_id=tails.cluster_id,
-        begin=tail.common_end,
-        end=tail.end,
-        into=TopicPartition(tails.quarantine, tail.partition),
-        start=max(0, tail.copied_from),
-        producer_id=ProducerId(tails.producer_id),
-    )
 
 
 def _words(found: TailDigest) -> str:
@@ -264,6 +268,7 @@ def tail_items(mirror: str, tails: TopicTails) -> list[dict[str, Any]]:
             "end": each.end,
             "records": each.records,
             "rescued": each.records if each.copied_to >= 0 else 0,
+            "expired": each.expired,
             "quarantine": tails.quarantine or None,
             "quarantine_start": each.copied_from if each.copied_from >= 0 else None,
             "quarantine_end": each.copied_to if each.copied_to >= 0 else None,

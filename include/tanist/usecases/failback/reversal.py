@@ -29,6 +29,7 @@ from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, sign
+from tanist.usecases.failback.quarantined import altered_topics
 from tanist.usecases.failback.recreating import plan_recreations, unfit_topics
 from tanist.usecases.failback.survey import NothingFailedOver, survey
 from tanist.usecases.failover.planning import AnotherPlan
@@ -133,6 +134,7 @@ def plan(
     topics = _returning(view, clusters, names, found, again, command)
     writable = writers.writable(clusters.source, names, mirror_logins(clusters, command), by)
     continued = [each for each in found if each.partition.topic not in again]
+    costs = cost(topics, altered_topics(clusters, view, again, by))
     return PlannedReversal(
         plan=Reversal(
             mirror=spec.mirror,
@@ -140,7 +142,7 @@ def plan(
             source_cluster_id=spec.destination_cluster_id,
             destination_cluster_id=spec.source_cluster_id,
             topics=topics,
-            limitations=tuple(sorted([*limitations(continued, behind, writable), *cost(topics)])),
+            limitations=tuple(sorted([*limitations(continued, behind, writable), *costs])),
         ),
         found=found,
     )

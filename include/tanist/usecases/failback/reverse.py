@@ -208,7 +208,7 @@ class _Run:
         if move.status is MoveStatus.WITHDRAWING:
             withdrawal.run(move, move.reason)
         try:
-            Recreating(self.clusters, self.command, self.lock, self.checkpoint, self._new_topic).all(reversal.topics)
+            Recreating(self.clusters, self.command, self.lock, self.checkpoint, self._new_topic).all(reversal)
             self._prepare(reversal)
             self._settle(reversal)
         except TanistError as why:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
 from tanist.domain.failback.findings import undecided
-from tanist.domain.failback.pending import ACCEPT, is_decided
-from tanist.domain.failback.survey import PartitionSurvey
+from tanist.domain.failback.pending import ACCEPT
+from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import Selection
-from tanist.domain.tails import TailVerdict
+from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.tails import CopiedSpan
 from tanist.usecases.failover.coordinated import Coordinated
 from tanist.usecases.failover.source_seen import see_source
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
+    from tanist.domain.tails import TopicTails
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
@@ -101,6 +102,7 @@ def survey(clusters: ReturnContext, include: Sequence[str], command: CommandCont
     seen = see_source(clusters.spec, source, wanted, view, Coordinated(), command, whole=False)
     mapped = maps(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
     found = [_begun(at, topic, entry, seen, view) for topic, entry in promoted for at in topic.all_partitions()]
+    found = list(_with_records(found, view.tails(clusters.spec.mirror)))
     found = _with_starts(found, seen, both.destination, command.by)
     found = [_shifted(each) if each.partition in mapped else each for each in found]
     return tuple(_compared(found, view, clusters, command.by))
@@ -142,9 +144,7 @@ def _begun(
         return replace(begun, reasons=("the topic was deleted and re-created at the old source",))
     if at not in seen.true_ends:
         return replace(begun, reasons=(unread(at, seen),))
-    end = seen.true_ends[at]
-    decided = is_decided(view, entry.mirror, at, end)
-    return replace(begun, end=end, reasons=tuple(_unsettled(at, seen)), decided=decided)
+    return replace(begun, end=seen.true_ends[at], reasons=tuple(_unsettled(at, seen)))
 
 
 def unread(at: TopicPartition, seen: SourceSeen) -> str:
@@ -174,6 +174,16 @@ def _unsettled(at: TopicPartition, seen: SourceSeen) -> Iterator[str]:
         yield from _naming(naming)
     elif seen.named.names(at) is None:
         yield f"its transactions are unknown: {seen.named.reason}"
+
+
+def _with_records(found: Iterable[PartitionSurvey], tails: Iterable[TopicTails]) -> Iterator[PartitionSurvey]:
+    """With what an earlier survey has stored."""
+    stored = {(of.topic, of.promotion_epoch): of for of in tails}
+    for each in found:
+        of = stored.get((each.partition.topic, each.promotion_epoch))
+        known = [tail for tail in of.tails if tail.partition == each.partition.partition] if of else []
+        done = of is not None and of.stage is TailStage.DONE
+        yield replace(each, on_record=known[0], done=done) if known else each
 
 
 def _with_starts(
@@ -225,15 +235,25 @@ def _compared(
         if each.end is not None and not isinstance(commons[each.partition], TanistError)
     }
     counts = clusters.tails.counts(tails, by)  # type: ignore[arg-type]
+    growth = {at: span for each in found if (at := each.partition) in tails and (span := _growth(each))}
+    grown = clusters.tails.counts(growth, by)
     for each in found:
-        common, tail = commons.get(each.partition), counts.get(each.partition)
-        errors = tuple(str(answer) for answer in (common, tail) if isinstance(answer, TanistError))
+        common, tail, more = commons.get(each.partition), counts.get(each.partition), grown.get(each.partition)
+        errors = tuple(str(answer) for answer in (common, tail, more) if isinstance(answer, TanistError))
         yield replace(
             each,
             common_end=None if isinstance(common, TanistError) else common,
             tail=None if isinstance(tail, TanistError) else tail,
+            grown=more.records if isinstance(more, TailCounts) else None,
             reasons=each.reasons + errors,
         )
+
+
+def _growth(of: PartitionSurvey) -> tuple[int, int] | None:
+    """The offsets that the old source has got behind the end on record."""
+    if of.on_record is None or of.end is None or of.end <= of.on_record.end:
+        return None
+    return of.on_record.end, of.end
 
 
 def _span(of: PartitionSurvey, view: StateView, mirror: MirrorName) -> CopiedSpan:
