@@ -11,6 +11,7 @@ import pytest
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
+from tests.kafka.failover.own.test_expired_tails import expire
 from tests.kafka.failover.own.test_reversal_refused import delete
 from tests.kafka.failover.own.test_reverse import KILLED, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK
@@ -126,8 +127,8 @@ def test_a_topic_that_got_records_since_they_were_decided_is_not_deleted(own: Pa
     plan = tanist(own, "west", "mirrors", "reverse", MIRROR, *AGAIN, "--dry-run", "--json").item
     approval = ("--approve", plan["plan_hash"], "--reason", "drill")
     tanist(own, "west", "mirrors", "reverse", MIRROR, *AGAIN, *approval, user="approver")
-    killed = forks.Command(KILLED, ("moving", MIRROR, "west", "SIGKILL", ".*"), own.environment(), own.home)
-    assert killed.wait(COMMAND_SECONDS).code == -9
+    asked = ("moving", MIRROR, "west", "SIGKILL", ".*")
+    assert forks.Command(KILLED, asked, own.environment(), own.home).wait(COMMAND_SECONDS).code == -9
     assert own.east.writes("over", range(500, 502))
     late = tanist(own, "west", "mirrors", "reverse", MIRROR, expected=1)
     assert "REVERSAL_WITHDRAWN" in late.err
@@ -136,3 +137,16 @@ def test_a_topic_that_got_records_since_they_were_decided_is_not_deleted(own: Pa
     decides(own)
     values = sorted(int(value or 0) for _, _, value in own.west.read("__mirror_quarantine.over"))
     assert values == [*range(100, 108), 500, 501]
+
+    plan = tanist(own, "west", "mirrors", "reverse", MIRROR, *AGAIN, "--dry-run", "--json").item
+    assert "QUARANTINE_INCOMPLETE" not in str(plan["limitations"])
+    approval = ("--approve", plan["plan_hash"], "--reason", "drill")
+    tanist(own, "west", "mirrors", "reverse", MIRROR, *AGAIN, *approval, user="approver")
+    assert forks.Command(KILLED, asked, own.environment(), own.home).wait(COMMAND_SECONDS).code == -9
+    expire(own.west, "__mirror_quarantine.over", 2)
+    late = tanist(own, "west", "mirrors", "reverse", MIRROR, expected=1)
+    assert "REVERSAL_WITHDRAWN" in late.err
+    assert "QUARANTINE_CHANGED" in late.err
+    assert records(own.east, "over")
+    reversal = reverse(own, MIRROR, "west", *AGAIN)
+    assert "QUARANTINE_INCOMPLETE" in {each["name"] for each in reversal["limitations"]}
