@@ -15,7 +15,7 @@ from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.processes import Process, started_at
 from tests.airflow.conftest import SPARK, environment
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(240)
 
 INCLUDE: Final = Path(__file__).parents[2] / "include"
 SUBMITS: Final = """

@@ -11,15 +11,18 @@ from typing import Any, Final
 
 import pytest
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(240)
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final = sorted((ROOT / "dags").glob("*.py"))
 HEAVY: Final = ("confluent_kafka", "great_expectations", "kafka", "pandas", "pyspark")
-LIMIT_SECONDS: Final = 1.0
+LIMIT: Final = 0.6
+"""Of the processor time that importing Airflow takes, which is 1.6 s on a quiet machine."""
 PARSE: Final = """
 import json, os, runpy, sys, time
+began = time.process_time()
 import airflow.sdk, airflow.providers.standard.operators.hitl, airflow.triggers.base  # what a DAG processor has loaded
 from airflow.dag_processing.dagbag import DagBag
+imported = time.process_time() - began
 unwanted = set(sys.argv[1].split(","))
 assert not unwanted & set(sys.modules)
 for file in sys.argv[2:]:
@@ -34,7 +37,7 @@ for file in sys.argv[2:]:
     tasks = [(t.task_id, bool(getattr(t, "inherits_from_skipmixin", False)), bool(t.get_closest_mapped_task_group()))
              for dag in dags for t in dag.tasks]
     print("PARSED", json.dumps({
-        "file": file, "took": took, "tasks": tasks, "heavy": heavy,
+        "file": file, "took": took / imported, "tasks": tasks, "heavy": heavy,
         "dags": [[d.dag_id, sorted(d.tags), bool(d.doc_md)] for d in dags],
     }), flush=True)
     os._exit(0)
@@ -59,8 +62,8 @@ def parsed(request: pytest.FixtureRequest, all_parsed: dict[str, dict[str, Any]]
 
 
 def test_a_dag_file_is_quick_and_light(parsed: dict[str, Any]) -> None:
-    """Airflow reads it every few seconds: under a second of work, and none of the heavy libraries."""
-    assert parsed["took"] < LIMIT_SECONDS
+    """Airflow reads it every few seconds: about a second of work, and none of the heavy libraries."""
+    assert parsed["took"] < LIMIT
     assert parsed["heavy"] == []
 
 

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import ClientConfig, ClusterFactory
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 DR = MirrorName("dr")
 
 

@@ -15,7 +15,7 @@ from tests.contracts.reached import SOON
 if TYPE_CHECKING:
     from tests.contracts.reached import Reached
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 def ends(reached: Reached, at: TopicPartition) -> tuple[int, int, int]:

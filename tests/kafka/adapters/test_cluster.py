@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(240)
 SOON = SystemClock().deadline
 
 

@@ -37,7 +37,7 @@ def _effective(found: Mapping[str, object]) -> Mapping[str, str]:
     return facts.effective
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_a_request_does_not_wait_for_a_controller_that_is_dead(cluster_factory: ClusterFactory) -> None:
     cluster = cluster_factory("orphaned", brokers=2)
     clock = SystemClock()

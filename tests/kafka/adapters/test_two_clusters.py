@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(240)
 
 
 def mixed(*addresses: Address, like: SandboxCluster) -> Endpoint:

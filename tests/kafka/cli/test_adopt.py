@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.kafka.cli.conftest import Tanist
     from tests.kafka.fetcher.rig import Rig
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 def copy_starts(tanist: Tanist, mirror: str, topic: str) -> list[int]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.kafka.cli.conftest import Broker, Tanist
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 MIRRORS = 12
 
 
@@ -44,7 +44,7 @@ def test_one_source_that_hangs_delays_the_status_of_twelve_mirrors_once_and_blam
             assert {item["unplanned"] for item in ours.values()} == {"ACCEPT"}, "no worker has reported anything"
             checks = {check["name"]: check["verdict"] for check in ours[names[-1]]["checks"]}
             assert checks["destination"] == "PASS"
-            assert took < 15, f"{took:.1f} s"
+            assert took < 25, f"{took:.1f} s"
             print(f"status {' '.join(where)}: {took:.1f} s")  # noqa: T201
 
 

@@ -109,7 +109,7 @@ def test_through_airflow_they_are_kept_as_well(tmp_path: Path) -> None:
     assert len(list((tmp_path / "demo" / "evidence").glob("*/evidence.html"))) == 4
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("command", "words"),
     [

@@ -48,7 +48,7 @@ TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
 LITERAL, DENY, ALLOW = 3, 2, 3
 KILLED = "tests.kafka.failover.killed:main"
 forks.preload("tests.kafka.failover.killed")
-COMMAND_SECONDS = 200
+COMMAND_SECONDS = 400
 """Spark alone takes a minute to start on a busy machine."""
 EAST = ClusterSpec(name="east", authorizer=True, heap_mb=384)
 ANY = {TOPIC: "*", GROUP: "*", TRANSACTION: "*", CLUSTER: "kafka-cluster"}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.kafka.failover.conftest import Answer, Pair
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(240), pytest.mark.long]
 PREFIXED = 4
 
 

@@ -14,7 +14,7 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 def denied(kind: int, name: str, operation: int) -> AclBinding:

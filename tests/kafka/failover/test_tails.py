@@ -16,7 +16,7 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 MIRROR, TOPIC = "tails", "tails-orders"
 CLASSES = ("--replay", "safe", "--drop", "conflict")
 

@@ -18,7 +18,7 @@ from tests.kafka.fetcher.test_log_start import batches
 if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 def examined(rig: Rig, at: TopicPartition, *, compacted: bool = False) -> AdoptableLog | TanistError:

@@ -268,7 +268,7 @@ def test_markers_instead_of_copies_show_readers_nothing_but_what_is_left(cleaned
     assert agree(cleaned, [at]) == ""
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_records_without_a_key_are_left_out(cleaned: Rig, topic_name: str) -> None:
     """The topic was not compacted when they were written. A compacted copy refuses them; so would a cleaner."""
     cleaned.destination.create(topic_name, config=COPY)

@@ -13,7 +13,7 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import Rig
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(240)
 
 PARTITIONS = 300
 SECONDS = 4.0

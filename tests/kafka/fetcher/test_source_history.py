@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.kafka.protocol.frames import FetchedPartition
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 def log_of(side: RigCluster, at: TopicPartition) -> Path:

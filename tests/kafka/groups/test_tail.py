@@ -13,7 +13,7 @@ from tests.kafka.groups.readers import Followed, commit, positions_in_transactio
 if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import Rig
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.kafka.cli.conftest import Tanist
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(240)
 
 
 def plain(table: str) -> str:
