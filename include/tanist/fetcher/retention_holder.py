@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import MirrorLocked, OperatorFenced, Stopped, TanistError
 from tanist.domain.failback.pending import pending
 from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.tails import hold_changes, hold_of
@@ -38,6 +38,7 @@ class RetentionHolder:
     ) -> None:
         self._topics, self._lock, self._clock = topics, lock, clock
         self._held: set[tuple[str, str, int]] = set()
+        self._warned: set[tuple[str, str, str]] = set()
 
     def wanted(self, spec: MirrorSpec, view: StateView) -> tuple[str, ...]:
         """The topics with tails that are not done, and that this worker has not held yet."""
@@ -47,7 +48,7 @@ class RetentionHolder:
         return tuple(topic for topic, epoch in found if (spec.id, topic, epoch) not in self._held)
 
     def hold(self, spec: MirrorSpec, wanted: Sequence[str], by: Deadline) -> None:
-        """Hold `wanted`; what they had is stored before.
+        """Hold `wanted`; what they had is stored before. A topic that cannot be changed does not stop the others.
 
         Raises:
             MirrorLocked: a command changes the mirror. TanistError: the source does not answer.
@@ -66,9 +67,23 @@ class RetentionHolder:
                 if facts is None or isinstance(facts, TanistError):
                     continue
                 desired = view.topic(spec.mirror, topic)
-                if desired is None or not is_another_topic(facts.topic_id, desired.source_topic_id):
-                    self._hold(spec, facts, topics, lock, by)
-                self._held.add((spec.id, topic, epoch))
+                other = desired is not None and is_another_topic(facts.topic_id, desired.source_topic_id)
+                if other or self._hold_alone(spec, facts, topics, lock, by):
+                    self._held.add((spec.id, topic, epoch))
+
+    def _hold_alone(self, spec: MirrorSpec, facts: TopicFacts, topics: Topics, lock: Locked, by: Deadline) -> bool:
+        """Whether the topic is held. An error is logged once; a lost lock stops all."""
+        try:
+            self._hold(spec, facts, topics, lock, by)
+        except (Stopped, MirrorLocked, OperatorFenced):
+            raise
+        except TanistError as why:
+            if (seen := (spec.id, facts.name, why.name)) not in self._warned:
+                self._warned.add(seen)
+                extra = {"mirror": spec.mirror, "topic": facts.name, "reason": str(why)}
+                log.warning("retention of an old source's topic cannot be held: its tail may expire", extra=extra)
+            return False
+        return True
 
     def _hold(self, spec: MirrorSpec, facts: TopicFacts, topics: Topics, lock: Locked, by: Deadline) -> None:
         held = lock.view().retention_held(spec.mirror).get(facts.name)

@@ -1,0 +1,58 @@
+"""What an old source has is kept as soon as it returns: topic by topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.failback.pending import pending
+from tanist.domain.tails import HOLD
+from tanist.fetcher.retention_holder import RetentionHolder
+from tanist.usecases.command import CommandContext
+from tanist.usecases.lock import Purpose, mirror_lock
+from tests.fakes.topics import MemoryTopics
+from tests.unit.fetcher.test_debts import burnt, view
+from tests.unit.usecases.failover.world import DR, TOPICS
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.unit.usecases.failover.world import FailoverWorld
+
+
+def holder(world: FailoverWorld) -> RetentionHolder:
+    return RetentionHolder(
+        lambda _spec: MemoryTopics(world.east),
+        lambda mirror, operation, by: mirror_lock(
+            world.west.side(),
+            mirror,
+            Purpose(operation=operation, preemptible=True),
+            CommandContext(clock=world.clock, by=by, holder="worker w"),
+        ),
+        world.clock,
+    )
+
+
+def held(world: FailoverWorld) -> set[str]:
+    return {name for name in TOPICS if HOLD.items() <= world.east.topics[name].configs.items()}
+
+
+def test_a_topic_that_cannot_be_changed_does_not_stop_retention_of_the_others_from_being_held(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = burnt()
+    world.east.dead = False
+    spec, worker = view(world).mirror(DR), holder(world)
+    assert spec is not None
+    assert {each.topic for each in pending(view(world), DR)} == set(TOPICS)
+    first = min(TOPICS)
+    world.east.denied.add(("ALTER_CONFIGS", first))
+    for _ in range(3):
+        worker.hold(spec, worker.wanted(spec, view(world)), world.soon())
+    assert held(world) == set(TOPICS) - {first}
+    assert worker.wanted(spec, view(world)) == (first,)
+    warned = [each for each in caplog.records if "cannot be held" in each.message]
+    assert [vars(each)["topic"] for each in warned] == [first]
+    world.east.denied.clear()
+    worker.hold(spec, worker.wanted(spec, view(world)), world.soon())
+    assert held(world) == set(TOPICS)
+    assert worker.wanted(spec, view(world)) == ()
