@@ -264,7 +264,7 @@ class ReplayProgress(MirrorRecord):
     `producer_id`: the only writer of replayed records of this partition, `start`: where its log ended before the first.
     `sequence`: how many records were written before the batch, `count`: how many the batch has. `begin`, `end`: the
     offsets of the old source that the batch decides. The other counts are of records before `end`; `batch`: how much
-    of them, in the same order, belongs to the batch.
+    of them, in the same order, belongs to the batch. `former`: the producer ids of earlier plans for this partition.
     """
 
     mirror: MirrorName
@@ -281,6 +281,12 @@ class ReplayProgress(MirrorRecord):
     dropped: int = 0
     restated: int = 0
     batch: tuple[int, ...] = (0, 0, 0)
+    former: tuple[int, ...] = ()
     done: bool = False
     at: EpochMs
     mirror_id: str = ""
+
+    @property
+    def producer_ids(self) -> frozenset[int]:
+        """All that have written replayed records of this partition."""
+        return frozenset({self.producer_id, *self.former})

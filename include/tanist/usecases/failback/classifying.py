@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.failback.decision import classify
+from tanist.domain.failback.decision import NothingToDecide, classify
 from tanist.domain.holes import is_compacted
 from tanist.domain.topic_configs import CLEANUP_POLICY
+from tanist.usecases.failback.quarantined import QuarantineChanged, copy_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from tanist.domain.failback.decision import TailClass
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.state_view import StateView
+    from tanist.domain.tails import PartitionTail, ReplayProgress, TopicTails
     from tanist.ports.clock import Deadline
     from tanist.ports.tails import KeyWritten, Replays, RescuedRecord, TailCopy
     from tanist.ports.topics import TopicFacts
@@ -88,25 +91,50 @@ class KeyWatch:
         return classify(record.key, record.time, newer, self.rules.retention_ms, now)
 
 
+def entry_of(view: StateView, tails: TopicTails) -> TopicLineage:
+    """The lineage of the promotion that has left these tails.
+
+    Raises:
+        NothingToDecide: it is not on record any more.
+    """
+    for each in view.lineage(tails.mirror, tails.topic):
+        if each.promotion_epoch == tails.promotion_epoch:
+            return each
+    raise NothingToDecide(f"the promotion {tails.promotion_epoch} of topic {tails.topic} is not on record")
+
+
+def replay_of(view: StateView, tails: TopicTails, tail: PartitionTail) -> ReplayProgress | None:
+    """How far the rescued records of a partition are replayed, by the last plan; None: no plan has begun."""
+    at = (tails.partition_of(tail), tails.promotion_epoch)
+    return next((each for each in view.replays(tails.mirror) if (each.partition, each.promotion_epoch) == at), None)
+
+
 def watch_keys(
-    clusters: ReturnContext,
-    copy: TailCopy,
-    entry: TopicLineage,
-    rules: TopicRules,
-    replayers: frozenset[int],
-    by: Deadline,
+    clusters: ReturnContext, tails: TopicTails, tail: PartitionTail, rules: TopicRules, view: StateView, by: Deadline
 ) -> KeyWatch:
-    """What the new primary has of the keys of a tail now. `replayers`: producer ids of replays."""
-    last_offsets = {each.key: each.offset for each in clusters.replays.rescued(copy, by) if each.key is not None}
-    own_from = entry.reserve_ends[copy.source.partition]
+    """What the new primary has of the keys of a tail now.
+
+    Raises:
+        QuarantineChanged: quarantine does not have all records that were rescued.
+    """
+    copy, count = copy_of(tails, tail), 0
+    last_offsets: dict[bytes, int] = {}
+    for each in clusters.replays.rescued(copy, by):
+        count += 1
+        if each.key is not None:
+            last_offsets[each.key] = each.offset
+    if count != tail.records:
+        raise QuarantineChanged(f"{copy.into} has {count} of {tail.records} rescued records")
+    own_from = entry_of(view, tails).reserve_ends[tail.partition]
     ids = clusters.spec.producer_ids
+    replayers = {number for each in view.replays(clusters.spec.mirror) for number in each.producer_ids}
     watch = KeyWatch(
         replays=clusters.replays,
         copy=copy,
         rules=rules,
         last_offsets=last_offsets,
         own_from=own_from,
-        without=frozenset({ids.data, ids.marker, ids.start}) | replayers,
+        without=frozenset({ids.data, ids.marker, ids.start, *replayers}),
         seen=0 if rules.compacted else own_from,
     )
     watch.look(by)

@@ -21,8 +21,8 @@ from tanist.domain.selection import Selection
 from tanist.domain.tails import TailStage
 from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, sign
-from tanist.usecases.failback.classifying import records_from, rules_of, watch_keys
-from tanist.usecases.failback.quarantined import copy_of, ensure_present
+from tanist.usecases.failback.classifying import records_from, replay_of, rules_of, watch_keys
+from tanist.usecases.failback.quarantined import ensure_present
 from tanist.usecases.failback.survey import MirrorReversed
 from tanist.usecases.lock import ensure_unlocked
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from tanist.domain.failback.decision import DecisionPlan
     from tanist.domain.failover.approving import Approval
-    from tanist.domain.lineage import TopicLineage
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
@@ -65,6 +64,8 @@ def plan_decision(
     clusters: ReturnContext, include: Sequence[str], given: Mapping[TailClass, TailAction], command: CommandContext
 ) -> PlannedDecision:
     """The plan for all tails that are rescued and not decided; changes nothing.
+
+    Of a tail that has grown since an earlier plan was carried out, the records since then are decided about.
 
     `given`: by class. A class without records that is not given is dropped.
 
@@ -107,25 +108,15 @@ def undecided_tails(view: StateView, mirror: MirrorName, include: Sequence[str])
     return tuple(found[topic] for topic in sorted(selection.of(found)))
 
 
-def entry_of(view: StateView, tails: TopicTails) -> TopicLineage:
-    """The lineage of the promotion that has left these tails.
-
-    Raises:
-        NothingToDecide: it is not on record any more.
-    """
-    for each in view.lineage(tails.mirror, tails.topic):
-        if each.promotion_epoch == tails.promotion_epoch:
-            return each
-    raise NothingToDecide(f"the promotion {tails.promotion_epoch} of topic {tails.topic} is not on record")
-
-
 def _counts(clusters: ReturnContext, view: StateView, tails: TopicTails, command: CommandContext) -> list[TailCount]:
     rules = rules_of(clusters.destination.topics.describe([tails.topic], command.by)[tails.topic])
-    entry, now = entry_of(view, tails), command.clock.now()
+    now = command.clock.now()
     found = []
     for tail in tails.with_records():
-        watch = watch_keys(clusters, copy_of(tails, tail), entry, rules, frozenset(), command.by)
-        counts = Counter(watch.classify(each, now) for each in records_from(watch, 0, command))
+        earlier = replay_of(view, tails, tail)
+        watch = watch_keys(clusters, tails, tail, rules, view, command.by)
+        left = records_from(watch, earlier.end if earlier is not None else 0, command)
+        counts = Counter(watch.classify(each, now) for each in left)
         found.append(TailCount(partition=tails.partition_of(tail), counts=counts, compacted=rules.compacted))
     return found
 

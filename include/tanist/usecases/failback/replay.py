@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.broker_errors import OutOfOrderSequence, TopicAuthorizationFailed
+from tanist.domain.broker_errors import OutOfOrderSequence, TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failback.decision import (
     DecisionPlan,
@@ -20,10 +20,8 @@ from tanist.domain.failback.decision import (
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.tails import ReplayProgress, TailDecision, TailStage
 from tanist.usecases import state_topics
-from tanist.usecases.failback.classifying import KeyWatch, records_from, rules_of, watch_keys
-from tanist.usecases.failback.deciding import entry_of
+from tanist.usecases.failback.classifying import KeyWatch, records_from, replay_of, rules_of, watch_keys
 from tanist.usecases.failback.holding import release
-from tanist.usecases.failback.quarantined import copy_of
 from tanist.usecases.failback.replay_gate import ReplayDenied, permitted
 from tanist.usecases.lock import LockedMirror, changing
 
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from tanist.ports.tails import RescuedRecord
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.lock import Rehearsal
 
 REPLAY_COLUMNS = ("topic", "partition", "records", "replayed", "dropped", "restated", "done")
 _MOST_RECORDS: Final = 1_000
@@ -48,8 +47,9 @@ _PAUSE: Final = 0.2
 class ReplayUnknown(CouldNotTell):
     name, retriable = "REPLAY_UNKNOWN", False
     operator_action = (
-        "the topic no longer has the replayed records (retention, or it was re-created): compare it with the "
-        "quarantine topic, and copy what is missing by hand"
+        "the topic no longer has the replayed records (retention, or it was deleted or re-created): compare it with "
+        "quarantine, and copy what is missing by hand; `tanist mirrors reverse --accept TAIL_UNDECIDED` accepts that "
+        "this decision stays unfinished"
     )
 
 
@@ -86,7 +86,7 @@ def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: Comm
     seen = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
     held = seen.decision(clusters.spec.mirror, plan)
     if held is not None and held.status is RunStatus.DONE:
-        return _outcome(held, seen, {})
+        return _released(held, seen, clusters, command)
 
     def check(view: StateView) -> object:
         return permitted(plan, view, clusters, command)
@@ -98,6 +98,26 @@ def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: Comm
         if not isinstance(locked, LockedMirror):
             return _outcome(decision, locked.view(), {})
         return _Replay(clusters, tools, locked, decision, DecisionPlan.read(decision.plan_json)).run()
+
+
+def _released(done: TailDecision, seen: StateView, clusters: ReturnContext, command: CommandContext) -> ReplayOutcome:
+    """Of a plan that is carried out: put back the retention that a replay killed at its end has left held."""
+    decided = {each.topic for each in seen.tails(done.mirror) if each.stage is TailStage.DONE}
+    held = decided & seen.retention_held(done.mirror).keys() & set(DecisionPlan.read(done.plan_json).topics)
+    if not held:
+        return _outcome(done, seen, {})
+    with changing(clusters.destination, done.mirror, f"failback replay {done.plan}", command, patient=True) as locked:
+        return _outcome(done, seen, _put_back(clusters, sorted(held), locked))
+
+
+def _put_back(
+    clusters: ReturnContext, topics: Sequence[str], locked: LockedMirror | Rehearsal
+) -> Mapping[str, TanistError]:
+    """What could not be put back; the old source may be silent by now."""
+    try:
+        return release(clusters, topics, locked)
+    except TanistError as silent:
+        return dict.fromkeys(topics, silent)
 
 
 @dataclass(slots=True)
@@ -121,11 +141,7 @@ class _Replay:
         done = replace(self.decision, status=RunStatus.DONE, at=now)
         view = self.locked.append([done, *(replace(each, stage=TailStage.DONE, at=now) for each in tails)])
         self.tools.checkpoint("done")
-        try:
-            failed = release(self.clusters, self.plan.topics, self.locked)
-        except TanistError as silent:
-            failed = dict.fromkeys(self.plan.topics, silent)
-        outcome = _outcome(done, view, failed)
+        outcome = _outcome(done, view, _put_back(self.clusters, self.plan.topics, self.locked))
         self.tools.manifest({"schema_version": 1, **replay_item(outcome)})
         return outcome
 
@@ -162,7 +178,7 @@ class _Partition:
         if progress.done:
             return
         progress = self._settled(progress)
-        watch = self._watch(progress.producer_id)
+        watch = self._watch()
         limit = min(BATCH_BYTES, int(watch.rules.max_message_bytes * _SHARE))
         chunk: list[RescuedRecord] = []
         size = 0
@@ -177,15 +193,11 @@ class _Partition:
         self._store(replace(progress, begin=progress.end, end=self._tail.end, done=True))
 
     def _progress(self) -> ReplayProgress:
-        found = [
-            each
-            for each in self._locked.view().replays(self._clusters.spec.mirror)
-            if (each.partition, each.promotion_epoch) == (self._at, self._tails.promotion_epoch)
-        ]
-        if found and found[0].plan == self._owner.decision.plan:
-            return found[0]
+        found = replay_of(self._locked.view(), self._tails, self._tail)
+        if found is not None and found.plan == self._owner.decision.plan:
+            return found
         by, replays = self._locked.command.by, self._clusters.replays
-        begin = found[0].end if found else self._tail.common_end
+        begin = found.end if found is not None else self._tail.common_end
         progress = ReplayProgress(
             mirror=self._clusters.spec.mirror,
             mirror_id=self._clusters.spec.mirror_id,
@@ -196,6 +208,7 @@ class _Partition:
             start=replays.end(self._at, by),
             begin=begin,
             end=begin,
+            former=tuple(sorted(found.producer_ids)) if found is not None else (),
             at=self._now(),
         )
         self._store(progress)
@@ -228,13 +241,14 @@ class _Partition:
             batch=(0, 0, 0),
         )
 
-    def _watch(self, producer_id: int) -> KeyWatch:
+    def _watch(self) -> KeyWatch:
+        """Raises ReplayUnknown: the topic is gone. QuarantineChanged."""
         by, topic = self._locked.command.by, self._at.topic
-        rules = rules_of(self._clusters.destination.topics.describe([topic], by)[topic])
-        view = self._locked.view()
-        ids = {each.producer_id for each in view.replays(self._clusters.spec.mirror)} | {producer_id}
-        entry = entry_of(view, self._tails)
-        return watch_keys(self._clusters, copy_of(self._tails, self._tail), entry, rules, frozenset(ids), by)
+        described = self._clusters.destination.topics.describe([topic], by)[topic]
+        if isinstance(described, UnknownTopicOrPartition):
+            raise ReplayUnknown(f"topic {topic} does not exist any more at {self._clusters.spec.destination!r}")
+        rules = rules_of(described)
+        return watch_keys(self._clusters, self._tails, self._tail, rules, self._locked.view(), by)
 
     def _write(self, progress: ReplayProgress, watch: KeyWatch, chunk: Sequence[RescuedRecord]) -> ReplayProgress:
         """Decide about the records of `chunk`, and append what is to be appended as one batch."""

@@ -48,9 +48,6 @@ def permitted(plan: str, view: StateView, clusters: ReturnContext, command: Comm
     held = view.decision(mirror, plan)
     if held is not None and held.status is RunStatus.RUNNING:
         return held
-    others = [each for each in view.decisions(mirror) if each.status is RunStatus.RUNNING]
-    if others:
-        raise DecisionUnfinished(f"plan {others[0].plan} of mirror {mirror!r} is not replayed yet")
     approvals = clusters.destination.approvals
     approval = choose(approvals.all(command.by), view.decisions(mirror), mirror, plan)
     now = max(command.clock.now(), approvals.brokers_time(command.by) or 0)
@@ -62,6 +59,7 @@ def permitted(plan: str, view: StateView, clusters: ReturnContext, command: Comm
         approved = DecisionPlan.read(approval.plan_json)
     except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
         raise NotApproved(f"approval {approval.id} is not one of a decision about tails: {unreadable}") from unreadable
+    _must_be_alone(approved, view)
     ensure_present(clusters, _must_fit(approved, view, clusters), command.by)
     if TailAction.REPLAY in approved.actions.values():
         _must_be_writable(approved, clusters, command)
@@ -77,6 +75,15 @@ def permitted(plan: str, view: StateView, clusters: ReturnContext, command: Comm
         started_at=started,
         at=started,
     )
+
+
+def _must_be_alone(plan: DecisionPlan, view: StateView) -> None:
+    """Raises DecisionUnfinished: another decision about one of these topics is not replayed to its end."""
+    for other in view.decisions(plan.mirror):
+        if other.status is not RunStatus.RUNNING:
+            continue
+        if both := sorted(set(plan.topics) & set(DecisionPlan.read(other.plan_json).topics)):
+            raise DecisionUnfinished(f"plan {other.plan} of mirror {plan.mirror!r} is not replayed yet: {named(both)}")
 
 
 def _must_fit(plan: DecisionPlan, view: StateView, clusters: ReturnContext) -> list[TopicTails]:

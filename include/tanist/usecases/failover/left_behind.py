@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.growth import growth
+from tanist.domain.tails import TailStage
 from tanist.usecases import cluster_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
@@ -27,6 +28,8 @@ def left_behind(
 ) -> dict[TopicPartition, int | TanistError]:
     """Offsets that the source's logs have behind what was copied, of each partition that took over; markers are none.
 
+    What was rescued, decided and replayed as decided does not count.
+
     Of partitions that the source has more, which were never mirrored: all that it has.
     A topic that is gone there, or was made anew, has nothing that could be lacking.
 
@@ -38,6 +41,7 @@ def left_behind(
     cluster_ids.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
     found: dict[TopicPartition, int | TanistError] = {}
     copied: dict[TopicPartition, int] = {}
+    decided = _decided(view, spec.mirror)
     for topic in topics:
         if _gone(topic, seen):
             found |= dict.fromkeys(topic.all_partitions(), 0)
@@ -48,9 +52,16 @@ def left_behind(
             if end < 0:
                 found[at] = CouldNotTell(f"{at}: {NOT_ON_RECORD}")
             else:
-                copied[at] = end
+                copied[at] = max(end, decided.get(at, 0))
     more = growth((topic for topic in topics if not _gone(topic, seen)), seen.partitions).partitions
     return found | _without_copy(more, source, by) | _behind(copied, source, by)
+
+
+def _decided(view: StateView, mirror: MirrorName) -> dict[TopicPartition, int]:
+    """Up to which offset the tails of the last promotions are done."""
+    last = {each.topic: each.promotion_epoch for each in view.lineage(mirror)}
+    done = [of for of in view.tails(mirror) if of.stage is TailStage.DONE and of.promotion_epoch == last.get(of.topic)]
+    return {of.partition_of(tail): tail.end for of in done for tail in of.tails}
 
 
 def _without_copy(

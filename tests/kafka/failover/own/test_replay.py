@@ -138,3 +138,48 @@ def test_only_what_was_chosen_is_replayed_and_once_whatever_is_killed(own: Pair)
     assert configs(own, "table")["cleanup.policy"] == "compact"
     again = own.tanist("failback", "replay", MIRROR, "--plan", plan, "--json").item
     assert (again["status"], len(values(own, "logs"))) == ("DONE", len(before) + len(wanted))
+
+
+def test_a_tail_that_grows_while_its_decision_is_carried_out_is_decided_about_again(own: Pair) -> None:
+    """Records of a few bytes pass the source fence. They were taken for decided, or for records of the new primary."""
+    own.east.topic("logs", 1)
+    write(own.east, "logs", [(b"k0", b"copied", NOW)])
+    own.tanist("mirrors", "create", MIRROR, "--source", "east", "--topic", "logs")
+    own.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    own.worker().send(signal.SIGKILL)
+    write(own.east, "logs", [(b"k%d" % n, b"tail", NOW) for n in range(4)])
+    own.east.cluster.kill()
+    own.tanist("failover", "run", MIRROR, "--plan", own.approved(MIRROR, mode="unplanned"), *QUICK, expected=None)
+    own.east.cluster.start()
+    own.worker("w2")
+    until(lambda: own.tanist("failback", "survey", MIRROR, expected=None).code != 3, 60)
+    own.tanist("failback", "rescue", MIRROR)
+    safe = ("--replay", "safe", "--drop", "conflict")
+    plan = approved(own, *safe)
+    assert killed(own, "decided", 1, MIRROR, plan) == -9
+    late = [(b"k1", b"x"), (b"k9", b"x")]
+    for key, value in late:
+        producer = Producer(own.east.client())
+        producer.produce("logs", value, key, partition=0)
+        assert producer.flush(30) == 0
+
+    def surveyed() -> dict[str, Any]:
+        (row,) = json.loads(own.tanist("failback", "survey", MIRROR, "--json", expected=None).out)["items"]
+        return dict(row)
+
+    assert (surveyed()["records"], surveyed()["decided"]) == (6, False)
+    before = values(own, "logs")
+    (row,) = own.tanist("failback", "replay", MIRROR, "--plan", plan, "--json").item["tails"]
+    assert (row["records"], row["replayed"]) == (4, 4)
+    assert values(own, "logs") == [*before, *((b"k%d" % n, b"tail") for n in range(4))]
+    assert surveyed()["decided"] is False
+    assert "1 not rescued" in tails_check(own)["observed"]
+    own.tanist("failback", "rescue", MIRROR)
+    (row,) = own.tanist("failback", "decide", MIRROR, *safe, "--json").item["tails"]
+    assert (row["safe"], row["conflict"], row["records"]) == (2, 0, 2)
+    own.tanist("failback", "replay", MIRROR, "--plan", approved(own, *safe))
+    assert values(own, "logs")[-2:] == late
+    assert surveyed()["decided"] is True
+    assert tails_check(own)["verdict"] == "PASS"
+    checks = own.tanist("status", MIRROR, "--json", expected=None).item["checks"]
+    assert [each["observed"] for each in checks if each["name"] == "left_behind" and each["verdict"] != "PASS"] == []
