@@ -177,7 +177,7 @@ def replay(
     Example: tanist failback replay dr --destination west --plan 1c0ffee2
     """
     clusters = _opened(now, name, None)
-    file = ManifestFile(evidence or Path("evidence") / f"rescue-{name}", f"replay-{plan}.json")
+    file = ManifestFile(evidence or Path("evidence") / f"rescue-{name}", f"replay-{Path(plan).name}.json")
     file.check()
     tell = stages(now.context.clock)
     tools = ReplayTools(
