@@ -47,6 +47,8 @@ class FindingKind(StrEnum):
     OVERLAP = "OVERLAP"
     DIVERGED = "DIVERGED"
     EXPIRED = "TAIL_EXPIRED"
+    UNCOMPARED = "TAIL_NOT_COMPARED"
+    """The old source has offsets that cannot be compared, because records have other offsets at the new primary."""
     UNDECIDED = "TAIL_UNDECIDED"
     """The mirror was reversed while nobody had decided about the tails: they lie where it copies to, or did."""
 

@@ -57,6 +57,9 @@ def _amounts(tails: TopicTails, entry: TopicLineage | None) -> Iterator[tuple[Fi
         about = [each for each in tails.tails if each.verdict is verdict]
         if about:
             yield finding, sum(_reused(each, entry) for each in about)
+    unknown = [each for each in tails.tails if each.verdict is TailVerdict.UNKNOWN]
+    if uncompared := sum(each.end - each.common_end for each in unknown):
+        yield FindingKind.UNCOMPARED, uncompared
     if expired := sum(each.expired for each in tails.tails):
         yield FindingKind.EXPIRED, expired
 

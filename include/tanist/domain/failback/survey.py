@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.tails import PartitionTail, TailStage, TailVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tanist.domain.names import EpochMs, TopicPartition
 
@@ -36,7 +36,10 @@ class PartitionSurvey:
     `old_end`: L; `reserve_end`: H; `end`: E; `common_end`: C. `reasons`: why `end` is not final, or unknown.
     `on_record`: what an earlier survey has stored of its tail; `done`: that was rescued, and what was decided about it
     is done. `grown`: committed records that the old source has got behind the end on record; None: unknown.
-    `source_start`, `primary_start`: where the logs of the old source and of the new primary begin by now.
+    `source_start`, `primary_start`: where the logs of the old source and of the new primary begin by now. `identical`:
+    False if records have other offsets in the mirror partition where the old source's end, or the partition was never
+    mirrored: nothing can be compared then.
+    `shifted_below`: up to which offset they had others, 0: nowhere.
     """
 
     partition: TopicPartition
@@ -52,6 +55,8 @@ class PartitionSurvey:
     grown: int | None = None
     source_start: int | None = None
     primary_start: int | None = None
+    identical: bool = True
+    shifted_below: int = 0
 
     @property
     def decided(self) -> bool:
@@ -88,6 +93,8 @@ class PartitionSurvey:
                 f"no copied record is left to compare: the old source begins at {self.source_start}, the new primary "
                 f"at {self.primary_start}; where the common prefix ends is known from the lineage only"
             )
+        if self.identical and self.shifted_below:
+            found.append(f"below offset {self.shifted_below} records have other offsets in the mirror partition")
         return tuple(found)
 
     @property
@@ -110,6 +117,16 @@ class PartitionSurvey:
         """Whether the old source cannot get more records, so that the verdict stays."""
         return not self.reasons and self.verdict is not TailVerdict.UNKNOWN
 
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether it is final, or can never be: its records cannot be compared."""
+        return self.final or (not self.identical and self.end is not None)
+
+
+def not_compared(found: Iterable[PartitionSurvey]) -> frozenset[TopicPartition]:
+    """The partitions whose records cannot be compared."""
+    return frozenset(each.partition for each in found if not each.identical)
+
 
 def stage_of(tails: Sequence[PartitionTail], before: TailStage) -> TailStage:
     """How far the tails of a topic are. `before`: how far they were, or SURVEYED."""
@@ -124,6 +141,11 @@ def tail_on_record(found: PartitionSurvey) -> PartitionTail:
     What is on record of it is not counted again, as the old source may have deleted it: the rescue finds what is lost.
     """
     before, end = found.on_record, found.end or 0
+    if not found.identical:
+        start = found.old_end
+        return PartitionTail(
+            partition=found.partition.partition, verdict=found.verdict, common_end=start, end=max(start, end), records=0
+        )
     if before is None:
         records = found.tail.records if found.tail else 0
         return PartitionTail(

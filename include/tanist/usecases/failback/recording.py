@@ -92,7 +92,7 @@ def _tails(
     command: CommandContext,
 ) -> TopicTails | None:
     """What is to be on record of a topic; None: the old source may still get records, or is not known."""
-    if not found or not all(each.final for each in found):
+    if not found or not all(each.can_be_recorded for each in found):
         return before
     tails = tuple(tail_on_record(each) for each in found)
     if before is not None and (tails == before.tails or before.stage is TailStage.DECIDED):

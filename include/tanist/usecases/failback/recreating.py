@@ -19,6 +19,7 @@ from tanist.domain.failback.reversal import (
     TopicCannotReturn,
     problems_of_recreation,
 )
+from tanist.domain.failback.survey import not_compared
 from tanist.domain.names import TopicPartition
 from tanist.domain.problems import refuse
 from tanist.ports.topics import TopicFacts
@@ -27,9 +28,10 @@ from tanist.usecases.failback.survey import survey
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from tanist.domain.failback.reversal import ReturningTopic, Reversal
+    from tanist.domain.failback.survey import PartitionSurvey
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.topics import NewTopic
@@ -93,10 +95,23 @@ def unfit_topics(
     return found
 
 
+def uncompared_topics(found: Iterable[PartitionSurvey], unfit: Iterable[UnfitTopic]) -> list[UnfitTopic]:
+    """Those with partitions that cannot be compared, so they cannot return as they are; without those of `unfit`."""
+    names = {at.topic for at in not_compared(found)} - {each.topic for each in unfit}
+    reason = "has records that have other offsets at the new primary"
+    return [UnfitTopic(name, TopicCannotReturn(f"{name!r} {reason}"), mended=True) for name in sorted(names)]
+
+
 def plan_recreations(
-    view: StateView, clusters: ReturnContext, names: Sequence[str], command: CommandContext
+    view: StateView,
+    clusters: ReturnContext,
+    names: Sequence[str],
+    uncompared: Collection[TopicPartition],
+    command: CommandContext,
 ) -> dict[str, tuple[int, Recreation]]:
     """What is deleted of each topic, what it costs to copy it again, and how many partitions it gets.
+
+    `uncompared`: the partitions whose records no survey can compare.
 
     Raises:
         CouldNotTell, BrokerError: a cluster does not answer.
@@ -107,7 +122,11 @@ def plan_recreations(
     old = _known(clusters.source.topics.describe(names, command.by), missing=True)
     new = _known(clusters.destination.topics.describe(names, command.by))
     unseen = {
-        name: [TopicPartition(name, n) for n in range(facts.partitions)][_surveyed(facts, promoted[name]) :]
+        name: [
+            at
+            for at in (TopicPartition(name, n) for n in range(facts.partitions))
+            if at in uncompared or at.partition >= _surveyed(facts, promoted[name])
+        ]
         for name, facts in old.items()
     }
     ends = clusters.source.logs.true_ends([at for each in unseen.values() for at in each], command.by)
@@ -199,10 +218,11 @@ class Recreating:
         view = self.lock.view()
         replaced = {each.topic for each in unfit_topics(view, self.clusters, names, self.command) if each.replaced}
         found = survey(self.clusters, tuple(re.escape(name) for name in names), self.command)
-        problems = list(problems_of_recreation(each for each in found if each.partition.topic not in replaced))
+        compared = (each for each in found if each.identical and each.partition.topic not in replaced)
+        problems = list(problems_of_recreation(compared))
         if problems:
             refuse(problems)
-        now = plan_recreations(view, self.clusters, names, self.command)
+        now = plan_recreations(view, self.clusters, names, not_compared(found), self.command)
         for topic in left:
             assert topic.recreation is not None  # noqa: S101
             if (more := now[topic.topic][1].discarded) > topic.recreation.discarded:

@@ -109,7 +109,7 @@ def rescue(
         tails = seen.recorded
         if isinstance(locked, LockedMirror):
             tails = _Rescue(clusters, tools, locked, parts).all(seen.recorded)
-        waiting = tuple(each for each in seen.found if each.partition.topic not in recorded)
+        waiting = tuple(each for each in seen.found if each.partition.topic not in recorded or not each.identical)
         return RescueOutcome(tails=tails, waiting=waiting, not_held=seen.not_held, torn=parts)
 
 

@@ -20,6 +20,7 @@ from tanist.domain.failback.reversal import (
     recreated,
     returning,
 )
+from tanist.domain.failback.survey import not_compared
 from tanist.domain.failover.approving import NotApproved, choose, recorded
 from tanist.domain.failover.plan import plan_of
 from tanist.domain.logins import logins_of, principals
@@ -30,7 +31,7 @@ from tanist.domain.selection import Selection, pattern_problems
 from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, sign
 from tanist.usecases.failback.quarantined import altered_topics
-from tanist.usecases.failback.recreating import plan_recreations, unfit_topics
+from tanist.usecases.failback.recreating import plan_recreations, uncompared_topics, unfit_topics
 from tanist.usecases.failback.survey import NothingFailedOver, survey
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import Purpose, ensure_unlocked
@@ -119,9 +120,12 @@ def plan(
     view = state_topics.read(clusters.destination, STATE_TOPIC, by)
     ensure_unlocked(view, spec.mirror, PURPOSE)
     behind = _left_behind(view, spec.mirror, request)
-    found = survey(clusters, _literal(_candidates(view, spec.mirror) - behind.keys()), command)
+    if not (returning_names := _candidates(view, spec.mirror) - behind.keys()):
+        raise NothingFailedOver("--exclude leaves every topic behind, so there is nothing to reverse")
+    found = survey(clusters, _literal(returning_names), command)
     names = tuple(sorted({each.partition.topic for each in found}))
     unfit = unfit_topics(view, clusters, names, command)
+    unfit += uncompared_topics(found, unfit)
     again = _recreated(names, request, found, unfit)
     collected = ProblemCollector(_problems(found, request, unfit, again))
     collected.problems += _undecided(view, spec.mirror, behind, request)
@@ -222,7 +226,7 @@ def _problems(
 ) -> list[TanistError]:
     """What the survey and the topics say against it; a topic that was replaced is reported as such only."""
     replaced = {each.topic for each in unfit if each.replaced}
-    compared = [each for each in found if each.partition.topic not in replaced]
+    compared = [each for each in found if each.identical and each.partition.topic not in replaced]
     return [
         *problems([each for each in compared if each.partition.topic not in again], request.accept),
         *problems_of_recreation(each for each in compared if each.partition.topic in again),
@@ -240,7 +244,7 @@ def _returning(  # what a plan is made of
 ) -> tuple[ReturningTopic, ...]:
     writing = clusters.source.opening.writing(names, command.by)
     mirrors, mirror = mirror_logins(clusters, command), clusters.spec.mirror
-    planned = plan_recreations(view, clusters, sorted(again), command)
+    planned = plan_recreations(view, clusters, sorted(again), not_compared(found), command)
     topics = []
     for name in names:
         epoch, rules = view.promotions(mirror, name), writing[name]

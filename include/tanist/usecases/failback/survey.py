@@ -9,6 +9,8 @@ from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
 from tanist.domain.failback.findings import undecided
 from tanist.domain.failback.pending import ACCEPT
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
+from tanist.domain.failover.plan import is_another_topic
+from tanist.domain.names import DestinationOffset
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import Selection
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
@@ -102,10 +105,11 @@ def survey(clusters: ReturnContext, include: Sequence[str], command: CommandCont
     seen = see_source(clusters.spec, source, wanted, view, Coordinated(), command, whole=False)
     mapped = maps(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
     found = [_begun(at, topic, entry, seen, view) for topic, entry in promoted for at in topic.all_partitions()]
-    found = list(_with_records(found, view.tails(clusters.spec.mirror)))
     found = _with_starts(found, seen, both.destination, command.by)
-    found = [_shifted(each) if each.partition in mapped else each for each in found]
-    return tuple(_compared(found, view, clusters, command.by))
+    found = [_mapped(each, mapped[each.partition]) if each.partition in mapped else each for each in found]
+    found += _never_mirrored(promoted, seen)
+    found = list(_with_records(found, view.tails(clusters.spec.mirror)))
+    return tuple(sorted(_compared(found, view, clusters, command.by), key=lambda each: each.partition))
 
 
 def failed_over(view: StateView, mirror: MirrorName, include: Sequence[str]) -> list[tuple[TopicDesired, TopicLineage]]:
@@ -139,8 +143,7 @@ def _begun(
         old_end=entry.old_ends[at.partition],
         reserve_end=max(entry.reserve_ends[at.partition], _copied_to(at, view, entry.mirror)),
     )
-    found = seen.ids.get(at.topic)
-    if topic.source_topic_id and found and found != topic.source_topic_id:
+    if is_another_topic(seen.ids.get(at.topic, ""), topic.source_topic_id):
         return replace(begun, reasons=("the topic was deleted and re-created at the old source",))
     if at not in seen.true_ends:
         return replace(begun, reasons=(unread(at, seen),))
@@ -174,6 +177,28 @@ def _unsettled(at: TopicPartition, seen: SourceSeen) -> Iterator[str]:
         yield from _naming(naming)
     elif seen.named.names(at) is None:
         yield f"its transactions are unknown: {seen.named.reason}"
+
+
+def _never_mirrored(
+    promoted: Iterable[tuple[TopicDesired, TopicLineage]], seen: SourceSeen
+) -> Iterator[PartitionSurvey]:
+    """The partitions that the old source has more than were copied; all that they have is nowhere else."""
+    entries = {
+        topic.topic: entry
+        for topic, entry in promoted
+        if not is_another_topic(seen.ids.get(topic.topic, ""), topic.source_topic_id)
+    }
+    for each in seen.facts.uncopied:
+        if (entry := entries.get(each.partition.topic)) is not None:
+            yield PartitionSurvey(
+                partition=each.partition,
+                promotion_epoch=entry.promotion_epoch,
+                old_end=0,
+                reserve_end=0,
+                end=each.offsets,
+                reasons=("this partition was never mirrored: not compared",),
+                identical=False,
+            )
 
 
 def _with_records(found: Iterable[PartitionSurvey], tails: Iterable[TopicTails]) -> Iterator[PartitionSurvey]:
@@ -219,20 +244,26 @@ def _open_on(at: TopicPartition, seen: SourceSeen) -> str:
     return f": a transaction of producer id {numbers} is open, which no coordinator has shown; {ABORTED_BY}"
 
 
-def _shifted(begun: PartitionSurvey) -> PartitionSurvey:
-    why = "its offsets are not identical on both clusters (`tanist mirrors describe`): it is not compared"
-    return replace(begun, end=None, reasons=(why,))
+def _mapped(begun: PartitionSurvey, offsets: OffsetMap) -> PartitionSurvey:
+    """A partition with an offset map. It is compared if a shift was worked off before the old source's records end."""
+    last = offsets.origin(DestinationOffset(begun.old_end))
+    below = max((each.source for each in offsets.runs if each.source <= last), default=0)
+    if offsets.shift_at(last) == 0:
+        return replace(begun, shifted_below=below)
+    why = f"its records have other offsets in the mirror partition (shifted by {offsets.shift_at(last)}): not compared"
+    return replace(begun, old_end=last, identical=False, reasons=(why,))
 
 
 def _compared(
     found: Sequence[PartitionSurvey], view: StateView, clusters: ReturnContext, by: Deadline
 ) -> Iterator[PartitionSurvey]:
-    spans = {each.partition: _span(each, view, clusters.spec.mirror) for each in found if each.end is not None}
+    wanted = [each for each in found if each.end is not None and each.identical]
+    spans = {each.partition: _span(each, view, clusters.spec.mirror) for each in wanted}
     commons = clusters.tails.common_ends(spans, by)
     tails = {
         each.partition: (commons[each.partition], each.end)
-        for each in found
-        if each.end is not None and not isinstance(commons[each.partition], TanistError)
+        for each in wanted
+        if not isinstance(commons[each.partition], TanistError)
     }
     counts = clusters.tails.counts(tails, by)  # type: ignore[arg-type]
     growth = {at: span for each in found if (at := each.partition) in tails and (span := _growth(each))}

@@ -58,9 +58,9 @@ def returns_with_an_overlap(pair: Pair) -> None:
     until(lambda: tanist(pair, "west", "failback", "survey", MIRROR, expected=None).code == 1, 60)
 
 
-def decides(pair: Pair) -> None:
-    """The tail is rescued, and left in quarantine."""
-    tanist(pair, "west", "failback", "rescue", MIRROR)
+def decides(pair: Pair, *, rescued: int = 0) -> None:
+    """The tail is rescued, and left in quarantine. `rescued`: the exit code of the rescue."""
+    tanist(pair, "west", "failback", "rescue", MIRROR, expected=rescued)
     drop = [word for name in ("safe", "conflict", "unordered", "expired") for word in ("--drop", name)]
     plan = tanist(pair, "west", "failback", "decide", MIRROR, *drop, "--json").item["plan_hash"]
     tanist(pair, "west", "failback", "approve", MIRROR, plan, *drop, "--reason", "drill", user="approver")
