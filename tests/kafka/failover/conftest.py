@@ -286,10 +286,11 @@ class Pair:
         self.tanist("failover", "approve", mirror, plan, *asked, user="approver")
         return str(plan)
 
-    def killed(self, point: str, mirror: str, plan: str, *until: str) -> int:
+    def killed(self, point: str, mirror: str, plan: str, *until: str, at: str = "west") -> int:
         """Run until `point`, and die there; or until a step is done. The process's exit code."""
         asked = (point, mirror, plan, str(self.home / plan), *until)
-        done = forks.Command(KILLED, asked, self.environment(), self.home).wait(COMMAND_SECONDS)
+        environment = self.environment() | {"TANIST_DESTINATION": at}
+        done = forks.Command(KILLED, asked, environment, self.home).wait(COMMAND_SECONDS)
         assert done.code in {0, -9}, done.err
         return done.code
 

@@ -1,4 +1,7 @@
-"""`tanist failover run` that kills itself, in a process of its own: POINT MIRROR PLAN EVIDENCE [UNTIL]."""
+"""`tanist failover run` that kills itself, in a process of its own: POINT MIRROR PLAN EVIDENCE [UNTIL].
+
+The mirror's destination is west, or what the environment names.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def _run(point: str, mirror: str, plan: str, evidence: str, until: str | None = 
         checkpoint=checkpoint,
     )
     with ClusterRegistry(load(None, os.environ)) as world:
-        destination = world.connect("west")
+        destination = world.connect(os.environ.get("TANIST_DESTINATION", "west"))
         with failover_clusters(world, destination, mirror_name(mirror), command) as real:
             halves = Halves(real.destination.producer_fencing, checkpoint)
             clusters = replace(real, destination=replace(real.destination, producer_fencing=halves))

@@ -11,7 +11,7 @@ from tanist.kafka.wire.admin import AclBinding
 from tanist_testkit.sandbox import forks
 from tests.kafka.failover.conftest import ALLOW, COMMAND_SECONDS, LITERAL, TOPIC, WRITE, give, take
 from tests.kafka.failover.own.test_reverse import KILLED, begin, fail_over, records, reverse, tanist
-from tests.kafka.failover.test_real import rules_of
+from tests.kafka.failover.test_real import QUICK, rules_of
 
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
@@ -33,6 +33,40 @@ def test_only_the_mirror_may_write_at_the_old_source(pair: Pair) -> None:
     assert not pair.east.writes("mirror-only", range(1))
     tanist(pair, "east", "mirrors", "wait", "mirror-only", "--for", "lag=0", "--timeout", "60s")
     assert records(pair.east, "mirror-only") == records(pair.west, "mirror-only")
+
+
+@pytest.mark.long
+def test_a_failback_that_was_killed_while_both_clusters_refuse_producers_is_aborted_or_completed(pair: Pair) -> None:
+    """Nobody can write anywhere then; `abort` gives the primary back, and a run ends at the old source."""
+    mirror = "both-fenced"
+    pair.worker()
+    pair.east.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
+    begin(pair, "east")
+    pair.east.topic(mirror)
+    assert pair.east.writes(mirror, range(10))
+    tanist(pair, "west", "mirrors", "create", mirror, "--source", "east", "--topic", mirror)
+    fail_over(pair, mirror, "west")
+    reverse(pair, mirror, "west")
+    assert pair.west.writes(mirror, range(100, 104))
+    for aborted in (True, False):
+        tanist(pair, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+        plan = tanist(pair, "east", "failover", "plan", mirror, "--json").item["plan_hash"]
+        tanist(pair, "east", "failover", "approve", mirror, plan, "--reason", "drill", user="approver")
+        assert pair.killed("fence:applied" if aborted else "after:fence", mirror, plan, at="east") == -9
+        assert not pair.west.writes(mirror, range(1))
+        assert not pair.east.writes(mirror, range(1))
+        if aborted:
+            tanist(pair, "east", "failover", "abort", mirror, "--reason", "drill")
+            assert pair.west.writes(mirror, range(200, 204))
+            assert not pair.east.writes(mirror, range(1))
+        else:
+            assert tanist(pair, "east", "failover", "run", mirror, "--plan", plan, *QUICK).item["status"] == "DONE"
+    assert records(pair.east, mirror) == records(pair.west, mirror)
+    assert pair.east.writes(mirror, range(300, 304))
+    assert not pair.west.writes(mirror, range(1))
+    values = sorted(int(value or 0) for _, _, value in records(pair.east, mirror))
+    assert values == [*range(10), *range(100, 104), *range(200, 204), *range(300, 304)]
+    pair.workers["east"].send(signal.SIGTERM)
 
 
 @pytest.mark.long
