@@ -191,7 +191,10 @@ def step(name: str) -> dict[str, Any]:
             patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=_say
         )
         outcome = run_plan(found, clusters, tools, task.context, until=name, request=request)
-    return outcome_item(outcome, str(folder.path)) | {"did_again": _done_again(name, outcome.did)}
+    item = outcome_item(outcome, str(folder.path))
+    for partition, why in item["may_be_reused"].items():
+        _say(name, f"new records of {partition} may get offsets that the old source has used", why)
+    return item | {"did_again": _done_again(name, outcome.did)}
 
 
 def _done_again(name: str, did: tuple[str, ...]) -> list[str]:

@@ -312,6 +312,8 @@ def _show(outcome: RunOutcome, folder: Folder, as_json: bool, reversal: Reversed
     _warn_of_breaches(outcome.broken)
     for mismatch in item["group_mismatches"]:
         say(f"warning: the offset map is wrong: {mismatch}")
+    for partition, why in item["may_be_reused"].items():
+        say(f"warning: new records of {partition} may get offsets that the old source has used: {why}")
     if item["group_problems"]:
         say(
             f"warning: {len(item['group_problems'])} committed offset(s) of groups need attention; the evidence "

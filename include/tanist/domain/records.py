@@ -139,9 +139,8 @@ class PromotionEpoch(MirrorRecord):
 class CopiedUpTo(MirrorRecord):
     """Up to which source offset each partition had been copied when its topic was failed over.
 
-    Written before the first producer fence: later records of the source are missing at the new primary. `copied`:
-    source offsets by partition, -1 if unknown. `topic_id`: of the mirror topic that was observed and approved then;
-    empty: unknown. `reserve_to`: the destination offset up to which offsets are left unused, by partition.
+    Written before the first producer fence. `topic_id`: of the approved mirror topic. By partition: `copied` (-1 if
+    unknown); `reserve_to`: where the reserve ends; `unreserved_to`: where it should end (0: there, -1: unknown).
     """
 
     mirror: MirrorName
@@ -151,6 +150,7 @@ class CopiedUpTo(MirrorRecord):
     at: EpochMs
     mirror_id: str = ""
     reserve_to: tuple[int, ...] = ()
+    unreserved_to: tuple[int, ...] = ()
 
 
 @stored("partition", "mirror", "partition", placement=Placement.HASHED)

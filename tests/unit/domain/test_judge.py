@@ -12,7 +12,8 @@ from tanist.domain.failover import loss
 from tanist.domain.failover.facts import SourceState, Uncopied
 from tanist.domain.failover.forecast import forecast, forecast_words
 from tanist.domain.failover.health import judged, workers_check
-from tanist.domain.failover.limitations import limitations, make_plan, news, planned_intent, word
+from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
+from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan, Limitation
 from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
@@ -253,7 +254,8 @@ def test_an_approval_does_not_survive_that_the_end_of_a_partition_is_not_known_a
     """Approved with a tolerance of 0, all ends known: it ran on when one of them was not."""
     blind = silent(changed(known=None))
     assert [each.name for each in news(ApprovedPlan.read(plan(silent(), UNPLANNED, 0).canonical_plan), blind)] == [
-        "RECORDS_AT_RISK_UNKNOWN"
+        "RECORDS_AT_RISK_UNKNOWN",
+        "OFFSETS_MAY_BE_REUSED",
     ]
     old = ApprovedPlan.read(plan(silent(age_ms=40_000), UNPLANNED, 0).canonical_plan)
     assert "RECORDS_AT_RISK_UNKNOWN" in old.limitations, "of what came since"

@@ -16,6 +16,7 @@ from tanist.domain.failover.reserve import (
     MARGIN_MS,
     MARKERS_PER_SECOND,
     NEAR_RESERVE,
+    aged,
     at_most,
     budget_of,
     of_reserve,
@@ -63,7 +64,9 @@ def test_a_true_end_above_the_high_watermark_is_where_the_estimate_begins() -> N
 
 def test_an_attested_time_bounds_what_the_source_may_have_written() -> None:
     each = replace(dead(end=100, age_ms=3_600_000, rate=10.0), looked_at=None)
-    assert at_most(each, None, NOW) is None, "nobody has looked for an hour"
+    assert at_most(each, None, NOW) == 100 + 10 * 3_601, "an old look makes it larger, not unknown"
+    assert aged(each, None, NOW)
+    assert not aged(each, EpochMs(NOW - 3_590_000), NOW)
     assert at_most(each, EpochMs(NOW - 3_590_000), NOW) == 100 + 10 * 11
     assert at_most(each, EpochMs(NOW - 3_600_000), NOW) == 100 + 10 * MARGIN_MS // 1000
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused
 from tanist.domain.failover.plan import ApprovedPlan, hash_of
+from tanist.domain.names import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 APPROVALS_TOPIC: Final = "__mirror_approvals"
 UNPROTECTED: Final = "UNPROTECTED"
+ReserveEnds: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+"""By topic: the destination offset where the reserve of each partition ends; 0: it has none."""
 LONGEST_MS: Final = 7 * 24 * 3_600_000
 """No approval holds longer; one that says so cannot be read."""
 
@@ -70,6 +73,8 @@ class ApprovalRequest:
     valid_for_ms: int
     on_behalf_of: str = ""
     """Whom our principal says it approves for, for instance "alice via Airflow"; empty: for itself."""
+    reserve_to: ReserveEnds = ()
+    """As the approver has seen them. They grow with time, so the plan and its hash are without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +98,8 @@ class Approval:
     reason: str
     valid_for_ms: int
     at: EpochMs
+    reserve_to: ReserveEnds = ()
+    """Empty: there is no reserve, or an earlier version wrote the approval."""
 
     @property
     def expires_at(self) -> int:
@@ -244,6 +251,8 @@ def approved(approval: Approval) -> ApprovedPlan:
         NotApproved: its words cannot be read by this version.
     """
     try:
-        return ApprovedPlan.read(approval.plan_json)
+        plan = ApprovedPlan.read(approval.plan_json)
     except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
         raise NotApproved(f"approval {approval.id} cannot be read by this version: {unreadable}") from unreadable
+    ends = {TopicPartition(topic, n): end for topic, found in approval.reserve_to for n, end in enumerate(found) if end}
+    return replace(plan, reserve_to=ends)

@@ -15,31 +15,23 @@ from tanist.domain.failover.damage import damage
 from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled, is_locked
 from tanist.domain.failover.not_copied import not_copied
 from tanist.domain.failover.plan import NOT_SHUT_OUT, Intent, Limitation, Plan, TopicIntent, past_return
-from tanist.domain.failover.reserve import of_reserve
+from tanist.domain.failover.reserve import NOTHING_APPROVED, of_reserve
 from tanist.domain.failover.undecided import of_undecided
 from tanist.domain.fences import FenceStatus, is_stray
 from tanist.domain.records import TombstonesMissed
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts
-    from tanist.domain.failover.plan import ApprovedPlan
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.names import TopicPartition
 
 _COPYING: Final = frozenset({MirrorState.MIRRORING})
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, None})
 """After these a mirror partition differs from its source; a failure without a name could be one of them."""
 SILENT_MS: Final = 30_000
 """A worker, or a reader of committed offsets, that has not reported for this long counts as dead."""
-_BOUND_BY_NUMBER: Final = frozenset({"RECORDS_AT_RISK"})
-"""An approver accepts the number of offsets, the loss tolerance, and not the name."""
-_FOUND_BY_A_RUN: Final = frozenset({"RUN_UNFINISHED"})
-"""A run detects these itself, under the lock."""
-_OLD_AGE: Final = frozenset({"RECORDS_AT_RISK_UNKNOWN", "GROUP_POSITIONS_OLD", "OFFSETS_MAY_BE_REUSED"})
-"""Time alone turns RECORDS_UNSEEN into these, so an approval that accepts it covers them."""
 
 
 def make_plan(intent: Intent, facts: Facts, steps: tuple[str, ...]) -> Plan:
@@ -75,10 +67,13 @@ def _in_state(intent: Intent, facts: Facts, *states: MirrorState) -> tuple[Parti
     return tuple(sorted(found, key=lambda each: each.partition))
 
 
-def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+def limitations(
+    intent: Intent, facts: Facts, reserve_to: Mapping[TopicPartition, int] = NOTHING_APPROVED
+) -> Iterator[Limitation]:
     """The reasons against a failover, including those that nobody can accept.
 
-    After the point of no return only another unfinished run is one.
+    After the point of no return only another unfinished run is one. `reserve_to`: the ends of the reserves that were
+    approved.
     """
     yield from _of_runs(facts)
     if past_return(facts):
@@ -88,7 +83,7 @@ def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     yield from _of_topics(intent, facts)
     yield from damage(intent, facts)
     yield from _of_loss(intent, facts)
-    yield from of_reserve(intent, facts)
+    yield from of_reserve(intent, facts, reserve_to)
     yield from of_undecided(intent, facts)
     yield from _of_groups(intent, facts)
     yield from _of_rights(facts)
@@ -352,49 +347,3 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
     )
     tolerance = loss.at_least(filled, facts) if loss_tolerance is None else loss_tolerance
     return replace(filled, loss_tolerance=tolerance)
-
-
-# ── does an approval still permit it? ─────────────────────────────────────────────────────────────────────────────
-
-
-def news(approved: ApprovedPlan, facts: Facts) -> tuple[Limitation, ...]:
-    """Limitations of `facts` that the approver has not accepted; progress and improvements are none."""
-    unseen = "RECORDS_UNSEEN" in approved.limitations
-    besides = _BOUND_BY_NUMBER | (_old_age(approved.intent, facts) if unseen else frozenset())
-    found = (each for each in limitations(approved.intent, facts) if each.name not in _FOUND_BY_A_RUN)
-    return tuple(e for e in found if e.blocks or not (e.name in besides or approved.accepts(e)))
-
-
-def _old_age(intent: Intent, facts: Facts) -> frozenset[str]:
-    """The limitations that age explains; the end of a partition that is not known at all is not one of them."""
-    return _OLD_AGE if loss.at_risk(intent, facts) is not None else _OLD_AGE - {"RECORDS_AT_RISK_UNKNOWN"}
-
-
-def objections(
-    approval: Approval,
-    approved: ApprovedPlan,
-    facts: Facts,
-    route: tuple[str, ...],
-    now: EpochMs,
-    brokers_time: EpochMs | None,
-) -> tuple[Limitation, ...]:
-    """Why `approval` no longer permits the run; empty: it does.
-
-    `route`: the step ids of this version. `now`: our clock, `brokers_time`: the latest append time of the brokers, both
-    ms since 1970. An approval expires by the later of the two.
-    """
-    found = list(news(approved, facts))
-    if approved.steps != route:
-        found.append(Limitation("ANOTHER_ROUTE", "another version of Tanist made the plan: plan again", blocks=True))
-    theirs = max(approval.at, brokers_time or approval.at)
-    if (latest := max(now, theirs)) >= approval.expires_at:
-        found.append(
-            Limitation(
-                "APPROVAL_EXPIRED", f"valid until {approval.expires_at} ms, now is {latest} ms: approve it again"
-            )
-        )
-    if now < theirs - approval.SKEW_MS:
-        found.append(
-            Limitation("CLOCK_BEHIND", f"correct this host's clock: it shows {now} ms, the brokers' showed {theirs} ms")
-        )
-    return tuple(sorted(found))

@@ -151,6 +151,8 @@ class ApprovedPlan:
     limitations: frozenset[str]
     about: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """What was named by a limitation, where no more than that was accepted."""
+    reserve_to: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where the reserve of each partition ended when it was approved: a run reserves no less."""
 
     def accepts(self, limitation: Limitation) -> bool:
         """Whether the approver has accepted it: its name, and everything that it names."""

@@ -33,9 +33,11 @@ class _Stored:
     reason: str
     valid_for_ms: int
     request: str = ""
+    reserve_to: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def __post_init__(self) -> None:
-        _check(self.v, self.mirror, self.plan, self.plan_json, self.approver, self.reason, self.request)
+        topics = (topic for topic, _ in self.reserve_to)
+        _check(self.v, self.mirror, self.plan, self.plan_json, self.approver, self.reason, self.request, *topics)
         if not 0 < self.valid_for_ms <= LONGEST_MS:
             raise ValueError(f"its validity of {self.valid_for_ms} ms is out of range")
 
@@ -72,6 +74,7 @@ def encode(request: ApprovalRequest, approver: str) -> bytes:
         reason=request.reason,
         valid_for_ms=request.valid_for_ms,
         request=request.request,
+        reserve_to=request.reserve_to,
     )
     return json.dumps(plain(stored), ensure_ascii=False).encode()
 
@@ -103,4 +106,5 @@ def decode(value: bytes | None, id: str, at: EpochMs) -> Entry | None:  # noqa: 
         reason=stored.reason,
         valid_for_ms=stored.valid_for_ms,
         at=at,
+        reserve_to=stored.reserve_to,
     )

@@ -15,7 +15,7 @@ from tanist.domain.failover.approving import (
     choose,
     recorded,
 )
-from tanist.domain.failover.limitations import objections
+from tanist.domain.failover.objections import objections
 from tanist.domain.failover.plan import past_return
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.route import STEP_IDS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.failover.limitations import failed
 from tanist.domain.fences import FenceKind
-from tanist.usecases.failover.route import GROUPS, ROUTE
+from tanist.usecases.failover.route import GROUPS, ROUTE, SEAL
 from tanist.usecases.items import limitation_item
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def plan_item(planned: Planned) -> dict[str, Any]:
             "offsets": planned.reserve.offsets,
             "seconds": round(planned.reserve.seconds, 3),
             "by_partition": {str(e.partition): e.granted for e in planned.reserve.partitions if e.granted},
-            "may_be_reused": [str(each.partition) for each in planned.reserve.partitions if not each.fits],
+            "may_be_reused": [str(each.partition) for each in planned.reserve.partitions if not each.covered],
         },
         "forecast": {
             "offsets_at_risk": cost.offsets_at_risk,
@@ -128,11 +128,12 @@ def pending_reversal_item(found: PendingReversal | None) -> dict[str, Any] | Non
 def outcome_item(outcome: RunOutcome, folder: str) -> dict[str, Any]:
     """A run as this call leaves it."""
     item = run_item(outcome.record, (outcome.seconds, outcome.waited), folder)
-    groups = outcome.evidence.found(GROUPS.id)
+    groups, sealed, ended = (outcome.evidence.found(step) for step in (GROUPS.id, SEAL.id, "end"))
     return item | {
         "steps": step_items(outcome.left),
         "group_problems": groups.get("problems", []),
         "group_mismatches": groups.get("mismatches", []),
+        "may_be_reused": ended.get("may_be_reused") or sealed.get("may_be_reused", {}),
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AuthorizationFailed
 from tanist.domain.failover.approving import NotPermitted
-from tanist.domain.failover.limitations import news
+from tanist.domain.failover.objections import news
 from tanist.domain.failover.postconditions import drained, fenced
 from tanist.usecases.failover.step import NotYet
 from tanist.usecases.rights import promotion_needs, refusals

@@ -20,7 +20,8 @@ from tanist.domain.failover.approving import (
     signature,
 )
 from tanist.domain.failover.forecast import Forecast, forecast
-from tanist.domain.failover.limitations import make_plan, news, planned_intent, word
+from tanist.domain.failover.limitations import make_plan, planned_intent, word
+from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent, hash_of
 from tanist.domain.failover.reserve import DEFAULT_RESERVE, SKEW_MS, Reserve, reserve
 from tanist.domain.problems import refuse
@@ -246,6 +247,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         reason=reason,
         valid_for_ms=valid_for_ms,
         on_behalf_of=on_behalf_of,
+        reserve_to=now.reserve.ends,
     )
     approval = clusters.destination.approvals.append(signed, command.by)
     approved(approval)

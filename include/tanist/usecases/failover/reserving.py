@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
+from tanist.domain.failover.reserve import stored_gaps
 from tanist.domain.holes import Holes
 from tanist.domain.names import TopicPartition
 from tanist.usecases.failover.step import must_all
@@ -14,7 +15,9 @@ from tanist.usecases.rights import named
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from tanist.domain.failover.plan import Intent
     from tanist.domain.lineage import TopicLineage
+    from tanist.domain.state_view import StateView
     from tanist.usecases.failover.step import StepContext
 
 _RIGHT = "ALTER or CLUSTER_ACTION on Cluster kafka-cluster"
@@ -42,6 +45,12 @@ def reserved_lineage(
     if changed := [after for before, after in zip(lineage, corrected, strict=True) if before != after]:
         context.session.write(changed)
     return tuple(corrected)
+
+
+def reserve_gaps(view: StateView, intent: Intent) -> dict[str, str]:
+    """The partitions whose reserve is not complete, with the reason, as it was stored at the point of no return."""
+    stored = (view.copied_up_to(intent.mirror, name) for name in intent.names)
+    return {at: why for each in stored if each is not None for at, why in stored_gaps(each).items()}
 
 
 def _ends(lineage: Sequence[TopicLineage]) -> dict[TopicPartition, int]:

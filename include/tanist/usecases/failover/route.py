@@ -61,7 +61,7 @@ STEP_IDS: Final = tuple(step.id for step in ROUTE)
 _BY_ID: Final = {step.id: step for step in ROUTE}
 GROUPS: Final = _BY_ID["groups"]
 """Until the point of no return every call does it again: consumers of the source are not fenced."""
-_SEAL: Final = _BY_ID["seal"]
+SEAL: Final = _BY_ID["seal"]
 
 
 def route_to(until: str | None) -> tuple[Step, ...]:
@@ -85,7 +85,7 @@ def remaining(intent: Intent, facts: Facts, until: str | None = None) -> tuple[S
     Raises:
         Misconfigured: the route has no such step.
     """
-    first = ROUTE.index(_SEAL) if past_return(facts) else 0
+    first = ROUTE.index(SEAL) if past_return(facts) else 0
     return tuple(step for step in route_to(until)[first:] if not step.holds(intent, facts))
 
 

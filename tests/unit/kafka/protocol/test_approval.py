@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.checks import Mode
 from tanist.domain.failover.approving import (
     LONGEST_MS,
     Approval,
@@ -17,9 +19,10 @@ from tanist.domain.failover.approving import (
     approved,
     choose,
 )
-from tanist.domain.failover.plan import hash_of
-from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.failover.plan import Plan, hash_of
+from tanist.domain.names import EpochMs, MirrorName, TopicPartition
 from tanist.kafka.protocol.approval import decode, encode, encode_withdrawal
+from tests.unit.domain.facts_drawn import intents
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Entry
@@ -29,6 +32,7 @@ WORDS = '{"a":"ü"}'
 ASKED = ApprovalRequest(
     mirror=DR, plan=hash_of(WORDS), plan_json=WORDS, request="command/1", reason="drill, 3 °C", valid_for_ms=60_000
 )
+PLAN = Plan(intents()[Mode.UNPLANNED], (), ()).canonical_plan
 GOOD: dict[str, Any] = json.loads(encode(ASKED, "alice"))
 ODD: tuple[Any, ...] = (
     None,
@@ -80,6 +84,26 @@ def test_an_approval_from_before_requests_is_still_read_and_answers_none() -> No
     found = read(json.dumps(words | {"v": 1}).encode())
     assert found is not None
     assert (found.approver, found.request) == ("alice", "")
+
+
+def test_the_reserves_that_were_approved_are_read_back_and_an_earlier_version_has_none() -> None:
+    words = replace(ASKED, plan_json=PLAN, plan=hash_of(PLAN), reserve_to=(("orders", (0, 592)), ("bills", (7,))))
+    found = read(encode(words, "alice"))
+    assert found is not None
+    assert found.genuine
+    assert approved(found).reserve_to == {TopicPartition("orders", 1): 592, TopicPartition("bills", 0): 7}
+    stored = json.loads(encode(words, "alice"))
+    del stored["reserve_to"]
+    before = read(json.dumps(stored).encode())
+    assert before is not None
+    assert approved(before).reserve_to == {}
+
+
+@pytest.mark.parametrize(
+    "odd", [[["orders", [1.5]]], [["orders"]], [["\ud800", [1]]], {"orders": [1]}, [["orders", ["1"]]]]
+)
+def test_reserves_that_are_none_make_no_approval(odd: Any) -> None:
+    assert read(but(reserve_to=odd)) is None
 
 
 def test_a_version_that_knows_no_requests_does_not_take_an_approval_for_anybodys() -> None:

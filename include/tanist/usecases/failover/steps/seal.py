@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.reserve import reserve
+from tanist.domain.failover.reserve import reserve, unreserved_to
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
@@ -14,7 +14,7 @@ from tanist.ports.producer_fencing import Kept
 from tanist.usecases.failover.answers import raise_first
 from tanist.usecases.failover.last_look import last_look
 from tanist.usecases.failover.lineage import recorded_lineage
-from tanist.usecases.failover.reserving import reserved_lineage
+from tanist.usecases.failover.reserving import reserve_gaps, reserved_lineage
 from tanist.usecases.failover.step import Done, NotYet, must_all
 from tanist.usecases.rights import named
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.failover.plan import Intent
+    from tanist.domain.failover.plan import Intent, TopicIntent
     from tanist.domain.names import DestinationOffset
     from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
@@ -65,6 +65,7 @@ def do(context: StepContext) -> Done:
         {
             "ends": {str(at): end for at, end in ends.items()},
             "lineage": {each.topic: {"old_ends": each.old_ends, "reserve_ends": each.reserve_ends} for each in lineage},
+            "may_be_reused": reserve_gaps(context.session.view(), ours),
             "by_marker_alone": by_marker_alone,
         }
     )
@@ -84,15 +85,17 @@ def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
     """As it was last seen: the first barrier adds offsets of our own. The id is that of the copy that was judged."""
     seen = {each.topic: each.copy_id for each in facts.topics}
     copied = {each.partition: each.copied for each in facts.partitions}
-    reserved = {
-        each.partition: int(each.end or 0) for each in reserve(context.intent, facts).partitions if each.granted
-    }
+    approved = context.approved.reserve_to
+    made = reserve(context.intent, facts, approved).partitions
+    reserved = {each.partition: int(each.end or 0) for each in made if each.granted}
+    missing = {each.partition: unreserved_to(each, approved) for each in made}
     spec, now = context.spec, context.clock.now()
     found = []
     for topic in context.intent.topics:
         ends = (copied.get(TopicPartition(topic.topic, n)) for n in range(topic.partitions))
         known = tuple(-1 if end is None else int(end) for end in ends)
-        to = tuple(reserved.get(TopicPartition(topic.topic, n), 0) for n in range(topic.partitions))
+        to = _by_partition(topic, reserved)
+        unreserved = _by_partition(topic, missing)
         found.append(
             CopiedUpTo(
                 mirror=spec.mirror,
@@ -100,11 +103,16 @@ def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
                 topic=topic.topic,
                 copied=known,
                 reserve_to=to if any(to) else (),
+                unreserved_to=unreserved if any(unreserved) else (),
                 topic_id=seen.get(topic.topic, ""),
                 at=now,
             )
         )
     return found
+
+
+def _by_partition(topic: TopicIntent, found: Mapping[TopicPartition, int]) -> tuple[int, ...]:
+    return tuple(found.get(TopicPartition(topic.topic, n), 0) for n in range(topic.partitions))
 
 
 def _keep(context: StepContext, ours: Intent, producer_ids: ProducerIds) -> dict[str, str]:
