@@ -228,7 +228,7 @@ def test_a_worker_that_copies_until_the_fence_writes_nothing_into_the_reserve(pa
 
 
 def test_what_is_not_reserved_must_be_accepted_by_name(pair: Pair) -> None:
-    """A budget of nothing, one that is too small, and a time that cannot be: each is said before anything is done."""
+    """A budget of nothing, and a time that cannot be: each is said before anything is done, and by the run."""
     pair.worker()
     mirrored(pair, "named")
     steadily(pair.east, "named", 2, 100)
@@ -239,3 +239,10 @@ def test_what_is_not_reserved_must_be_accepted_by_name(pair: Pair) -> None:
         assert pair.tanist(*plan, *wrong, expected=2).out == ""
     assert "lies in the future" in pair.tanist(*plan, "--source-dead-since", "2100-01-01T00:00:00Z", expected=2).err
     assert "reserve: " in pair.tanist(*plan).err
+    steadily(pair.east, "named", 2, 1_000)
+    accepted = pair.approved("named", "--reserve", "none", "--max-loss", "1000000", mode="unplanned")
+    where = ("--evidence", str(pair.home / accepted), "--json")
+    done = pair.tanist("failover", "run", "named", "--plan", accepted, *QUICK, *where)
+    assert set(done.item["may_be_reused"]) == {"named-0", "named-1"}
+    assert "warning: new records of named-0 may get offsets that the old source has used" in done.err
+    assert "may_be_reused" in (pair.home / accepted / "evidence.json").read_text()
