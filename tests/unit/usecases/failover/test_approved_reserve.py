@@ -13,8 +13,8 @@ from tanist.usecases.failover import planning
 from tanist.usecases.failover.items import outcome_item, plan_item
 from tanist.usecases.failover.last_look import CopyChanged
 from tanist.usecases.failover.planning import FailoverRequest
-from tests.unit.usecases.failover.test_run import UNPLANNED, Killed, killer, lose_source
-from tests.unit.usecases.failover.world import DR, PARTITIONS, RATE, FailoverWorld
+from tests.unit.usecases.failover.test_run import UNPLANNED, killer, lose_source
+from tests.unit.usecases.failover.world import DR, PARTITIONS, RATE, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
