@@ -58,6 +58,15 @@ class Segment:
         return self.start <= offset and (self.end is None or offset < self.end)
 
 
+def reserves(entries: Iterable[TopicLineage], at: TopicPartition) -> tuple[tuple[int, int], ...]:
+    """The offsets of a partition, from the first up to the second, that promotions have reserved."""
+    return tuple(
+        (entry.old_ends[at.partition], entry.reserve_ends[at.partition])
+        for entry in entries
+        if at.partition < len(entry.old_ends) and entry.old_ends[at.partition] < entry.reserve_ends[at.partition]
+    )
+
+
 def segments(entries: Iterable[TopicLineage], at: TopicPartition) -> tuple[Segment, ...]:
     """The segments of a partition, by offset; none if no promotion of it is recorded.
 

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 class CopiedSpan:
     """What a mirror partition has of its old source: up to `end`; `last_epoch`: the source's leader epoch there, or -1.
 
-    `source_end`: the old source's log end.
+    `source_end`: the old source's log end. `reserves`: of earlier promotions, the first offset of each and the one
+    behind it; there each log may have records that the other one never gets.
     """
 
     end: int
     source_end: int
     last_epoch: int = -1
+    reserves: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.errors import CouldNotTell, TimedOut
 from tanist.kafka.protocol.batch import walk
 from tanist.kafka.protocol.frames import FetchLimits
-from tanist.kafka.protocol.record_proof import visible
+from tanist.kafka.protocol.record_proof import judged
 from tanist.kafka.protocol.records_left import records_left
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import fetch
@@ -43,28 +43,41 @@ def committed(router: Router, at: TopicPartition, begin: int, end: int, by: Dead
     Raises:
         CouldNotTell: the log cannot be read up to `end`. TimedOut. BrokerError, CorruptBatch, UnsupportedBatch.
     """
+    for header, batch, is_seen in judged_batches(router, at, begin, end, by):
+        if not is_seen:
+            continue
+        stamped = header.is_log_append_time
+        for record in records_left(header, batch):
+            if begin <= record.offset < end:
+                when = header.max_timestamp if stamped else header.base_timestamp + record.time
+                yield Committed(record.offset, when, record.rest, header)
+
+
+def judged_batches(
+    router: Router, at: TopicPartition, begin: int, end: int, by: Deadline
+) -> Iterator[tuple[BatchHeader, memoryview, bool]]:
+    """All batches of a span, and of each whether a reader of committed records sees it.
+
+    Raises as `committed`.
+    """
     empty, size = 0, _FIRST_BYTES
     while begin < end:
         if not by.left(time.monotonic()):
             raise TimedOut(f"{at} could not be read from offset {begin} to {end} in time")
         fetched = value(fetch(router, {at: begin}, by, FetchLimits(max_wait_ms=0), size)[at])
-        seen = visible(fetched.records, fetched.aborted)
-        for header, batch in seen.batches:
-            stamped = header.is_log_append_time
-            for record in records_left(header, batch):
-                if begin <= record.offset < end:
-                    when = header.max_timestamp if stamped else header.base_timestamp + record.time
-                    yield Committed(record.offset, when, record.rest, header)
-        if seen.until is None or seen.until <= begin:
+        found = list(judged(walk(fetched.records), fetched.aborted))
+        yield from (each for each in found if each[0].base_offset < end)
+        until = found[-1][0].next_offset if found else begin
+        if until <= begin:
             if fetched.last_stable_offset < end:
                 raise CouldNotTell(f"{at} ends at offset {fetched.last_stable_offset} for readers, not at {end}")
             empty += 1
             if empty >= _EMPTY_ANSWERS:
                 return  # a cleaner has taken the rest
             continue
-        first = min(begin, seen.batches[0][0].base_offset) if seen.batches else begin
-        size = _next_size(len(fetched.records), seen.until - first, end - seen.until)
-        begin, empty = seen.until, 0
+        first = min(begin, found[0][0].base_offset)
+        size = _next_size(len(fetched.records), until - first, end - until)
+        begin, empty = until, 0
 
 
 def _next_size(read: int, offsets: int, left: int) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.failback.prefix import NOTHING_SEEN, LogWindow, WindowRecord, common_end, compare
 from tanist.domain.failback.survey import TailCounts
 from tanist.domain.failback.torn import TransactionPart
 from tanist.domain.names import EpochMs
-from tanist.kafka.adapters.committed_records import batches, committed
+from tanist.kafka.adapters.committed_records import batches, committed, judged_batches
 from tanist.kafka.protocol.markers import ControlType, control_type
 from tanist.kafka.protocol.origin import key_of
+from tanist.kafka.protocol.records_left import records_left
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End, list_offsets, offset_for_leader_epoch
 
@@ -19,8 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import TypeVar
 
+    from tanist.domain.failback.prefix import Agreement
     from tanist.domain.names import TopicPartition
     from tanist.kafka.adapters.committed_records import Committed
+    from tanist.kafka.protocol.batch import BatchHeader
+    from tanist.kafka.protocol.records_left import RecordLeft
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
     from tanist.ports.tails import CopiedSpan
@@ -28,8 +34,10 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
     _A = TypeVar("_A")
 
-FIRST_WINDOW: Final = 64
-"""Offsets compared at the end of the prefix; four times as many each time where they differ."""
+LOOK_AHEAD: Final = 64
+"""Offsets that are read behind a window: they tell a copy for a hole, which is followed by its record."""
+_LONG: Final = 64
+"""Bytes of a record from which on a digest is kept while it is compared."""
 
 
 class KafkaDivergentTails:
@@ -69,55 +77,24 @@ class KafkaDivergentTails:
         yield from open_parts.values()
 
     def _common_end(self, at: TopicPartition, span: CopiedSpan, by: Deadline) -> int:
-        """By records. The epoch tells only where cleaners have left no record to compare: it may be an earlier one."""
-        starts = [value(list_offsets(router, {at: End.EARLIEST}, by)[at]) for router in self._both]
-        common = self._agree_until(at, max(starts), min(span.end, span.source_end), by)
+        start = max(value(list_offsets(router, {at: End.EARLIEST}, by)[at]) for router in self._both)
+        bound = min(span.end, span.source_end)
+
+        def look(begin: int, end: int) -> Agreement:
+            if any(first <= begin and end <= behind for first, behind in span.reserves):
+                return NOTHING_SEEN
+            until = min(bound, end + LOOK_AHEAD)
+            ours, theirs = (_window(router, at, begin, until, by) for router in self._both)
+            return compare(ours, theirs, (begin, end), span.reserves, last=until == bound)
+
         if span.last_epoch < 0:
-            return common
+            return common_end(look, start, bound, None)
         epoch = value(offset_for_leader_epoch(self._source, {at: span.last_epoch}, by)[at])
-        if not 0 <= epoch.end_offset < common or self._has_common_record(at, epoch.end_offset, common, by):
-            return common
-        return self._agree_until(at, max(starts), epoch.end_offset, by)
-
-    def _agree_until(self, at: TopicPartition, start: int, bound: int, by: Deadline) -> int:
-        """Up to where both logs agree, `bound` at most."""
-        first, window = bound, FIRST_WINDOW
-        while start < first:
-            begin = max(start, bound - window)
-            differs = self._first_difference(at, begin, first, by)
-            if differs is None:
-                break
-            first, window = differs, window * 4
-            if differs > begin:
-                break
-        return first
-
-    def _has_common_record(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> bool:
-        """Whether both logs have the same record at an offset in [begin, end). The last ones are looked at first."""
-        window = FIRST_WINDOW
-        while begin < end:
-            start = max(begin, end - window)
-            ours, theirs = (dict(self._records(router, at, start, end, by)) for router in self._both)
-            if ours.items() & theirs.items():
-                return True
-            end, window = start, window * 4
-        return False
+        return common_end(look, start, bound, epoch.end_offset)
 
     @property
     def _both(self) -> tuple[Router, Router]:
         return self._source, self._destination
-
-    def _first_difference(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> int | None:
-        """The first offset at which both logs have a record, but not the same; what only one has says nothing."""
-        ours, theirs = (dict(self._records(router, at, begin, end, by)) for router in self._both)
-        return next((offset for offset in sorted(ours.keys() & theirs.keys()) if ours[offset] != theirs[offset]), None)
-
-    def _records(
-        self, router: Router, at: TopicPartition, begin: int, end: int, by: Deadline
-    ) -> Iterator[tuple[int, bytes]]:
-        """Key, value and headers of each. Times are left out: those of LogAppendTime are not copied."""
-        for record in committed(router, at, begin, end, by):
-            yield record.offset, record.rest
 
     def _counts(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> TailCounts:
         counting = _Counting()
@@ -125,6 +102,28 @@ class KafkaDivergentTails:
         for record in committed(self._source, at, max(begin, start), end, by):
             counting.add(record)
         return counting.counts()
+
+
+def _window(router: Router, at: TopicPartition, begin: int, end: int, by: Deadline) -> LogWindow:
+    records: dict[int, WindowRecord] = {}
+    hidden: set[int] = set()
+    for header, batch, is_seen in judged_batches(router, at, begin, end, by):
+        if is_seen:
+            left = (each for each in records_left(header, batch) if begin <= each.offset < end)
+            records |= {each.offset: _compared(header, each) for each in left}
+        elif header.is_dense:
+            hidden.update(range(max(begin, header.base_offset), min(end, header.next_offset)))
+    return LogWindow(records, hidden)
+
+
+def _compared(header: BatchHeader, record: RecordLeft) -> WindowRecord:
+    return WindowRecord(
+        time=header.base_timestamp + record.time,
+        content=record.rest if len(record.rest) <= _LONG else hashlib.sha256(record.rest).digest(),
+        stamped=header.is_log_append_time,
+        has_key=record.has_key,
+        is_tombstone=record.is_tombstone,
+    )
 
 
 def _each(

@@ -10,6 +10,7 @@ from tanist.domain.failback.findings import undecided
 from tanist.domain.failback.pending import ACCEPT
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import is_another_topic
+from tanist.domain.lineage import reserves
 from tanist.domain.names import DestinationOffset
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
@@ -291,7 +292,8 @@ def _span(of: PartitionSurvey, view: StateView, mirror: MirrorName) -> CopiedSpa
     observed = view.observed(mirror, of.partition)
     epoch = observed.last_mirrored_epoch if observed is not None else -1
     assert of.end is not None  # noqa: S101  # the caller's filter
-    return CopiedSpan(of.old_end, of.end, epoch)
+    entries = [each for each in view.lineage(mirror, of.partition.topic) if each.promotion_epoch < of.promotion_epoch]
+    return CopiedSpan(of.old_end, of.end, epoch, reserves(entries, of.partition))
 
 
 def survey_item(mirror: str, found: PartitionSurvey) -> dict[str, Any]:

@@ -8,11 +8,16 @@ import signal
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from confluent_kafka import Producer
 
+from tanist.domain.names import TopicPartition
+from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
+from tanist.kafka.wire.router import Router
+from tanist.ports.tails import CopiedSpan
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running
 from tests.kafka.failover.test_real import QUICK
-from tests.kafka.fetcher.rig import until
+from tests.kafka.fetcher.rig import soon, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +30,8 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 MIRROR: Final = "back"
 TOPICS: Final = ("tail", "same", "short", "other")
 RESTORED: Final = ("short", "other")
+SINGLE: Final = ("single", "shifted")
+"""Their partition 0 gets transactions of one record."""
 
 
 @pytest.fixture
@@ -98,3 +105,59 @@ def test_an_old_source_is_compared_with_what_has_taken_over(own: Pair) -> None:
     assert (other["verdict"], other["common_end"], other["old_end"], other["end"]) == ("DIVERGED", 5, 10, 9)
     assert other["records"] == 4
     assert {row["final"] for row in found.values()} == {True}
+
+
+def one_record_transactions(pair: Pair, name: str, count: int, *, shifted: bool = False) -> None:
+    """In partition 0 of both topics. `shifted`: in one of them markers take the offsets that records had before."""
+    producer = Producer(pair.east.client() | {"transactional.id": name, "linger.ms": "0"})
+    producer.init_transactions(30)
+    if shifted:
+        producer.begin_transaction()
+        for _ in range(2):
+            producer.produce("shifted", b"aborted", b"k", partition=0)
+        assert producer.flush(30) == 0
+        producer.abort_transaction(30)
+    for number in range(count):
+        producer.begin_transaction()
+        for topic in SINGLE:
+            producer.produce(topic, b"%s-%d" % (name.encode(), number), b"k", partition=0)
+        producer.commit_transaction(30)
+
+
+def restored_with_other_transactions(pair: Pair) -> None:
+    """Of each topic 5 records are left at the source; 100 transactions more were copied, and 120 others came later."""
+    pair.mirror(MIRROR, *SINGLE)
+    for topic in SINGLE:
+        shutil.copytree(log_of(pair, topic), pair.home / topic)
+    one_record_transactions(pair, "copied", 100)
+    pair.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    pair.worker().send(signal.SIGKILL)
+    pair.east.cluster.kill()
+    pair.tanist("failover", "run", MIRROR, "--plan", pair.approved(MIRROR, mode="unplanned"), *QUICK, expected=None)
+    for topic in SINGLE:
+        shutil.rmtree(log_of(pair, topic))
+        shutil.copytree(pair.home / topic, log_of(pair, topic))
+    pair.east.cluster.start()
+    one_record_transactions(pair, "others", 120, shifted=True)
+
+
+def test_records_that_replaced_one_record_transactions_were_counted_as_copied(own: Pair) -> None:
+    """Without an exact leader epoch the search ended at the first window: 64 offsets before L, or at L.
+
+    What lay before was in no tail: neither surveyed nor rescued, and deleted by `mirrors reverse --recreate`.
+    """
+    restored_with_other_transactions(own)
+    own.worker("w2")
+    until(lambda: survey(own)[0] != 3, 60)
+    code, found = survey(own)
+    assert code == 1
+    east, west = (Router(side.cluster.endpoint(), "test") for side in (own.east, own.west))
+    for topic in SINGLE:
+        row = found[topic, 0]
+        assert (row["verdict"], row["common_end"], row["records"]) == ("DIVERGED", 5, 120)
+        at = TopicPartition(topic, 0)
+        for epoch in (-1, 0, 1_000):
+            span = CopiedSpan(row["old_end"], row["end"], epoch)
+            assert KafkaDivergentTails(east, west).common_ends({at: span}, soon()) == {at: 5}
+    for router in (east, west):
+        router.close()
