@@ -29,6 +29,15 @@ class CopiedSpan:
     reserves: tuple[tuple[int, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class TailSpan:
+    """A span of an old source's log: its tail from `common_end` up to `end`, and from `begin` on what comes before."""
+
+    begin: int
+    common_end: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailCopy:
     """A tail that is copied into a quarantine partition. `begin`, `end`: offsets of the source.
@@ -191,10 +200,10 @@ class DivergentTails(Protocol):
         ...
 
     def transactions(
-        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+        self, spans: Mapping[TopicPartition, TailSpan], by: Deadline
     ) -> Mapping[TopicPartition, tuple[TransactionPart, ...] | TanistError]:
-        """The committed transactions of the old source that have records or their marker in a span.
+        """The parts of the old source's transactions that have records in a span, in its tail and before it.
 
-        A span may begin before the log does. One without a marker in its span was not aborted there.
+        A span may begin before the log does. Aborted transactions are left out; one without a marker may be committed.
         """
         ...

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.failback.prefix import NOTHING_SEEN, LogWindow, WindowRecord, common_end, compare
 from tanist.domain.failback.survey import TailCounts
-from tanist.domain.failback.torn import TransactionPart
+from tanist.domain.failback.torn import TransactionBatch, parts_of
 from tanist.domain.names import EpochMs
 from tanist.kafka.adapters.committed_records import batches, committed, judged_batches
 from tanist.kafka.protocol.markers import ControlType, control_type
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from tanist.domain.failback.prefix import Agreement
+    from tanist.domain.failback.torn import TransactionPart
     from tanist.domain.names import TopicPartition
     from tanist.kafka.adapters.committed_records import Committed
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.records_left import RecordLeft
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
-    from tanist.ports.tails import CopiedSpan
+    from tanist.ports.tails import CopiedSpan, TailSpan
 
     _T = TypeVar("_T")
     _A = TypeVar("_A")
@@ -38,6 +39,7 @@ LOOK_AHEAD: Final = 64
 """Offsets that are read behind a window: they tell a copy for a hole, which is followed by its record."""
 _LONG: Final = 64
 """Bytes of a record from which on a digest is kept while it is compared."""
+_MARKERS: Final = (ControlType.COMMIT, ControlType.ABORT)
 
 
 class KafkaDivergentTails:
@@ -58,23 +60,19 @@ class KafkaDivergentTails:
         return _each(tails, lambda at, tail: self._counts(at, *tail, by))
 
     def transactions(
-        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+        self, spans: Mapping[TopicPartition, TailSpan], by: Deadline
     ) -> Mapping[TopicPartition, tuple[TransactionPart, ...] | TanistError]:
-        return _each(spans, lambda at, span: tuple(self._transactions(at, *span, by)))
+        return _each(spans, lambda at, span: tuple(parts_of(at, span.common_end, self._transactional(at, span, by))))
 
-    def _transactions(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> Iterator[TransactionPart]:
-        open_parts: dict[int, TransactionPart] = {}
+    def _transactional(self, at: TopicPartition, span: TailSpan, by: Deadline) -> Iterator[TransactionBatch]:
         start = value(list_offsets(self._source, {at: End.EARLIEST}, by)[at])
-        for header, batch in batches(self._source, at, max(begin, start), end, by):
-            if header.is_control:
-                part = open_parts.pop(header.producer_id, None)
-                if control_type(batch) is ControlType.COMMIT and part is not None:
-                    yield replace(part, marker=header.base_offset, ended=header.max_timestamp)
-            elif header.is_transactional and header.producer_id not in open_parts:
-                open_parts[header.producer_id] = TransactionPart(
-                    at, header.producer_id, header.producer_epoch, header.base_offset, header.base_timestamp
+        for header, batch in batches(self._source, at, max(span.begin, start), span.end, by):
+            kind = control_type(batch) if header.is_control else None
+            if kind in _MARKERS or (kind is None and header.is_transactional):
+                commits = None if kind is None else kind is ControlType.COMMIT
+                yield TransactionBatch(
+                    header.base_offset, header.producer_id, header.producer_epoch, header.max_timestamp, commits
                 )
-        yield from open_parts.values()
 
     def _common_end(self, at: TopicPartition, span: CopiedSpan, by: Deadline) -> int:
         start = max(value(list_offsets(router, {at: End.EARLIEST}, by)[at]) for router in self._both)

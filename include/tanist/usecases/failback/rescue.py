@@ -13,6 +13,7 @@ from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failback.torn import torn
 from tanist.domain.names import TopicPartition
 from tanist.domain.tails import TailStage, quarantine_topic
+from tanist.ports.tails import TailSpan
 from tanist.usecases.failback.quarantined import copy_of, missing
 from tanist.usecases.failback.recording import surveyed
 from tanist.usecases.failback.survey import failed_over
@@ -78,7 +79,7 @@ class RescueTools:
 class RescueOutcome:
     """`tails`: of the topics whose old source cannot get more records. `waiting`: the partitions of the others.
 
-    `torn`: transactions that the new primary has in part; the rest of them is in quarantine.
+    `torn`: transactions that the new primary has in part, or may have; the rest of them is in quarantine.
     """
 
     tails: tuple[TopicTails, ...]
@@ -198,17 +199,22 @@ def _is_open(tails: TopicTails) -> bool:
 
 
 def torn_transactions(clusters: ReturnContext, seen: Surveyed, command: CommandContext) -> tuple[TornTransaction, ...]:
-    """The transactions of which a part was copied and a part is in a tail.
+    """The transactions of which a part was copied, or may have been, and a part is in a tail.
 
     Of what was copied the last LOOK_BACK offsets of each surveyed partition are read. What cannot be read is left out.
     """
-    known = {each.partition: each for each in seen.found if each.common_end is not None and each.end is not None}
-    tails = {at: (each.common_end or 0, each.end or 0) for at, each in known.items() if each.tail and each.tail.records}
-    in_tails = _parts(clusters.tails.transactions(tails, command.by))
-    if not in_tails:
+    known = [each for each in seen.found if each.common_end is not None and each.end is not None]
+    tails = {each.partition: _tail_span(each, 0) for each in known if each.tail and each.tail.records}
+    if not _parts(clusters.tails.transactions(tails, command.by)):
         return ()
-    before = {at: (max(0, (each.common_end or 0) - LOOK_BACK), each.common_end or 0) for at, each in known.items()}
-    return torn(in_tails, _parts(clusters.tails.transactions(before, command.by)))
+    return torn(
+        _parts(clusters.tails.transactions({each.partition: _tail_span(each, LOOK_BACK) for each in known}, command.by))
+    )
+
+
+def _tail_span(of: PartitionSurvey, before: int) -> TailSpan:
+    common_end = of.common_end or 0
+    return TailSpan(max(0, common_end - before), common_end, of.end or 0)
 
 
 def _parts(
@@ -237,7 +243,12 @@ def manifest(clusters: ReturnContext, found: Sequence[TopicTails], torn: Sequenc
         "destination_cluster_id": spec.destination_cluster_id,
         "tails": [item for each in found for item in tail_items(spec.mirror, each)],
         "torn_transactions": [
-            {"tail": _part_item(each.tail), "copied": [_part_item(part) for part in each.copied]} for each in torn
+            {
+                "tail": _part_item(each.tail),
+                "copied": [_part_item(part) for part in each.copied],
+                "possibly_copied": [_part_item(part) for part in each.possible],
+            }
+            for each in torn
         ],
     }
 
