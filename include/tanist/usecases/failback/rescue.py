@@ -127,10 +127,15 @@ class _Rescue:
             each = found[number] = self._again_if_missing(known)
             if each.stage is TailStage.SURVEYED:
                 found[number] = self._topic(each)
-                self.tools.manifest(manifest(self.clusters, found, self.torn))
-        if any(each.with_records() for each in found):
-            self.tools.manifest(manifest(self.clusters, found, self.torn))
+                self._report()
+        if any(map(_is_open, found)):
+            self._report()
         return tuple(found)
+
+    def _report(self) -> None:
+        """Write the manifest of all tails that are on record, also of topics that this command leaves alone."""
+        known = self.locked.view().tails(self.clusters.spec.mirror)
+        self.tools.manifest(manifest(self.clusters, known, self.torn))
 
     def _again_if_missing(self, tails: TopicTails) -> TopicTails:
         """To be copied from the beginning, with a new producer id, if quarantine has not got all of it any more."""
