@@ -181,12 +181,18 @@ def pause(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> Non
 @app.command()
 @asking(changes=True)
 def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
-    """Resume copying of paused topics where they stopped.
+    """Resume copying of topics that are paused, or have FAILED partitions, where it stopped.
+
+    Of a FAILED partition a fetcher compares both logs again, once for each time this command is run. It continues where
+    the mirror partition is a true prefix of the source; else it is FAILED again. So mend the cause first.
 
     Example: tanist mirrors resume dr --destination west --topic 'orders.*'
     """
     run = announcing(now, "resume")
-    _show_topics(now, desire.set_desired(name, topic or (), desire.resumed, now.destination(), run))
+    desired = desire.set_desired(name, topic or (), desire.resumed, now.destination(), run)
+    for each in desired.failed:
+        say(f"{each.partition} is FAILED with {each.error}: a fetcher compares both logs before it continues")
+    _show_topics(now, desired)
 
 
 @app.command()

@@ -316,24 +316,25 @@ class BrokerError(TanistError):
 # ── a partition cannot be copied any further ──────────────────────────────────────────────────────────────────────
 
 
-_START_AGAIN: Final = "remove the topic (`tanist mirrors remove`), delete it at the destination and add it again"
+_RESUME: Final = "then `tanist mirrors resume NAME --topic TOPIC`: it compares both logs and continues where they agree"
+_START_AGAIN: Final = "copy the topic again from its start, which takes a failover of it (docs/mirroring.md)"
 
 
 class PartitionBroken(TanistError):
-    """One partition fails alone. Not retriable: it leaves FAILED only by remove and add."""
+    """One partition fails alone. Not retriable: a person resumes its topic, or takes it out of the mirror."""
 
     name, exit_code = "PARTITION_BROKEN", 1
-    operator_action = "remove the topic (`tanist mirrors remove`), fix the cause, add it again (`tanist mirrors add`)"
+    operator_action = f"mend the cause, {_RESUME}"
 
 
 class ForeignWrite(PartitionBroken):
     name = "FOREIGN_WRITE"
-    operator_action = f"find the other writer and revoke its WRITE; then {_START_AGAIN}"
+    operator_action = f"find the other writer, revoke its WRITE; its records stay: {_START_AGAIN}"
 
 
 class CorruptBatch(PartitionBroken):
     name = "CORRUPT_BATCH"
-    operator_action = "the source served a corrupt batch, nothing was written: check the disks of that broker"
+    operator_action = f"nothing was written: check the disks of that broker, {_RESUME}"
 
 
 class CompactionHole(PartitionBroken):
@@ -348,7 +349,7 @@ class UnsupportedBatch(PartitionBroken):
 
 class Diverged(PartitionBroken):
     name = "DIVERGED"
-    operator_action = f"compare both clusters (`tanist validate`), then {_START_AGAIN}"
+    operator_action = f"compare both clusters (`tanist validate`): {_START_AGAIN}"
 
 
 class SourceTruncated(PartitionBroken):
@@ -365,21 +366,17 @@ class SourceTopicRecreated(PartitionBroken):
 
 class LogStartTooFar(PartitionBroken):
     name = "LOG_START_TOO_FAR"
-    operator_action = (
-        "raise it (`tanist mirrors alter NAME --max-start-fill N`), then remove the topic and add it again"
-    )
+    operator_action = f"raise it (`tanist mirrors alter NAME --max-start-fill N`), {_RESUME}"
 
 
 class RecordTooLarge(PartitionBroken):
     name = "RECORD_TOO_LARGE"
-    operator_action = "raise max.message.bytes of the destination topic, then remove the topic and add it again"
+    operator_action = f"raise max.message.bytes of the destination topic, {_RESUME}"
 
 
 class RecordRefused(PartitionBroken):
     name = "RECORD_REFUSED"
-    operator_action = (
-        "configure the destination topic to accept it (see the reason), then remove the topic and add it again"
-    )
+    operator_action = f"configure the destination topic to accept it (see the reason), {_RESUME}"
 
 
 class MirrorProducerFenced(PartitionBroken):
@@ -396,4 +393,4 @@ class SourceReplaced(PartitionBroken):
 
 class FillerEpochsExhausted(PartitionBroken):
     name = "FILLER_EPOCHS_EXHAUSTED"
-    operator_action = "remove the topic and add it again: it gets a new producer id for gap markers"
+    operator_action = "copy the topic by a mirror of another name, whose partitions have other epochs for gap markers"

@@ -11,10 +11,10 @@ from tanist.domain.names import SourceOffset
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from tanist.domain.losses import LostOffsets
+    from tanist.domain.losses import LostOffsets, TombstonesMissed
     from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, TopicPartition
     from tanist.domain.offset_map import OffsetMap
-    from tanist.domain.records import PartitionObserved, TombstonesMissed
+    from tanist.domain.records import PartitionObserved
     from tanist.domain.states import DesiredState
 
 LOG_END_AGE_MS: Final = 5_000
@@ -65,6 +65,9 @@ class PartitionRow:
     log_append_time: bool = False
     """The source's brokers stamp its records; the copy has the producers' times."""
 
+    resume_requested: bool = False
+    """A person has resumed it after it FAILED, and no worker has compared both logs since."""
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """The names of what differs between source and copy although the partition is copied."""
@@ -76,7 +79,8 @@ class PartitionRow:
     @property
     def lag(self) -> int | None:
         """Offsets of the source that are not copied yet; None also for a log that is not identical any more."""
-        if self.state is MirrorState.FAILED and self.observed is not None and self.observed.error in _NO_COPY:
+        seen = self.observed
+        if seen is not None and seen.state_of_copy is MirrorState.FAILED and seen.error in _NO_COPY:
             return None
         return lag(self.source, self.destination_end, self.map)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from tanist.domain.errors import PartitionBroken
 from tanist.domain.names import EpochMs, MirrorName, SourceOffset, TopicPartition
@@ -94,3 +94,34 @@ def describe(ranges: Sequence[LostRange], earlier: int) -> str:
         return ""
     more = [f"{earlier} earlier ones"] if earlier else []
     return f"{counted} offsets were deleted at the source before they were copied: {', '.join([*listed, *more])}"
+
+
+@stored("tombstones", "mirror", "partition")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TombstonesMissed(MirrorRecord):
+    """Tombstones may be missing in a mirror partition: its copy may hold keys that were deleted at the source.
+
+    From source offset `start` on there were holes which were read at `read_at`, `kept_ms` or longer after the copy was
+    last caught up (`caught_up_at`; None: unknown). In `__mirror_offsets`; written before anything behind it is copied,
+    and deleted when the topic is added anew.
+    """
+
+    name: ClassVar[str] = "TOMBSTONES_MAY_BE_MISSING"
+    mirror: MirrorName
+    partition: TopicPartition
+    start: SourceOffset
+    caught_up_at: EpochMs | None = None
+    read_at: EpochMs
+    kept_ms: int
+    mirror_id: str = ""
+
+    @property
+    def reason(self) -> str:
+        """For people, with the next step."""
+        away = "an unknown time" if self.caught_up_at is None else f"{(self.read_at - self.caught_up_at) // 1000} s"
+        return (
+            f"holes of the source from offset {self.start} on were read {away} after the copy was last caught up, and "
+            f"the source keeps tombstones for {self.kept_ms // 1000} s: keys that were deleted there may be left in "
+            "the copy; compare both with `tanist validate --level records`, or copy the topic again from its start "
+            "(docs/mirroring.md)"
+        )

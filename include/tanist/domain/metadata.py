@@ -184,7 +184,7 @@ def _create(topic: TopicDesired, source: TopicMetadata, rules: MetadataRules) ->
         return left(
             topic.topic,
             Outcome.CONFLICT,
-            "the mirror topic and its offset map are gone: remove the topic from the mirror and add it again",
+            "the mirror topic and its offset map are gone: copy the topic again from its start (docs/mirroring.md)",
         )
     planned = _planned(source, rules, rules.replication_factor)
     row = MetadataRow(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FencedTopic
@@ -17,7 +17,7 @@ from tanist.domain.losses import OnLoss
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored
-from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.states import RESUMED_ROW, DesiredState, MirrorState
 from tanist.domain.stored_names import stored_under
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ class TopicDesired(MirrorRecord):
     denied: tuple[str, ...] = ()
     """Principals that were denied WRITE at the destination by name; a failover takes that back."""
     restored: bool = False  # by `tanist state`, and nobody has resumed it since: workers do nothing with it
+    resumes: int = 0
+    """Counts the requests to resume FAILED partitions. One whose record has another count has not followed it yet."""
 
     def all_partitions(self) -> tuple[TopicPartition, ...]:
         return tuple(TopicPartition(self.topic, n) for n in range(self.partitions))
@@ -172,6 +174,17 @@ class PartitionObserved(MirrorRecord):
     """The id of the destination topic that was copied to; empty: unknown or not reported."""
     at: EpochMs
     mirror_id: str = ""
+    resumes: int = 0
+    """`TopicDesired.resumes` when this was written."""
+    copied_until: SourceOffset | None = None
+    record_until: SourceOffset | None = None
+    record_epoch: int | None = None
+    """How far a partition was copied when it FAILED, as in `SourceEnd`, which is not written for it any more."""
+
+    @property
+    def state_of_copy(self) -> MirrorState:
+        """As `state`; FAILED also until it is known that a partition that was resumed is a copy again."""
+        return MirrorState.FAILED if self.row == RESUMED_ROW else self.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,37 +255,6 @@ class OffsetRangeWritten(MirrorRecord):
     destination: DestinationOffset
     why: str = ""
     mirror_id: str = ""
-
-
-@stored("tombstones", "mirror", "partition")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TombstonesMissed(MirrorRecord):
-    """Tombstones may be missing in a mirror partition: its copy may hold keys that were deleted at the source.
-
-    From source offset `start` on there were holes which were read at `read_at`, `kept_ms` or longer after the copy was
-    last caught up (`caught_up_at`; None: unknown). In `__mirror_offsets`; written before anything behind it is copied,
-    and deleted when the topic is added anew.
-    """
-
-    name: ClassVar[str] = "TOMBSTONES_MAY_BE_MISSING"
-    mirror: MirrorName
-    partition: TopicPartition
-    start: SourceOffset
-    caught_up_at: EpochMs | None = None
-    read_at: EpochMs
-    kept_ms: int
-    mirror_id: str = ""
-
-    @property
-    def reason(self) -> str:
-        """For people, with the next step."""
-        away = "an unknown time" if self.caught_up_at is None else f"{(self.read_at - self.caught_up_at) // 1000} s"
-        return (
-            f"holes of the source from offset {self.start} on were read {away} after the copy was last caught up, and "
-            f"the source keeps tombstones for {self.kept_ms // 1000} s: keys that were deleted there may be left in "
-            "the copy; compare both with `tanist validate --level records`, or remove the topic from the mirror, "
-            "delete the mirror topic, and add it again"
-        )
 
 
 @stored("fence", "mirror")

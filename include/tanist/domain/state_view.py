@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from tanist.domain.lineage import TopicLineage
-from tanist.domain.losses import LostOffsets
+from tanist.domain.losses import LostOffsets, TombstonesMissed
 from tanist.domain.moves import UNFINISHED, MirrorMove, TopicBefore
 from tanist.domain.records import (
     Claim,
@@ -22,7 +22,6 @@ from tanist.domain.records import (
     PromotionEpoch,
     RunStatus,
     SourceEnds,
-    TombstonesMissed,
     TopicDesired,
     WorkerAlive,
 )
@@ -34,11 +33,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tanist.domain.fences import FencedTopic
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import MirrorName, SourceOffset, TopicPartition
     from tanist.domain.records import SourceEnd
 
 _R = TypeVar("_R", bound=StateRecord)
 _M = TypeVar("_M", bound=MirrorRecord)
+
+
+class StoredProgress(NamedTuple):
+    """`copied_until`: all before is copied. `record`: until and leader epoch of the last record. None: not known."""
+
+    copied_until: SourceOffset | None
+    record: tuple[SourceOffset, int] | None
 
 
 class StateView(Mapping[str, StateRecord]):
@@ -169,6 +175,16 @@ class StateView(Mapping[str, StateRecord]):
         """The end of one source partition as a worker last recorded it."""
         found = self._of(mirror, self._found(SourceEnds, f"ends/{mirror}/{chunk}"))
         return next((end for end in found.ends if end.partition == at), None) if found else None
+
+    def progress(self, mirror: MirrorName, chunk: int, at: TopicPartition) -> StoredProgress:
+        """How far a partition was copied, as workers have stored it: while it was copied, or when it FAILED."""
+        found = (self.source_end(mirror, chunk, at), self.observed(mirror, at))
+        known = [each for each in found if each is not None]
+        records = [(each.record_until, each.record_epoch) for each in known]
+        return StoredProgress(
+            max((each.copied_until for each in known if each.copied_until is not None), default=None),
+            max(((until, epoch) for until, epoch in records if until is not None and epoch is not None), default=None),
+        )
 
     # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -32,6 +32,8 @@ class Finding(StrEnum):
     """By a person: the state of its mirror was lost, and is known again."""
     ACCEPTED = "failure accepted"
     """The settings of the mirror now allow to continue after what the partition failed for."""
+    RESUMED = "resume requested"
+    """By a person, after the partition had failed."""
 
 
 class Trigger(StrEnum):
@@ -73,6 +75,8 @@ RESTORED_ROW: Final = 308
 """STOPPED by this row, a partition stays so until a person resumes its topic."""
 TAKEN_IN_ROW: Final = 100
 BROKEN_ROW: Final = 900
+RESUMED_ROW: Final = 904
+"""PREPARING by this row, a partition is not known to be a copy: it keeps the error that it FAILED with until then."""
 # fmt: off
 MIRROR_STATES: Final = (
     _row(100, "UNKNOWN STOPPED", _W.MIRRORING, _T.ADD, "PREPARING", "compare both logs before the first append"),
@@ -88,6 +92,7 @@ MIRROR_STATES: Final = (
     _row(308, "UNKNOWN", _F.RESTORED, _T.RESTORED, "STOPPED", "waits for `tanist mirrors resume`"),
     _row(900, "*", _F.BROKEN, _T.BROKEN, "FAILED", "one bad partition fails alone"),
     _row(902, "FAILED", _F.ACCEPTED, _T.ACCEPTED, "PREPARING", "the settings of the mirror now allow to continue"),
+    _row(904, "FAILED", _F.RESUMED, _T.RESUME, "PREPARING", "resumed by a person: compare both logs again"),
 )
 # fmt: on
 _NEXT: Final = {

@@ -13,7 +13,7 @@ from tanist.domain.names import topic_id_of, topic_id_text
 from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
 from tanist.domain.small_batches import may_merge
 from tanist.domain.state_partitions import state_partition_of
-from tanist.domain.states import SOURCE_DELETED_ROW, DesiredState, Finding, MirrorState, next_row
+from tanist.domain.states import RESUMED_ROW, SOURCE_DELETED_ROW, DesiredState, Finding, MirrorState, next_row
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.fetcher.assignment import Assigned, MirrorPartition, Report
 
@@ -75,12 +75,11 @@ def next_observed(
     state = held.state if held is not None else MirrorState.UNKNOWN
     if held is not None and state is MirrorState.STOPPED and _stays_stopped(mine.topic, held, report):
         return None
-    finding = Finding.ACCEPTED if _is_accepted(mine.spec, held) else report.finding
-    row = next_row(mine.topic.desired, state, finding)
+    row = next_row(_desired(mine.topic, held), state, _finding(mine, held, report))
     if row is None:
         return _trouble(held, report, claim_epoch, now) or _later_epoch(held, report, claim_epoch, now)
     why = report.error if row.cause in {Finding.BROKEN, Finding.DELETED} else None
-    return PartitionObserved(
+    new = PartitionObserved(
         mirror=mine.spec.mirror,
         mirror_id=mine.spec.mirror_id,
         partition=mine.partition,
@@ -92,7 +91,50 @@ def next_observed(
         claim_epoch=claim_epoch,
         promotion_epoch=mine.topic.promotion_epoch,
         topic_id=_copied_to(held, report),
+        resumes=mine.topic.resumes,
         at=now.epoch,
+    )
+    return _around_a_failure(new, held, report)
+
+
+def _desired(topic: TopicDesired, held: PartitionObserved | None) -> DesiredState:
+    """The desired state to follow now. One that was resumed after a failure pauses once both logs are compared."""
+    comparing = held is not None and held.row == RESUMED_ROW
+    return DesiredState.MIRRORING if comparing and topic.desired is DesiredState.PAUSED else topic.desired
+
+
+def _finding(mine: Owned, held: PartitionObserved | None, report: Report) -> Finding | None:
+    if _is_accepted(mine.spec, held):
+        return Finding.ACCEPTED
+    return Finding.RESUMED if _is_resumed(mine.topic, held, report) else report.finding
+
+
+def _is_resumed(topic: TopicDesired, held: PartitionObserved | None, report: Report) -> bool:
+    """Whether a person has resumed the topic since the partition FAILED, once for each request.
+
+    A fetcher thread that still reports the failure has not released the partition yet: its report is not an answer to
+    the request.
+    """
+    failed = held is not None and held.state is MirrorState.FAILED and held.resumes != topic.resumes
+    return failed and topic.desired is DesiredState.MIRRORING and report.finding is not Finding.BROKEN
+
+
+def _around_a_failure(new: PartitionObserved, held: PartitionObserved | None, report: Report) -> PartitionObserved:
+    """`new` with what must not be forgotten while nothing is copied: how far it was, and why it is not a copy."""
+    if new.state is MirrorState.FAILED:
+        return replace(
+            new,
+            copied_until=report.position if report.position is not None or held is None else held.copied_until,
+            record_until=report.record_until if report.record_until is not None or held is None else held.record_until,
+            record_epoch=report.record_epoch if report.record_epoch is not None or held is None else held.record_epoch,
+        )
+    if held is None or held.state is not MirrorState.FAILED or new.state is not MirrorState.PREPARING:
+        return new
+    copied = replace(
+        new, copied_until=held.copied_until, record_until=held.record_until, record_epoch=held.record_epoch
+    )
+    return (
+        replace(copied, error=held.error, reason=f"{new.reason}; {held.reason}") if new.row == RESUMED_ROW else copied
     )
 
 
@@ -112,7 +154,7 @@ def _is_accepted(spec: MirrorSpec, held: PartitionObserved | None) -> bool:
 
 def _trouble(held: PartitionObserved | None, report: Report, claim_epoch: int, now: Moment) -> PartitionObserved | None:
     """The same state with another reason: an error that lasts, or that has passed."""
-    if held is None or held.state is MirrorState.FAILED:
+    if held is None or held.state is MirrorState.FAILED or held.row == RESUMED_ROW:
         return None
     error, since = report.error, report.failing_since
     lasting = error is not None and since is not None and now.monotonic - since >= TELL_AFTER_SECONDS

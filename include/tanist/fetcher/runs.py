@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.losses import TombstonesMissed
 from tanist.domain.offset_map import OffsetMap, OffsetRange
-from tanist.domain.records import OffsetRangeWritten, TombstonesMissed
+from tanist.domain.records import OffsetRangeWritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -110,6 +110,14 @@ def test_a_topic_that_was_deleted_at_the_source_leaves_the_mirror_and_a_new_one_
     assert told(pair, "anew") == {("MIRRORING", None)}
 
 
+def resumed_in_vain(pair: Pair, mirror: str, error: str) -> None:
+    """Both logs are compared again, and the partition fails again with the same name."""
+    pair.tanist("mirrors", "resume", mirror, "--topic", mirror)
+    waited = pair.tanist("mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s", expected=1)
+    assert error in waited.err
+    assert "row 900" in waited.err
+
+
 def losses(pair: Pair, mirror: str) -> dict[str, Any]:
     """What `tanist status` says of records that the source deleted before they were copied."""
     checks = pair.tanist("status", mirror, "--json", expected=None).item["checks"]
@@ -143,6 +151,8 @@ def test_records_that_the_source_deletes_before_they_are_copied_are_counted_list
     found = losses(pair, "overrun")
     assert found["verdict"] == "FAIL"
     assert "mirrors alter overrun --destination west --on-loss continue" in found["reason"]
+
+    resumed_in_vain(pair, "overrun", "UNCOPIED_RECORDS_DELETED")  # to resume is not to accept the loss
 
     pair.tanist("mirrors", "alter", "overrun", "--on-loss", "continue")
     until(lambda: described(pair, "overrun")[1]["state"] != "FAILED", 40)

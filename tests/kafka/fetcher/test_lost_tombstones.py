@@ -14,8 +14,8 @@ from tests.kafka.fetcher.rig import until
 from tests.kafka.fetcher.test_compacted import COMPACT, COPY, agree, cleaned, committed, state
 
 if TYPE_CHECKING:
+    from tanist.domain.losses import TombstonesMissed
     from tanist.domain.names import EpochMs, TopicPartition
-    from tanist.domain.records import TombstonesMissed
     from tests.kafka.fetcher.rig import Rig
 
 __all__ = ["cleaned"]

@@ -91,7 +91,7 @@ def test_a_restored_topic_is_left_alone_by_workers_and_begins_again_with_a_compa
     for held in (None, seen("orders"), restored()["partition/m/orders/0"]):
         assert held is None or isinstance(held, PartitionObserved)
         assert next_observed(Owned(SPEC, desired, at, 0), held, Report(), 5, now) is None
-    again, stopped = resumed(desired), restored()["partition/m/orders/0"]
+    again, stopped = resumed(desired, StateView(restored())), restored()["partition/m/orders/0"]
     assert isinstance(again, TopicDesired)
     assert isinstance(stopped, PartitionObserved)
     assert not again.restored

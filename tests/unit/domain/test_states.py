@@ -46,6 +46,7 @@ def test_numbers_of_rows_are_for_ever() -> None:
         308: (Finding.RESTORED, Trigger.RESTORED, S.STOPPED),
         900: (Finding.BROKEN, Trigger.BROKEN, S.FAILED),
         902: (Finding.ACCEPTED, Trigger.ACCEPTED, S.PREPARING),
+        904: (Finding.RESUMED, Trigger.RESUME, S.PREPARING),
     }
 
 
@@ -66,7 +67,7 @@ def test_a_wish_comes_true_where_nothing_fails(wish: DesiredState, state: Mirror
 
 
 def test_every_row_is_taken_as_the_table_says_and_only_people_lead_out_of_failed() -> None:
-    """By removal, or by a setting that accepts the failure.
+    """By removal, by a setting that accepts the failure, or by a request to resume.
 
     Bad news comes first, then people's wishes, then progress; stale findings and sudden wishes included.
     """
@@ -83,7 +84,7 @@ def test_every_row_is_taken_as_the_table_says_and_only_people_lead_out_of_failed
             assert row.after is S.FAILED
         else:
             assert row.cause is (wish if by_wish else finding)
-        if state is S.FAILED and row.cause is not Finding.ACCEPTED:
+        if state is S.FAILED and row.cause not in {Finding.ACCEPTED, Finding.RESUMED}:
             assert (wish, row.after) == (DesiredState.REMOVED, S.STOPPING)
     assert taken == {row.number for row in MIRROR_STATES}
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from tanist.domain.deletion import DELETED_AFTER_LOOKS, DELETED_AFTER_SECONDS, Absence, deleted
-from tanist.domain.errors import SourceTopicRecreated, TanistError, Unreachable
+from tanist.domain.errors import ForeignWrite, RecordTooLarge, SourceTopicRecreated, TanistError, Unreachable
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
 from tanist.domain.state_view import StateView, fold
 from tanist.domain.states import DesiredState, Finding, MirrorState
@@ -79,7 +79,7 @@ def test_a_deleted_source_topic_stops_its_partitions_for_good(desired: DesiredSt
     worker.rounds(ALIGNED)
     worker.topic = replace(TOPIC, desired=desired)
     assert worker.rounds(DELETED) == (S.STOPPED, "SOURCE_TOPIC_DELETED")
-    for silent in (NO_NEWS, ALIGNED, Report(error=Unreachable("away"), failing_since=0.0)):
+    for silent in (NO_NEWS, ALIGNED, SILENT):
         assert worker.rounds(silent) == (S.STOPPED, "SOURCE_TOPIC_DELETED")
 
 
@@ -107,6 +107,91 @@ def test_nothing_is_written_about_a_topic_that_has_left_the_mirror_whatever_beco
     mine = Owned(SPEC, replace(TOPIC, desired=DesiredState.REMOVED), AT, 7)
     for report in (DELETED, broken(SourceTopicRecreated("another id")), ALIGNED):
         assert next_observed(mine, held, report, 5, Moment(EpochMs(1), 99.0)) is None
+
+
+TOO_LARGE = RecordTooLarge("offset 5 at 5")
+SILENT = Report(error=Unreachable("away"), failing_since=0.0)
+FOREIGN = ForeignWrite("offsets 5 to 5 were written by producer id 9")
+
+
+def test_a_failed_partition_continues_when_a_person_resumes_it_and_both_logs_agree() -> None:
+    worker = Worker()
+    worker.rounds(ALIGNED)
+    assert worker.rounds(broken(TOO_LARGE)) == (S.FAILED, "RECORD_TOO_LARGE")
+    assert worker.rounds(NO_NEWS) == (S.FAILED, "RECORD_TOO_LARGE")
+    worker.topic = replace(TOPIC, resumes=1)
+    assert worker.rounds(NO_NEWS) == (S.PREPARING, "RECORD_TOO_LARGE"), "nothing is compared yet"
+    assert worker.rounds(ALIGNED) == (S.MIRRORING, None)
+
+
+def test_a_request_to_resume_works_once_and_not_for_a_later_failure() -> None:
+    worker = Worker()
+    worker.rounds(broken(FOREIGN))
+    worker.topic = replace(TOPIC, resumes=1)
+    worker.rounds(NO_NEWS)
+    assert worker.rounds(broken(FOREIGN)) == (S.FAILED, "FOREIGN_WRITE"), "it is still there"
+    assert worker.rounds(NO_NEWS) == (S.FAILED, "FOREIGN_WRITE")
+    worker.topic = replace(TOPIC, resumes=2)
+    assert worker.rounds(NO_NEWS)[0] is S.PREPARING
+
+
+def test_a_request_that_was_made_for_another_partition_does_not_resume_one_that_fails_later() -> None:
+    worker = Worker()
+    worker.rounds(ALIGNED)
+    worker.topic = replace(TOPIC, resumes=1)
+    worker.rounds(ALIGNED)
+    assert worker.rounds(broken(TOO_LARGE)) == (S.FAILED, "RECORD_TOO_LARGE")
+    assert worker.rounds(NO_NEWS) == (S.FAILED, "RECORD_TOO_LARGE")
+
+
+def test_a_late_report_of_the_failure_does_not_answer_a_request_to_resume() -> None:
+    """The thread has not released the partition yet: it would have failed again, and the request been used."""
+    worker = Worker()
+    worker.rounds(broken(TOO_LARGE))
+    worker.topic = replace(TOPIC, resumes=1)
+    assert worker.rounds(broken(TOO_LARGE)) == (S.FAILED, "RECORD_TOO_LARGE")
+    assert worker.rounds(NO_NEWS)[0] is S.PREPARING
+
+
+def test_a_partition_that_was_resumed_counts_as_failed_until_both_logs_are_compared() -> None:
+    """The source dies meanwhile, or somebody pauses: a failover must still be told that it is not a copy."""
+    worker = Worker()
+    worker.rounds(broken(FOREIGN))
+    worker.topic = replace(TOPIC, resumes=1)
+    worker.rounds(NO_NEWS)
+    assert worker.rounds(SILENT) == (S.PREPARING, "FOREIGN_WRITE")
+    worker.topic = replace(worker.topic, desired=DesiredState.PAUSED)
+    assert worker.rounds(SILENT) == (S.PREPARING, "FOREIGN_WRITE")
+    held = worker.view.observed(M, AT)
+    assert held is not None
+    assert (held.row, held.state_of_copy) == (904, S.FAILED)
+    assert "producer id 9" in held.reason
+    assert worker.rounds(ALIGNED)[0] is S.PAUSING
+
+
+def test_a_paused_topic_with_a_failed_partition_is_resumed_by_one_request() -> None:
+    worker = Worker()
+    worker.rounds(broken(TOO_LARGE))
+    worker.topic = replace(TOPIC, desired=DesiredState.PAUSED)
+    assert worker.rounds(NO_NEWS)[0] is S.FAILED
+    worker.topic = replace(TOPIC, resumes=1)
+    assert worker.rounds(ALIGNED) == (S.MIRRORING, None)
+
+
+def test_how_far_a_partition_was_copied_is_known_when_it_is_resumed() -> None:
+    """Its ends are not written any more while it is FAILED, but a lost leader epoch is only found by them."""
+    worker = Worker()
+    at = replace(broken(TOO_LARGE), position=SourceOffset(8), record_until=SourceOffset(7), record_epoch=3)
+    worker.rounds(at)
+    worker.topic = replace(TOPIC, resumes=1)
+    worker.rounds(NO_NEWS)
+    assert worker.view.progress(M, 7, AT) == (8, (7, 3))
+    worker.rounds(broken(TOO_LARGE))
+    assert worker.view.progress(M, 7, AT) == (8, (7, 3)), "it has failed again before it copied anything"
+    worker.topic = replace(TOPIC, resumes=2)
+    worker.rounds(NO_NEWS)
+    worker.rounds(ALIGNED)
+    assert worker.view.progress(M, 7, AT) == (None, None)
 
 
 def test_a_partition_that_failed_for_lost_records_continues_as_soon_as_the_mirror_allows_it() -> None:

@@ -112,6 +112,28 @@ def test_pause_and_resume_change_the_wish_and_nothing_else(pair: Pair) -> None:
     assert pair.west.calls == ["append topic/dr/orders"] * 2
 
 
+def test_a_request_to_resume_failed_partitions_is_counted_and_says_which(pair: Pair) -> None:
+    pair.observed(MirrorState.FAILED, error="RECORD_TOO_LARGE")
+    wrote = desire.set_desired("dr", ["orders"], desire.resumed, pair.west.side(), a_run())
+    assert [(str(each.partition), each.error) for each in wrote.failed] == [
+        ("orders-0", "RECORD_TOO_LARGE"),
+        ("orders-1", "RECORD_TOO_LARGE"),
+    ]
+    desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+    (again,) = desire.set_desired("dr", ["orders"], desire.resumed, pair.west.side(), a_run()).topics
+    assert (again.desired, again.resumes) == (DesiredState.MIRRORING, 2)
+    pair.observed(MirrorState.MIRRORING)
+    with pytest.raises(errors.MirrorTopicNotPaused, match="no partition of it is FAILED"):
+        desire.set_desired("dr", ["orders"], desire.resumed, pair.west.side(), a_run())
+
+
+def test_a_wait_does_not_give_up_on_a_failed_partition_that_was_just_resumed(pair: Pair) -> None:
+    pair.observed(MirrorState.FAILED, error="RECORD_TOO_LARGE")
+    desire.set_desired("dr", ["orders"], desire.resumed, pair.west.side(), a_run())
+    with pytest.raises(GoalNotReached, match="RECORD_TOO_LARGE"):
+        wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_run())
+
+
 @pytest.mark.parametrize(
     ("paused_before", "topic", "change", "error"),
     [

@@ -113,7 +113,7 @@ def _truncated(each: PartitionFacts) -> str:
 
 
 OTHERS = "OTHERS_MAY_WRITE"
-_AGAIN = "remove the topic (`tanist mirrors remove`), delete it at the destination, and add it again"
+_AGAIN = "copy it again: `tanist mirrors remove`, which fences the source, then delete and add it (docs/mirroring.md)"
 
 
 def _has_more(seen: ObservedTopic) -> bool:

@@ -18,7 +18,7 @@ from tanist.domain.failover.plan import NOT_SHUT_OUT, Intent, Limitation, Plan, 
 from tanist.domain.failover.reserve import NOTHING_APPROVED, of_reserve
 from tanist.domain.failover.undecided import of_undecided
 from tanist.domain.fences import FenceStatus, is_stray
-from tanist.domain.records import TombstonesMissed
+from tanist.domain.losses import TombstonesMissed
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:

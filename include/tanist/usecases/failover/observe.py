@@ -223,7 +223,7 @@ class Observer:
             found.append(
                 PartitionFacts(
                     partition=at,
-                    state=observed.state if observed else MirrorState.UNKNOWN,
+                    state=observed.state_of_copy if observed else MirrorState.UNKNOWN,
                     error=observed.error if observed else None,
                     live=_live(live, source.true_ends.get(at)),
                     known=seen,

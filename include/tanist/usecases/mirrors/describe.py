@@ -154,6 +154,11 @@ def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -
     )
 
 
+def is_resumed(topic: TopicDesired, observed: PartitionObserved) -> bool:
+    """Whether a person has resumed a FAILED partition, and no worker has followed yet."""
+    return observed.state is MirrorState.FAILED and observed.resumes != topic.resumes
+
+
 def _row(
     spec: MirrorSpec, topic: TopicDesired, partition: TopicPartition, seen: Observed, known: KnownEnd | None
 ) -> PartitionRow:
@@ -172,6 +177,7 @@ def _row(
         lost=seen.state.lost(spec.mirror, partition, observed.topic_id if observed else ""),
         source_error=seen.source.error(partition),
         destination_error=seen.destination.error(partition),
+        resume_requested=observed is not None and is_resumed(topic, observed),
         log_append_time=dict(topic.deferred_configs).get(TIMESTAMP_TYPE) == LOG_APPEND_TIME,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,8 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.selection import Selection, pattern_problems
-from tanist.domain.states import DesiredState
+from tanist.domain.state_view import StateView
+from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget, take, writers
@@ -27,12 +29,11 @@ from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_p
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.records import MirrorSpec, PartitionObserved
     from tanist.domain.state_record import StateRecord
-    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.prefixes import LogPrefixes
@@ -47,11 +48,12 @@ _PORTION: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """What was written, or would be in a dry run."""
+    """What was written, or would be in a dry run. `failed`: partitions whose logs are compared again."""
 
     spec: MirrorSpec
     topics: tuple[TopicDesired, ...]
     warnings: tuple[str, ...] = ()
+    failed: tuple[PartitionObserved, ...] = ()
 
 
 def checked(mirror: str, include: Sequence[str]) -> MirrorName:
@@ -67,25 +69,39 @@ def checked(mirror: str, include: Sequence[str]) -> MirrorName:
 # ── pause and resume ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def paused(topic: TopicDesired) -> TopicDesired | TanistError:
+Change = Callable[[TopicDesired, StateView], TopicDesired | TanistError]
+"""The new desired state of a topic, or why it cannot change."""
+
+
+def paused(topic: TopicDesired, _view: StateView) -> TopicDesired | TanistError:
     """`topic` with the desired state PAUSED."""
     if topic.desired is DesiredState.PAUSED:
         return MirrorTopicAlreadyPaused(f"{topic.topic!r} of mirror {topic.mirror!r} is paused already")
     return replace(topic, desired=DesiredState.PAUSED)
 
 
-def resumed(topic: TopicDesired) -> TopicDesired | TanistError:
-    """`topic` with the desired state MIRRORING."""
-    if topic.desired is not DesiredState.PAUSED:
-        return MirrorTopicNotPaused(f"{topic.topic!r} of mirror {topic.mirror!r} is not paused")
-    return replace(topic, desired=DesiredState.MIRRORING, restored=False)
+def resumed(topic: TopicDesired, view: StateView) -> TopicDesired | TanistError:
+    """`topic` with the desired state MIRRORING, and a request for its FAILED partitions, see row 904."""
+    failed = failed_partitions(topic, view)
+    if topic.desired is not DesiredState.PAUSED and not failed:
+        return MirrorTopicNotPaused(
+            f"{topic.topic!r} of mirror {topic.mirror!r} is not paused, and no partition of it is FAILED"
+        )
+    resumes = topic.resumes + (1 if failed else 0)
+    return replace(topic, desired=DesiredState.MIRRORING, restored=False, resumes=resumes)
+
+
+def failed_partitions(topic: TopicDesired, view: StateView) -> tuple[PartitionObserved, ...]:
+    """The partitions of a topic that are FAILED."""
+    seen = (view.observed(topic.mirror, at) for at in topic.all_partitions())
+    return tuple(each for each in seen if each is not None and each.state is MirrorState.FAILED)
 
 
 def decide(
     view: StateView,
     mirror: MirrorName,
     include: Sequence[str],
-    change: Callable[[TopicDesired], TopicDesired | TanistError],
+    change: Change,
     now: EpochMs,
 ) -> tuple[TopicDesired, ...]:
     """The new desired states of all topics of `mirror` that `include` matches.
@@ -99,7 +115,7 @@ def decide(
         TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}: {_some(known)}")
         for text in selection.idle(tuple(known))
     ]
-    answers = [change(known[name]) for name in selection.of(known)]
+    answers = [change(known[name], view) for name in selection.of(known)]
     problems += [answer for answer in answers if isinstance(answer, TanistError)]
     if problems:
         refuse(problems)
@@ -115,7 +131,7 @@ def _some(names: Sequence[str] | dict[str, TopicDesired]) -> str:
 def set_desired(
     mirror: str,
     include: Sequence[str],
-    change: Callable[[TopicDesired], TopicDesired | TanistError],
+    change: Change,
     destination: Cluster,
     context: CommandContext,
 ) -> Desired:
@@ -129,10 +145,12 @@ def set_desired(
 
     with changing(destination, name, operation, context, decided) as mirror_now:
         cluster_ids.same_as_pinned(mirror_now.spec, None, cluster_id)
-        desired = decided(mirror_now.view())
+        view = mirror_now.view()
+        desired = decided(view)
+        failed = tuple(each for topic in desired for each in failed_partitions(topic, view))
         context.announce([topic.topic for topic in desired])
         mirror_now.append(desired)
-    return Desired(spec=mirror_now.spec, topics=desired)
+    return Desired(spec=mirror_now.spec, topics=desired, failed=() if change is paused else failed)
 
 
 # ── add ───────────────────────────────────────────────────────────────────────────────────────────────────────────

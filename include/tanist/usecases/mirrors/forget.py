@@ -10,7 +10,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten, TombstonesMissed
+from tanist.domain.losses import TombstonesMissed
+from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten
 from tanist.domain.state_record import Tombstone
 from tanist.usecases import state_topics
 

@@ -72,7 +72,7 @@ class Goal:
 
     def hopeless(self, rows: Iterable[PartitionRow]) -> tuple[PartitionRow, ...]:
         """Rows that cannot reach the goal without an operator."""
-        failed = [row for row in rows if row.state is MirrorState.FAILED]
+        failed = [row for row in rows if row.state is MirrorState.FAILED and not row.resume_requested]
         return () if self.state is MirrorState.FAILED else tuple(failed)
 
 

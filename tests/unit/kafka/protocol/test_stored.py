@@ -7,7 +7,7 @@ import pytest
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lineage import TopicLineage
-from tanist.domain.losses import LostOffsets, LostRange
+from tanist.domain.losses import LostOffsets, LostRange, TombstonesMissed
 from tanist.domain.moves import MirrorMove, MoveStatus, TopicBefore
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
@@ -27,7 +27,6 @@ from tanist.domain.records import (
     RunStatus,
     SourceEnd,
     SourceEnds,
-    TombstonesMissed,
     TopicDesired,
     WorkerAlive,
 )
@@ -100,12 +99,13 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             copy_starts=(7, 0),
             denied=("User:app",),
             restored=True,
+            resumes=2,
         ),
         "topic/east.to-west_1/returned",
         (
             '{"v":1,"mirror":"east.to-west_1","topic":"returned","wish":"MIRRORING","source_topic_id":"id",'
             '"partitions":2,"offsets":"identical","held_configs":[],"held_rules":[],"generation":0,"changed_at":5,'
-            '"copy_starts":[7,0],"denied":["User:app"],"restored":true}'
+            '"copy_starts":[7,0],"denied":["User:app"],"restored":true,"resumes":2}'
         ),
     ),
     (
@@ -245,11 +245,16 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             last_mirrored_epoch=7,
             claim_epoch=8,
             at=EpochMs(9),
+            resumes=2,
+            copied_until=SourceOffset(6),
+            record_until=SourceOffset(5),
+            record_epoch=7,
         ),
         "partition/east.to-west_1/orders.v1_a-b/3",
         (
             '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED",'
-            '"row":900,"reason":"größer","error":"FOREIGN_WRITE","last_mirrored_epoch":7,"claim_epoch":8,"generation":0,"at":9}'
+            '"row":900,"reason":"größer","error":"FOREIGN_WRITE","last_mirrored_epoch":7,"claim_epoch":8,"generation":0,"at":9,'
+            '"resumes":2,"copied_until":6,"record_until":5,"record_epoch":7}'
         ),
     ),
     (
@@ -446,12 +451,12 @@ WRITTEN: tuple[str, ...] = (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","wish":"PAUSED","source_topic_id":"id","par'
         'titions":4,"offsets":"mapped","held_configs":[["min.insync.replicas","2"]],"held_rules":[{"principal'
         '":"User:app","host":"*","allowed":true}],"generation":0,"changed_at":5,"mirror_id":"","copy_starts":[],"denied":[],'
-        '"restored":false}'
+        '"restored":false,"resumes":0}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"returned","wish":"MIRRORING","source_topic_id":"id","parti'
         'tions":2,"offsets":"identical","held_configs":[],"held_rules":[],"generation":0,"changed_at":5,"mirr'
-        'or_id":"","copy_starts":[7,0],"denied":["User:app"],"restored":true}'
+        'or_id":"","copy_starts":[7,0],"denied":["User:app"],"restored":true,"resumes":2}'
     ),
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2,"topic_id":"","mirror_id":""}',
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"topic_id":"","at":3,"mirror_id":"","reserve_to":[],"unreserved_to":[]}',
@@ -485,7 +490,7 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED'
         '","row":900,"reason":"größer","error":"FOREIGN_WRITE","last_mirrored_epoch":7,"claim_epoch":8,"gener'
-        'ation":0,"topic_id":"","at":9,"mirror_id":""}'
+        'ation":0,"topic_id":"","at":9,"mirror_id":"","resumes":2,"copied_until":6,"record_until":5,"record_epoch":7}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","chunk":1,"ends":[{"partition":{"topic":"orders.v1_a-b","partition"'

@@ -6,8 +6,9 @@ import pytest
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.failover.limitations import word
+from tanist.domain.losses import TombstonesMissed
 from tanist.domain.names import EpochMs, SourceOffset
-from tanist.domain.records import OFFSETS_TOPIC, TombstonesMissed
+from tanist.domain.records import OFFSETS_TOPIC
 from tanist.usecases.items import row_item
 from tanist.usecases.mirrors.describe import Describer
 from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tanist.domain.copy_ends import CopyEnds
     from tanist.domain.errors import SourceTopicRecreated
     from tanist.domain.names import SourceOffset
+    from tanist.domain.state_view import StoredProgress
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.fetcher.tools import FetcherThreadTools
@@ -120,10 +121,10 @@ class Recovery:
             SourceTruncated: the source has lost a record that was copied.
         """
         if of.copied_record is None:
-            stored = self._state(by).source_end(of.assigned.spec.mirror, of.assigned.state_partition, of.at)
-            if stored is None or stored.record_until is None or stored.record_epoch is None:
+            stored = self._stored(of, by)
+            if stored.record is None:
                 return
-            of.copied_record = CopiedRecord(stored.record_until, stored.record_epoch)
+            of.copied_record = CopiedRecord(*stored.record)
         epochs = {of.at: of.copied_record.epoch}
         end = value(requests.offset_for_leader_epoch(self._routers[0], epochs, by)[of.at])
         if lost := of.copied_record.lost(position, end.end_offset):
@@ -158,9 +159,11 @@ class Recovery:
 
     def _copied_until(self, of: BatchPartition, by: Deadline) -> SourceOffset | None:
         """As `CompactedLogReader` has it: what this worker knows, or the one before has stored."""
-        stored = self._state(by).source_end(of.assigned.spec.mirror, of.assigned.state_partition, of.at)
-        known = (of.pipeline.landed_until, of.assigned.copied_until, stored.copied_until if stored else None)
+        known = (of.pipeline.landed_until, of.assigned.copied_until, self._stored(of, by).copied_until)
         return max((each for each in known if each is not None), default=None)
+
+    def _stored(self, of: BatchPartition, by: Deadline) -> StoredProgress:
+        return self._state(by).progress(of.assigned.spec.mirror, of.assigned.state_partition, of.at)
 
     def _another_topic(self, of: BatchPartition, by: Deadline) -> SourceTopicRecreated | None:
         """Whether the source's log differs because it is that of another topic of the same name."""
