@@ -21,7 +21,7 @@ from tanist.airflow.tasks import TASK_SECONDS, at_work, busy_or_retriable, trans
 from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
-from tanist.domain.failback.reversal import TO_ACCEPT, TailUndecided, TailWouldBeDeleted
+from tanist.domain.failback.reversal import TO_ACCEPT, TailUndecided, TailWouldBeDeleted, without_copies
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import each, refuse
@@ -206,6 +206,8 @@ def survey() -> dict[str, Any]:
             return {"mirror": params.mirror, "reversed": True}
         seen = survey_and_record(clusters, (), task.context)
         _warn_not_held(seen.not_held)
+        if seen.without_copy:
+            _say(f"warning: {without_copies(seen.without_copy)}")
         for at in seen.found:
             for warning in at.warnings:
                 _say(f"warning: {at.partition}: {warning}")

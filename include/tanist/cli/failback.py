@@ -11,6 +11,7 @@ from tanist.cli import failback_findings, failback_transactions
 from tanist.cli.options import WHY, MirrorArgument, Session, TopicsOption, asking, lasting
 from tanist.cli.output import emit, say, stages
 from tanist.domain.failback.decision import TailAction, TailClass
+from tanist.domain.failback.reversal import without_copies
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
 from tanist.domain.selection import pattern_problems
@@ -59,6 +60,8 @@ def survey(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> No
     """
     found = survey_and_record(_opened(now, name, topic), topic or (), now.context)
     _warn_not_held(found.not_held)
+    if found.without_copy:
+        say(f"warning: {without_copies(found.without_copy)}")
     for each in found.found:
         for warning in each.warnings:
             say(f"warning: {each.partition}: {warning}")

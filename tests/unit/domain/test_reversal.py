@@ -89,6 +89,8 @@ def test_what_an_approver_accepts_is_named_with_what_it_is_about() -> None:
         "MIRROR_TOPIC_WRITABLE": ("orders",),
     }
     assert list(limitations([EVEN], {}, {})) == []
+    (left,) = limitations([EVEN], {}, {}, ("b", "a"))
+    assert (left.name, left.about) == ("TOPICS_WITHOUT_COPY", ("a", "b"))
     past = replace(EVEN, end=14, tail=TailCounts(), source_start=14, primary_start=3)
     assert [each.name for each in limitations([past], {}, {})] == ["TAIL_EXPIRED", "PREFIX_NOT_COMPARED"]
 

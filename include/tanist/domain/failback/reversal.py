@@ -28,6 +28,8 @@ TAIL_STAYS_READABLE: Final = "TAIL_STAYS_READABLE"
 TAIL_UNDECIDED: Final = "TAIL_UNDECIDED"
 MIRROR_TOPIC_WRITABLE: Final = "MIRROR_TOPIC_WRITABLE"
 TOPICS_STAY_BEHIND: Final = "TOPICS_STAY_BEHIND"
+TOPICS_WITHOUT_COPY: Final = "TOPICS_WITHOUT_COPY"
+"""As in the plan of a planned failover: who has accepted it there has accepted it for the reversal after it."""
 SOURCE_LOST_RECORDS: Final = "SOURCE_LOST_RECORDS"
 TOPICS_COPIED_AGAIN: Final = "TOPICS_COPIED_AGAIN"
 RECORDS_NOT_SURVEYED: Final = "RECORDS_NOT_SURVEYED"
@@ -301,9 +303,12 @@ def _free_from(of: PartitionSurvey) -> int:
 
 
 def limitations(
-    found: Sequence[PartitionSurvey], behind: Mapping[str, str], writable: Mapping[str, str]
+    found: Sequence[PartitionSurvey],
+    behind: Mapping[str, str],
+    writable: Mapping[str, str],
+    without_copy: Sequence[str] = (),
 ) -> Iterator[Limitation]:
-    """What an approver accepts. `behind`, `writable`: topics with the reason."""
+    """What an approver accepts. `behind`, `writable`: topics with the reason. `without_copy`: see `without_copies`."""
     tails = [each for each in found if each.verdict is TailVerdict.TAIL]
     records = sum(each.tail.records for each in tails if each.tail)
     where = named(str(each.partition) for each in tails)
@@ -345,8 +350,19 @@ def limitations(
     if behind:
         reasons = named(f"{topic}: {why}" for topic, why in sorted(behind.items()))
         yield Limitation(TOPICS_STAY_BEHIND, f"not copied back: {reasons}", about=tuple(sorted(behind)))
+    if without_copy:
+        yield Limitation(TOPICS_WITHOUT_COPY, without_copies(without_copy), about=tuple(sorted(without_copy)))
     if writable:
         yield writable_limitation(writable)
+
+
+def without_copies(topics: Sequence[str]) -> str:
+    """What topics are that match the mirror's filters, and that only the old source has."""
+    return (
+        "topics of the old source match the mirror's filters and were never copied; they are not fenced, and clients "
+        f"can use them there: {named(topics, ', ')}; `tanist mirrors add` and a failover of them before the reversal "
+        "copy them to the new primary"
+    )
 
 
 def writable_limitation(writable: Mapping[str, str]) -> Limitation:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.failback.survey import stage_of, tail_on_record
 from tanist.domain.tails import TailStage, TopicTails
 from tanist.usecases.failback.holding import hold, release
-from tanist.usecases.failback.survey import failed_over, survey
+from tanist.usecases.failback.survey import failed_over, survey, topics_only_there
 from tanist.usecases.lock import changing
 
 if TYPE_CHECKING:
@@ -25,11 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surveyed:
-    """`not_held`: topics whose retention could not be held, or not be put back, and why."""
+    """`not_held`: topics whose retention could not be held, or not be put back, and why.
+
+    `without_copy`: see `topics_only_there`; looked for if all topics are surveyed.
+    """
 
     found: tuple[PartitionSurvey, ...]
     recorded: tuple[TopicTails, ...]
     not_held: Mapping[str, TanistError]
+    without_copy: tuple[str, ...] = ()
 
 
 def survey_and_record(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> Surveyed:
@@ -45,7 +49,8 @@ def survey_and_record(clusters: ReturnContext, include: Sequence[str], command: 
     with changing(
         clusters.destination, clusters.spec.mirror, "failback survey", command, check, patient=True
     ) as locked:
-        return surveyed(clusters, include, locked)
+        found = surveyed(clusters, include, locked)
+    return found if include else replace(found, without_copy=topics_only_there(clusters, command))
 
 
 def surveyed(clusters: ReturnContext, include: Sequence[str], locked: LockedMirror | Rehearsal) -> Surveyed:

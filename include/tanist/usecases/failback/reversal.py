@@ -32,7 +32,7 @@ from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, sign
 from tanist.usecases.failback.quarantined import altered_topics
 from tanist.usecases.failback.recreating import plan_recreations, uncompared_topics, unfit_topics
-from tanist.usecases.failback.survey import NothingFailedOver, survey
+from tanist.usecases.failback.survey import NothingFailedOver, survey, topics_only_there
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import Purpose, ensure_unlocked
 from tanist.usecases.mirrors import take, writers
@@ -137,6 +137,7 @@ def plan(
     collected.raise_all()
     topics = _returning(view, clusters, names, found, again, command)
     writable = writers.writable(clusters.source, names, mirror_logins(clusters, command), by)
+    without_copy = topics_only_there(clusters, command)
     continued = [each for each in found if each.partition.topic not in again]
     costs = cost(topics, altered_topics(clusters, view, again, by))
     return PlannedReversal(
@@ -146,7 +147,7 @@ def plan(
             source_cluster_id=spec.destination_cluster_id,
             destination_cluster_id=spec.source_cluster_id,
             topics=topics,
-            limitations=tuple(sorted([*limitations(continued, behind, writable), *costs])),
+            limitations=tuple(sorted([*limitations(continued, behind, writable, without_copy), *costs])),
         ),
         found=found,
     )

@@ -18,7 +18,7 @@ from tanist.domain.selection import Selection
 from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.tails import CopiedSpan
 from tanist.usecases.failover.coordinated import Coordinated
-from tanist.usecases.failover.source_seen import see_source
+from tanist.usecases.failover.source_seen import see_source, topics_without_copy
 from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.snapshot import MirrorSnapshot
 
@@ -132,6 +132,18 @@ def failed_over(view: StateView, mirror: MirrorName, include: Sequence[str]) -> 
     if idle := selection.idle(tuple(left)):
         refuse(TopicNotInMirror(f"{text!r} matches no topic that mirror {mirror!r} has failed over") for text in idle)
     return [(left[name], last[name]) for name in sorted(selection.of(left))]
+
+
+def topics_only_there(clusters: ReturnContext, command: CommandContext) -> tuple[str, ...]:
+    """Topics of the old source that the mirror's filters match and that were never in it: only the old source has them.
+
+    Such as one that was created there after the last `tanist metadata sync`. No survey, rescue or reversal is about it.
+    """
+    both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None)
+    source, view = both.reachable_source(), both.destination.state(STATE_TOPIC, command.by)
+    copied_there = {each.topic for each in source.state(STATE_TOPIC, command.by).mirrored()}
+    found = topics_without_copy(clusters.spec, view, source, command.by)
+    return tuple(name for name in found if name not in copied_there)
 
 
 def _begun(

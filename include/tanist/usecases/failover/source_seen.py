@@ -105,7 +105,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         reason="; ".join(errors[:3]),
         authorizer=authorizer,
         uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
-        new_topics=_new_topics(spec, view, source, by) if whole else (),
+        new_topics=topics_without_copy(spec, view, source, by) if whole else (),
         transactions=unended,
         named=named.transactions,
         transactions_told=named.complete,
@@ -122,7 +122,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     )
 
 
-def _new_topics(spec: MirrorSpec, view: StateView, source: ClusterSnapshot, by: Deadline) -> tuple[str, ...]:
+def topics_without_copy(spec: MirrorSpec, view: StateView, source: ClusterSnapshot, by: Deadline) -> tuple[str, ...]:
     """What `metadata sync` would take in: new topics that no other mirror has. One request."""
     if not spec.include:
         return ()
