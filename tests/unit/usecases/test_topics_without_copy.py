@@ -1,0 +1,38 @@
+"""Topics that only a returned old source has, beside those that a mirror copies, has failed over, or copies to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.records import STATE_TOPIC, TopicDesired
+from tanist.domain.states import DesiredState
+from tanist.usecases.failback.survey import ReturnContext, topics_only_there
+from tanist.usecases.mirrors.create import CreateRequest, create
+from tests.fakes.failover import GuardedCluster
+from tests.unit.usecases.commands import a_run
+
+
+def test_only_topics_of_the_filters_are_named_that_no_mirror_has_at_either_cluster() -> None:
+    east, west = GuardedCluster("east"), GuardedCluster("west")
+    for topic in ("a.left", "a.back", "a.other-mirror", "b", "__a.internal"):
+        east.with_topic(topic)
+    create(CreateRequest(mirror="dr", include=("a[.]left",)), east.side(), west.side(), a_run())
+    spec = west.view(STATE_TOPIC).mirror(MirrorName("dr"))
+    assert spec is not None
+    topic = TopicDesired(
+        mirror=MirrorName("back"),
+        topic="a.back",
+        desired=DesiredState.MIRRORING,
+        source_topic_id="",
+        partitions=1,
+        changed_at=EpochMs(0),
+    )
+    east.with_topic(STATE_TOPIC).write(STATE_TOPIC, topic)
+    west.write(STATE_TOPIC, replace(topic, mirror=MirrorName("third"), topic="a.other-mirror"))
+    east.with_topic("a.only-there")
+    others: dict[str, Any] = dict.fromkeys(("tails", "quarantine", "replays", "transactions", "deletion", "sizes"))
+    wide = replace(spec, include=("a[.].*",))
+    clusters = ReturnContext(spec=wide, source=east.side(), destination=west.side(), **others)
+    assert topics_only_there(clusters, a_run()) == ("a.only-there",)
