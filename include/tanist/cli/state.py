@@ -127,6 +127,7 @@ def restore(
     saved = saved.only(mirror) if mirror else saved
     tools = RestoreTools(
         source_of=now.registry.source,
+        moved_to=now.registry.moved_to,
         inspection=now.registry.log_inspection(destination),
         ask_source=not without_source,
         say=stages(now.context.clock),

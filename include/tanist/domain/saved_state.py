@@ -29,6 +29,8 @@ from tanist.domain.states import MIRROR_STATES, RESTORED_ROW, SOURCE_DELETED_ROW
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from tanist.domain.lineage import TopicLineage
+    from tanist.domain.moves import MirrorMove
     from tanist.domain.names import EpochMs, TopicPartition
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
@@ -59,7 +61,10 @@ class StateNewer(Refused):
 
 class StateOutdated(Refused):
     name = "STATE_OUTDATED"
-    operator_action = "another cluster holds the state of this mirror: see `tanist mirrors list`; nothing was changed"
+    operator_action = (
+        "see `tanist mirrors list` for the cluster that has the mirror now; if none has it, `tanist state rebuild` "
+        "registers it from its logs, and --mirror restores the other mirrors of the file; nothing was changed"
+    )
 
 
 class SourceStateUnknown(CouldNotTell):
@@ -112,6 +117,27 @@ class PromotedSince(NamedTuple):
 
     promotion_epoch: int
     why: str
+
+
+def led_elsewhere(at_source: StateView, spec: MirrorSpec, topic: str, known: int) -> TopicLineage | None:
+    """The last promotion of a topic, if another cluster than the destination of `spec` took over at it.
+
+    `at_source`: of the state topic of the source; `known`: the promotion epoch in the saved state. None: the source
+    knows of no later promotion, or of one to the destination.
+    """
+    last = max(at_source.lineage(spec.mirror, topic), key=lambda each: each.promotion_epoch, default=None)
+    if last is None or last.promotion_epoch <= known or last.new_cluster_id == spec.destination_cluster_id:
+        return None
+    return last
+
+
+def leads_to_the_mirror(move: MirrorMove, there: StateView, cluster_id: str) -> bool:
+    """Whether the cluster that a forwarding record of `cluster_id` names has the mirror. `there`: its state topic.
+
+    A mirror that was rebuilt there has another id, and copies from `cluster_id`.
+    """
+    spec = there.mirror(move.mirror)
+    return spec is not None and (spec.mirror_id == move.mirror_id or spec.source_cluster_id == cluster_id)
 
 
 def is_saved(record: StateRecord) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
+    from tanist.domain.moves import MirrorMove
     from tanist.domain.names import MirrorName
     from tanist.kafka.adapters.cluster import KafkaCluster
     from tanist.ports.clock import Clock
@@ -92,6 +93,14 @@ class ClusterRegistry:
             Misconfigured: there is no such cluster; the message names the configured ones.
         """
         return side_of(self.open(spec.source, spec.source_cluster_id))
+
+    def moved_to(self, move: MirrorMove) -> Cluster:
+        """The cluster that a forwarding record names. If another one answers, every call raises AnotherCluster.
+
+        Raises:
+            Misconfigured: there is no such cluster; the message names the configured ones.
+        """
+        return side_of(self.open(move.destination, move.cluster_id))
 
     def open(self, name: str, cluster_id: str | None = None) -> KafkaCluster:
         """The cluster of that name with all its ports; the registry closes it. `cluster_id`: the only id accepted.

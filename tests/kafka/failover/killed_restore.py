@@ -34,7 +34,9 @@ def main() -> None:
         west = registry.connect("west")
         inspection = registry.log_inspection(west)
         if len(what) == 1:
-            restoring = RestoreTools(source_of=registry.source, inspection=inspection, checkpoint=checkpoint)
+            restoring = RestoreTools(
+                source_of=registry.source, moved_to=registry.moved_to, inspection=inspection, checkpoint=checkpoint
+            )
             restore(state_file.read(Path(what[0])), west, restoring, command)
         else:
             mirror, topic = what

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, OffsetRangeWritten
+from tanist.domain.lineage import TopicLineage
+from tanist.domain.moves import MirrorMove, MoveStatus
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, OffsetRangeWritten, PromotionEpoch
 from tanist.domain.saved_state import (
     SavedState,
     SourceStateUnknown,
@@ -63,7 +65,9 @@ def restored(
 ) -> tuple[RestoredMirror, ...]:
     nobody: Any = NoLogs()
     side: Cluster = replace(west.side(), producer_fencing=nobody)
-    tools = RestoreTools(source_of=lambda _: east.side(), inspection=nobody, ask_source=ask_source)
+    tools = RestoreTools(
+        source_of=lambda _: east.side(), moved_to=lambda _: east.side(), inspection=nobody, ask_source=ask_source
+    )
     return restore(state, side, tools, a_run())
 
 
@@ -138,3 +142,110 @@ def test_the_state_of_a_mirror_that_was_reversed_since_is_refused(east: MemoryCl
     with pytest.raises(StateOutdated, match="was reversed after the export"):
         restored(state, east, new)
     assert not new.calls
+
+
+# ── an export from before a circle ────────────────────────────────────────────────────────────────────────────────
+
+
+def moved(west: MemoryCluster, to: MemoryCluster) -> MirrorMove:
+    spec = west.view(STATE_TOPIC).mirror(M)
+    assert spec is not None
+    return MirrorMove(
+        mirror=M,
+        mirror_id=spec.mirror_id,
+        destination=to.name,
+        cluster_id=to.id,
+        status=MoveStatus.MOVED,
+        plan="p",
+        plan_json="{}",
+        approval="a",
+        approver="User:ann",
+        at=EpochMs(1),
+    )
+
+
+def only(west: MemoryCluster, move: MirrorMove) -> SavedState:
+    return SavedState(cluster="west", cluster_id=west.id, exported_at=EpochMs(2), records={STATE_TOPIC: (move,)})
+
+
+def test_a_forwarding_record_to_a_cluster_that_does_not_have_the_mirror_any_more_is_refused(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    """It was restored with exit code 0; then each cluster answered MIRROR_MOVED and named the other one."""
+    state, new = only(west, moved(west, east)), lost(west)
+    with pytest.raises(StateOutdated, match="had moved to 'east' at the export, which does not have it any more"):
+        restored(state, east, new)
+    assert not new.calls
+    (found,) = restored(state, east, new, ask_source=False)
+    assert found.warnings == ("'east' was not asked whether it still has mirror 'dr'",)
+
+
+def test_a_forwarding_record_to_a_cluster_that_does_not_answer_is_not_restored(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    state, new = only(west, moved(west, east)), lost(west)
+    east.dead = True
+    with pytest.raises(SourceStateUnknown, match="moved to 'east', which does not say whether it still has it"):
+        restored(state, east, new)
+    assert not new.calls
+
+
+@pytest.mark.parametrize("rebuilt", [True, False])
+def test_a_forwarding_record_to_the_mirror_is_restored(rebuilt: bool, east: MemoryCluster, west: MemoryCluster) -> None:
+    """Also if the mirror was rebuilt there, and has another id."""
+    move, new, spec = moved(west, east), lost(west), west.view(STATE_TOPIC).mirror(M)
+    assert spec is not None
+    there = replace(
+        spec,
+        source="west",
+        destination="east",
+        source_cluster_id=west.id,
+        destination_cluster_id=east.id,
+        mirror_id="another" if rebuilt else spec.mirror_id,
+    )
+    east.with_topic(STATE_TOPIC).write(STATE_TOPIC, there)
+    (found,) = restored(only(west, move), east, new)
+    assert (found.changed, found.warnings) == (True, ())
+    assert new.view(STATE_TOPIC).move(M) == move
+
+
+def promotion(west: MemoryCluster, epoch: int, old: str, new: str) -> tuple[PromotionEpoch, TopicLineage]:
+    """As a cluster records it."""
+    spec = west.view(STATE_TOPIC).mirror(M)
+    assert spec is not None
+    entry = TopicLineage(
+        mirror=M,
+        mirror_id=spec.mirror_id,
+        topic="orders",
+        promotion_epoch=epoch,
+        old_cluster_id=old,
+        new_cluster_id=new,
+        old_ends=(10, 10),
+        reserve_ends=(15, 15),
+        at=EpochMs(1),
+    )
+    return PromotionEpoch(mirror=M, mirror_id=spec.mirror_id, topic="orders", count=epoch), entry
+
+
+def test_an_export_from_before_a_circle_is_refused_as_the_source_is_the_primary_again(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    """The topic was restored as failed over, and the plan of a reversal named the live primary as the old source."""
+    state, new = saved(west), lost(west)
+    there = (*promotion(west, 1, east.id, west.id), *promotion(west, 2, west.id, east.id))
+    east.with_topic(STATE_TOPIC).write(STATE_TOPIC, *there)
+    with pytest.raises(StateOutdated, match="took over at promotion 2, the export knows of 0: it is the primary"):
+        restored(state, east, new)
+    assert not new.calls
+
+
+def test_a_promotion_to_the_destination_is_restored_with_what_the_source_knows_of_it(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    state, new = saved(west), lost(west)
+    east.with_topic(STATE_TOPIC).write(STATE_TOPIC, *promotion(west, 1, east.id, west.id))
+    (found,) = restored(state, east, new)
+    assert set(found.promoted) == {"orders"}
+    view = new.view(STATE_TOPIC)
+    assert view.promoted(M, "orders")
+    assert [each.promotion_epoch for each in view.lineage(M)] == [1]

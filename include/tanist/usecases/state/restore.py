@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF
+from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus, TopicDesired
 from tanist.domain.saved_state import (
@@ -21,16 +22,19 @@ from tanist.domain.saved_state import (
     as_restored,
     compared,
     conflict,
+    leads_to_the_mirror,
 )
 from tanist.domain.state_record import MirrorRecord
 from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.ports.producer_fencing import ProducerFence
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors.ownership import must_be_free, take_in
+from tanist.usecases.state.promoted import promoted_since, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from tanist.domain.moves import MirrorMove
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.saved_state import SavedState
@@ -54,11 +58,12 @@ def silently(_text: str) -> None:
 class RestoreTools:
     """What a restoration uses besides the destination.
 
-    `source_of`: the source of a mirror. `ask_source`: False if its promotions need not be known. `say`: progress.
-    `checkpoint` is called between the steps.
+    `source_of`: the source of a mirror. `moved_to`: the cluster that a forwarding record names. `ask_source`: False if
+    neither needs to be asked. `say`: progress. `checkpoint` is called between the steps.
     """
 
     source_of: Callable[[MirrorSpec], Cluster]
+    moved_to: Callable[[MirrorMove], Cluster]
     inspection: LogInspection
     ask_source: bool = True
     say: Callable[[str], None] = silently
@@ -149,7 +154,8 @@ class _Examination:
         if spec is None:
             written = {each.key: each for each in records}
             self._must_be_the_same(mirror, present, records, written)
-            return RestoredMirror(mirror=mirror, spec=None, records=written, changed=not present)
+            warnings = self._forwarding(before.move(mirror))
+            return RestoredMirror(mirror=mirror, spec=None, records=written, changed=not present, warnings=warnings)
         return self._examined(spec, before, records, present)
 
     def _examined(
@@ -159,10 +165,10 @@ class _Examination:
         self._must_be_current(spec, at_source)
         must_be_free(self.view, spec.mirror, (each.topic for each in before.mirrored(spec.mirror)))
         fenced, missing = self._fenced(spec, before)
-        promoted = dict(_promoted(spec, before, at_source, fenced))
+        promoted = promoted_since(spec, before, at_source, fenced)
         lifted = self._lifted(before, spec, source) if source else ()
         written = as_restored(records, promoted, lifted, self.saved.exported_at)
-        written |= {each.key: each for each in _reported(spec, before, at_source, promoted)}
+        written |= {each.key: each for each in reported(spec, before, at_source, promoted)}
         self._must_be_the_same(spec.mirror, present, records, written)
         return RestoredMirror(
             mirror=spec.mirror,
@@ -197,6 +203,32 @@ class _Examination:
                 raise StateNewer(
                     f"mirror {spec.mirror!r}: {self.destination.name!r} has offsets of another mirror of that name"
                 )
+
+    def _forwarding(self, move: MirrorMove | None) -> tuple[str, ...]:
+        """The warning about a forwarding record, if any.
+
+        Raises:
+            StateOutdated: the cluster that it names does not have the mirror. SourceStateUnknown.
+        """
+        if move is None or move.status is not MoveStatus.MOVED:
+            return ()
+        if not self.tools.ask_source:
+            return (f"{move.destination!r} was not asked whether it still has mirror {move.mirror!r}",)
+        try:
+            there = self.tools.moved_to(move)
+            there.topics.cluster_id(self.context.first_contact())
+            view = state_topics.read(there, STATE_TOPIC, self.context.by)
+        except TanistError as error:
+            raise SourceStateUnknown(
+                f"mirror {move.mirror!r} moved to {move.destination!r}, which does not say whether it still has it "
+                f"({error.name}: {error.reason})"
+            ) from error
+        if not leads_to_the_mirror(move, view, self.saved.cluster_id):
+            raise StateOutdated(
+                f"mirror {move.mirror!r} had moved to {move.destination!r} at the export, which does not have it any "
+                "more: a forwarding record would lead nowhere"
+            )
+        return ()
 
     def _source(self, spec: MirrorSpec) -> tuple[Cluster | None, StateView]:
         if not self.tools.ask_source:
@@ -241,32 +273,6 @@ class _Examination:
         recorded = [each.before for each in fences if each.status in HOLDS_PRODUCERS_OFF and each.before is not None]
         found = source.fencing.fence_status(recorded, self.context.by) if recorded else {}
         return tuple(topic for topic, stands in found.items() if stands is False)
-
-
-def _promoted(
-    spec: MirrorSpec, before: StateView, at_source: StateView, fenced: Mapping[TopicPartition, str]
-) -> Iterator[tuple[str, PromotedSince]]:
-    """The topics that were failed over since the export."""
-    for topic in before.mirrored(spec.mirror):
-        counted = at_source.promotions(spec.mirror, topic.topic)
-        here = max(before.promotions(spec.mirror, topic.topic), topic.promotion_epoch)
-        why = next((fenced[at] for at in topic.all_partitions() if at in fenced), None)
-        if counted > here:
-            yield topic.topic, PromotedSince(counted, f"{spec.source!r} knows of promotion {counted}")
-        elif why is not None:
-            yield topic.topic, PromotedSince(here + 1, why)
-
-
-def _reported(
-    spec: MirrorSpec, before: StateView, at_source: StateView, promoted: Mapping[str, PromotedSince]
-) -> Iterator[StateRecord]:
-    """What the source has recorded of promotions since the export."""
-    for topic, since in promoted.items():
-        counted = at_source.promotion(spec.mirror, topic)
-        if counted is not None and counted.mirror_id == spec.mirror_id and counted.count == since.promotion_epoch:
-            yield counted
-    entries = (each for each in at_source.lineage(spec.mirror) if each.mirror_id == spec.mirror_id)
-    yield from (each for each in entries if each.key not in before)
 
 
 def _warnings(
