@@ -65,6 +65,8 @@ class FencedTopic:
 
 STRAY: Final = "still in force at the source although it was lifted: remove it with `tanist fence lift`"
 """The reason of a lifted source fence that a late command, or another operator, has set again."""
+RESTORED: Final = "state restore"
+"""`wanted_by` of a source fence whose record was lost with the state of its mirror."""
 UNRECORDED: Final = "in force at the source without a record: remove it with `tanist fence lift --unrecorded`"
 """The reason of a source fence that a late command of a deleted mirror, or another operator, has set."""
 HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.IN_FORCE, FenceStatus.PROVED, FenceStatus.UNPROVED})
@@ -87,8 +89,31 @@ def unrecorded(found: FenceBefore) -> FencedTopic | None:
     """
     if found.alters:
         return None
-    before = replace(found, had_deny=False, max_message_bytes=None)
-    return FencedTopic(topic=found.topic, status=FenceStatus.UNRECORDED, wanted_by="", before=before)
+    return FencedTopic(topic=found.topic, status=FenceStatus.UNRECORDED, wanted_by="", before=_without_fence(found))
+
+
+def restored_fence(topic: str, held: FencedTopic | None) -> FencedTopic:
+    """The record of a topic that was failed over after its state was saved. `held`: the one that was saved, if any.
+
+    One that is in force stays; every other one is pending, as nobody knows whether the failover reached the source.
+    """
+    if held is not None and held.status in HOLDS_PRODUCERS_OFF:
+        return held
+    before = held.before if held is not None and held.status is not FenceStatus.LIFTED else None
+    reason = "the state of the mirror was restored from an export that is older than the failover"
+    return FencedTopic(topic=topic, status=FenceStatus.PENDING, wanted_by=RESTORED, before=before, reason=reason)
+
+
+def before_pending(pending: FencedTopic, found: FenceBefore) -> FenceBefore:
+    """What is stored as the settings before a pending source fence. `found`: the topic's settings now.
+
+    If the record was lost, a source fence that is in force now was set by the failover, so it can be lifted.
+    """
+    return _without_fence(found) if pending.wanted_by == RESTORED and not found.alters else found
+
+
+def _without_fence(found: FenceBefore) -> FenceBefore:
+    return replace(found, had_deny=False, max_message_bytes=None)
 
 
 # ── by hand ───────────────────────────────────────────────────────────────────────────────────────────────────────

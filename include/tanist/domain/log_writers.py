@@ -9,6 +9,7 @@ from tanist.domain.adoption import LAST_EPOCH
 
 if TYPE_CHECKING:
     from tanist.domain.names import ProducerId
+    from tanist.domain.recovery import ProducerIds
 
 FENCED_EPOCH: Final = 1
 """The producer epoch of the data id that fences it; workers write in epoch 0."""
@@ -23,6 +24,15 @@ class WrittenSpan(NamedTuple):
     producer_epoch: int
     control: bool
     transactional: bool
+
+
+def ends_reserve(span: WrittenSpan, producer_ids: ProducerIds) -> bool:
+    """Whether a batch behind what a mirror has copied is its last producer fence, or not the mirror's at all.
+
+    Up to there the log has gap markers and no record of the new primary.
+    """
+    fence = span.producer_id == producer_ids.marker and span.producer_epoch == LAST_EPOCH
+    return fence or span.producer_id not in producer_ids
 
 
 class KnownProducer(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused, UnknownMirror
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus, restored_fence
 from tanist.domain.names import MirrorName
 from tanist.domain.records import (
     STATE_TOPIC,
@@ -22,6 +22,7 @@ from tanist.domain.records import (
     RunStatus,
     TopicDesired,
     WorkerAlive,
+    fences_with,
 )
 from tanist.domain.state_record import mirror_of
 from tanist.domain.states import MIRROR_STATES, RESTORED_ROW, SOURCE_DELETED_ROW, DesiredState, MirrorState
@@ -119,6 +120,12 @@ class PromotedSince(NamedTuple):
     why: str
 
 
+def was_reversed(at_source: StateView, spec: MirrorSpec) -> bool:
+    """Whether the source of `spec` is the destination of the mirror now."""
+    there = at_source.mirror(spec.mirror)
+    return there is not None and (there.id == spec.id or there.source_cluster_id == spec.destination_cluster_id)
+
+
 def led_elsewhere(at_source: StateView, spec: MirrorSpec, topic: str, known: int) -> TopicLineage | None:
     """The last promotion of a topic, if another cluster than the destination of `spec` took over at it.
 
@@ -138,6 +145,19 @@ def leads_to_the_mirror(move: MirrorMove, there: StateView, cluster_id: str) -> 
     """
     spec = there.mirror(move.mirror)
     return spec is not None and (spec.mirror_id == move.mirror_id or spec.source_cluster_id == cluster_id)
+
+
+def not_the_old_source(at_source: StateView, spec: MirrorSpec, topic: str, count: int) -> str | None:
+    """Why a topic that was restored as failed over must not be fenced at its source; None: it must be.
+
+    `count`: its promotions, as far as the destination knows.
+    """
+    if was_reversed(at_source, spec):
+        return f"mirror {spec.mirror!r} was reversed after the export: {spec.source!r} is its destination now"
+    last = led_elsewhere(at_source, spec, topic, count - 1)
+    if last is None:
+        return None
+    return f"cluster {last.new_cluster_id} took over again after the export, at promotion {last.promotion_epoch}"
 
 
 def is_saved(record: StateRecord) -> bool:
@@ -171,8 +191,9 @@ def as_restored(
 ) -> dict[str, StateRecord]:
     """What is written of one mirror, by key: its topics are STOPPED until a person resumes them.
 
-    `promoted`: by topic, those that were failed over since; they have left the mirror. `lifted`: topics whose recorded
-    source fence is not in force any more. Running it again on the same records gives the same.
+    `promoted`: by topic, those that were failed over since; they have left the mirror, and their source fences are
+    pending. `lifted`: topics whose recorded source fence is not in force any more. Running it again on the same records
+    gives the same.
     """
     taken = tuple(records)
     gone = frozenset(lifted)
@@ -188,7 +209,23 @@ def as_restored(
             mirror=topic.mirror, mirror_id=topic.mirror_id, topic=name, count=since.promotion_epoch
         )
         found[counted.key] = counted
+    found |= {each.key: each for each in _fences(taken, found, promoted, exported_at)}
     return found
+
+
+def _fences(
+    records: Iterable[StateRecord],
+    found: Mapping[str, StateRecord],
+    promoted: Iterable[str],
+    at: EpochMs,
+) -> Iterator[Fences]:
+    """The source fences of the mirror, with those of promoted topics."""
+    for spec in (each for each in records if isinstance(each, MirrorSpec)):
+        known = found.get(f"fence/{spec.mirror}")
+        held = {each.topic: each for each in known.topics} if isinstance(known, Fences) else {}
+        changed = [restored_fence(topic, held.get(topic)) for topic in promoted]
+        if (fences := fences_with(held.values(), changed, spec, at)) is not None:
+            yield fences
 
 
 def _restored(

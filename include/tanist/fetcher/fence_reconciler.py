@@ -7,10 +7,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from tanist.domain.errors import CouldNotTell, MirrorLocked, OperatorFenced, Stopped, TanistError
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FencedTopic, FenceStatus, is_stray
+from tanist.domain.fences import (
+    HOLDS_PRODUCERS_OFF,
+    RESTORED,
+    STRAY,
+    FencedTopic,
+    FenceStatus,
+    before_pending,
+    is_stray,
+)
 from tanist.domain.names import TopicPartition
 from tanist.domain.promotions import promotion_records, unreported
 from tanist.domain.records import fences_with
+from tanist.domain.saved_state import StateOutdated, not_the_old_source
 from tanist.domain.state_partitions import state_partition_of
 from tanist.fetcher.producer_fences import ProducerFences
 from tanist.fetcher.retention_holder import RetentionHolder
@@ -228,16 +237,31 @@ class FenceReconciler(RoundThread):
     ) -> FencedTopic:
         """Store the earlier settings before anything is changed."""
         if pending.before is None:
+            self._must_be_the_old_source(spec, pending, lock, by)
             found = self._ask(spec, lambda: fencing.snapshot([pending.topic], by))[pending.topic]
             if isinstance(found, TanistError):
                 raise found
-            pending = replace(pending, before=found)
+            pending = replace(pending, before=before_pending(pending, found))
             self._store(spec, pending, lock)
         before = [pending.before] if pending.before is not None else []
         lock.confirm()
         if before:
             _raise(self._ask(spec, lambda: fencing.apply(before, by))[pending.topic])
         return replace(pending, status=FenceStatus.IN_FORCE, reason="")
+
+    def _must_be_the_old_source(self, spec: MirrorSpec, pending: FencedTopic, lock: Locked, by: Deadline) -> None:
+        """The record of a restored state: the export may be older than what its source knows.
+
+        Raises:
+            StateOutdated: the source was not asked at the restoration, and is the primary, or the mirror's destination.
+        """
+        if pending.wanted_by != RESTORED:
+            return
+        there = self._ask(spec, lambda: self._guards.sources.read(spec, by))
+        count = lock.view().promotions(spec.mirror, pending.topic)
+        if why := not_the_old_source(there, spec, pending.topic, count):
+            self._store(spec, replace(pending, reason=why), lock)
+            raise StateOutdated(f"topic {pending.topic!r} is not fenced at {spec.source!r}: {why}")
 
     def _store(self, spec: MirrorSpec, entry: FencedTopic, lock: Locked) -> None:
         held = lock.view().source_fences(spec.mirror)

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
     from tanist.domain.log_writers import LogWriters
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
 
 
@@ -20,4 +21,13 @@ class LogInspection(Protocol):
         self, partitions: Collection[TopicPartition], by: Deadline
     ) -> Mapping[TopicPartition, LogWriters | TanistError]:
         """The writers of each log; one item for each partition. Needs a fetch."""
+        ...
+
+    def reserve_ends(
+        self, old_ends: Mapping[TopicPartition, DestinationOffset], producer_ids: ProducerIds, by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        """The offset of the last producer fence of a mirror behind `old_ends`, or of the first batch of another writer.
+
+        The committed end if there is neither. Needs a fetch.
+        """
         ...

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.fences import RESTORED, FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import (
     Fences,
@@ -111,6 +111,27 @@ def test_a_topic_that_was_failed_over_since_has_left_its_mirror() -> None:
     assert isinstance(partition, PartitionObserved)
     assert (partition.state, partition.promotion_epoch) == (MirrorState.STOPPED, 2)
     assert StateView(found).promoted(M, "orders")
+
+
+def test_the_source_of_a_topic_that_was_failed_over_since_is_to_be_fenced() -> None:
+    """No fence was on record: both clusters took records, and `tanist status` said that none was pending."""
+    since = PromotedSince(2, "there is a producer fence at offset 5")
+    found = restored(orders=since)
+    (fence,) = StateView(found).source_fences(M)
+    assert (fence.topic, fence.status, fence.before, fence.wanted_by) == ("orders", FenceStatus.PENDING, None, RESTORED)
+    assert restored(*SAVED, orders=since) == found
+    before = FenceBefore(topic="orders", kind=FenceKind.DENY_WRITE)
+
+    def saved(status: FenceStatus) -> FencedTopic:
+        entry = FencedTopic(topic="orders", status=status, wanted_by="p", before=before)
+        fences = Fences(mirror=M, mirror_id="one", at=EpochMs(1), topics=(entry,))
+        (now,) = StateView(restored(*SAVED, fences, orders=since)).source_fences(M)
+        return now
+
+    assert saved(FenceStatus.PROVED).status is FenceStatus.PROVED
+    lifted, pending = saved(FenceStatus.LIFTED), saved(FenceStatus.PENDING)
+    assert (lifted.status, lifted.before) == (FenceStatus.PENDING, None)
+    assert (pending.status, pending.before) == (FenceStatus.PENDING, before)
 
 
 def test_a_partition_whose_source_topic_was_deleted_keeps_its_reason() -> None:

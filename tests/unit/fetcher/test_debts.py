@@ -11,7 +11,7 @@ from tanist.domain.broker_errors import TopicAuthorizationFailed
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import MirrorProducerFenced, SourceReplaced, TimedOut
 from tanist.domain.failover.health import fences_check
-from tanist.domain.fences import STRAY, FenceStatus
+from tanist.domain.fences import STRAY, FenceStatus, restored_fence
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
 from tanist.domain.promotions import copy_blocked_reason, still_promoted
 from tanist.domain.records import (
@@ -110,6 +110,48 @@ def test_a_returning_source_is_fenced_from_a_snapshot_that_was_stored_before(aut
     assert all(each.before is not None for each in view(world).source_fences(DR))
     abort.lift(world.clusters(), world.command(), of_promoted=True)
     assert world.source_is_as_it_was()
+
+
+def lost_fences(world: FailoverWorld) -> None:
+    """As `tanist state restore` writes it, from an export that is older than the failover."""
+    fences = view(world)[f"fence/{DR}"]
+    assert isinstance(fences, Fences)
+    world.west.write(STATE_TOPIC, replace(fences, topics=tuple(restored_fence(topic, None) for topic in TOPICS)))
+
+
+@pytest.mark.parametrize("authorizer", [True, False])
+def test_a_fence_that_a_lost_failover_has_set_already_can_be_lifted(authorizer: bool) -> None:
+    """It was taken for a setting of somebody else, which is never lifted."""
+    world = burnt(authorizer=authorizer)
+    world.east.dead = False
+    worker = debts(world)
+    assert settled(world, worker) == {FenceStatus.IN_FORCE}
+    lost_fences(world)
+    assert settled(world, worker) == {FenceStatus.IN_FORCE}
+    assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
+    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    assert world.source_is_as_it_was()
+
+
+def test_a_source_that_took_over_again_since_an_export_is_not_fenced() -> None:
+    """It is the live primary: at a restoration `--without-source` nobody asked it."""
+    world = burnt()
+    lost_fences(world)
+    world.east.dead = False
+    for entry in view(world).lineage(DR):
+        back = {"old_cluster_id": entry.new_cluster_id, "new_cluster_id": entry.old_cluster_id}
+        world.east.write(STATE_TOPIC, replace(entry, promotion_epoch=entry.promotion_epoch + 1, **back))
+    assert settled(world, debts(world)) == {FenceStatus.PENDING}
+    assert all(world.east.may_write(topic, "app") for topic in TOPICS)
+    assert all("took over again after the export" in each.reason for each in view(world).source_fences(DR))
+
+
+def test_a_topic_that_was_failed_over_without_a_fence_on_record_is_never_green() -> None:
+    """A restoration had written none, and the check said `0 pending of 0`."""
+    check = fences_check((), {}, {"orders"})
+    assert check.verdict is Verdict.FAIL
+    assert "orders: it was failed over, and no source fence is on record" in check.reason
+    assert fences_check((), {}, ()).verdict is Verdict.PASS
 
 
 def test_a_worker_that_does_not_own_the_mirror_leaves_its_debts_alone() -> None:

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.adoption import LAST_EPOCH
 from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.failback.pending import tails_of
+from tanist.domain.fences import FenceStatus
 from tanist.domain.lineage import TopicLineage
+from tanist.domain.log_writers import LogWriters, WrittenSpan
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, OffsetRangeWritten, PromotionEpoch
@@ -19,6 +23,8 @@ from tanist.domain.saved_state import (
     StateOfAnotherCluster,
     StateOutdated,
 )
+from tanist.domain.tails import TailStage
+from tanist.ports.producer_fencing import ProducerFence
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.state.restore import RestoreTools, restore
 from tests.fakes.cluster import MemoryCluster
@@ -26,7 +32,6 @@ from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
-    from tanist.domain.log_writers import LogWriters
     from tanist.ports.cluster import Cluster
     from tanist.usecases.state.restore import RestoredMirror
 
@@ -249,3 +254,54 @@ def test_a_promotion_to_the_destination_is_restored_with_what_the_source_knows_o
     view = new.view(STATE_TOPIC)
     assert view.promoted(M, "orders")
     assert [each.promotion_epoch for each in view.lineage(M)] == [1]
+
+
+# ── an export from before a failover ──────────────────────────────────────────────────────────────────────────────
+
+
+class FailedOver:
+    """Both partitions end with a producer fence at offset 30; up to 10 they were copied."""
+
+    def __init__(self, data: int, marker: int) -> None:
+        self.spans = (WrittenSpan(0, 10, data, 0, False, False), WrittenSpan(30, 31, marker, LAST_EPOCH, True, True))
+
+    def writers(self, partitions: Any, by: Any) -> dict[TopicPartition, LogWriters]:
+        return {at: LogWriters(start=0, end=31, last=self.spans) for at in partitions}
+
+    def proof(self, ids: Any, by: Any) -> dict[TopicPartition, ProducerFence]:
+        return dict.fromkeys(ids, ProducerFence.FENCED)
+
+    def copied_ends(self, ids: Any, by: Any, begun: Any) -> dict[TopicPartition, DestinationOffset]:
+        assert all(start == 0 for start in begun.values())
+        return dict.fromkeys(ids, DestinationOffset(10))
+
+    def reserve_ends(self, old_ends: Any, ids: Any, by: Any) -> dict[TopicPartition, DestinationOffset]:
+        assert set(old_ends.values()) == {10}
+        return dict.fromkeys(old_ends, DestinationOffset(30))
+
+
+def test_an_export_that_is_older_than_a_failover_leaves_a_pending_fence_and_a_lineage(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    """Both clusters took records for good, and no survey knew of a failover."""
+    spec, state, new = west.view(STATE_TOPIC).mirror(M), saved(west), lost(west)
+    assert spec is not None
+    east.dead = True
+    logs: Any = FailedOver(spec.data_id, spec.marker_id)
+    side: Cluster = replace(new.side(), producer_fencing=logs)
+    nobody: Any = None
+    tools = RestoreTools(source_of=nobody, moved_to=nobody, inspection=logs, ask_source=False)
+    (found,) = restore(state, side, tools, a_run())
+    view = new.view(STATE_TOPIC)
+    assert [(each.topic, each.status) for each in view.source_fences(M)] == [("orders", FenceStatus.PENDING)]
+    (entry,) = view.lineage(M, "orders")
+    assert (entry.promotion_epoch, entry.old_ends, entry.reserve_ends) == (1, (10, 10), (30, 30))
+    assert (entry.old_cluster_id, entry.new_cluster_id) == (east.id, west.id)
+    copied = view.copied_up_to(M, "orders")
+    assert copied is not None
+    assert copied.copied == (10, 10)
+    assert [each.stage for each in tails_of(view, M)] == [TailStage.UNKNOWN]
+    assert "its source fence is pending until a fetcher of 'west' reaches 'east'" in found.warnings[0]
+    assert "the lineage of this failover is read from its log" in found.warnings[1]
+    (again,) = restore(state, side, tools, a_run())
+    assert not again.changed

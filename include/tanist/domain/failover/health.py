@@ -19,7 +19,7 @@ from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, UNRECORDED, FenceSt
 from tanist.domain.records import OffsetTailMode, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent, Limitation
@@ -318,11 +318,11 @@ def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | Tanis
     )
 
 
-def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None], promoted: Container[str]) -> Check:
+def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None], promoted: Collection[str]) -> Check:
     """Whether every recorded source fence matches the source. `stands`: by topic, None or missing: not reported.
 
-    The fence of a `promoted` topic must be in force until a command lifts it; one that was lifted must not be, and none
-    may be in force without a record. While the source does not report it, the check is UNKNOWN.
+    The fence of a `promoted` topic must be on record, and in force until a command lifts it; one that was lifted must
+    not be, and none may be in force without a record. While the source does not report it, the check is UNKNOWN.
     """
     held = list(fences)
     strange = [f"{each.topic}: {UNRECORDED}" for each in held if each.status is FenceStatus.UNRECORDED]
@@ -341,17 +341,24 @@ def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None
         for each in held
         if each.status in HOLDS_PRODUCERS_OFF and each.topic in promoted and stands.get(each.topic) is False
     ]
-    wrong = [*gone, *stray, *strange, *owed]
+    known = {each.topic for each in held}
+    absent = [f"{topic}: {_NO_FENCE}" for topic in sorted(promoted) if topic not in known]
+    wrong = [*gone, *absent, *stray, *strange, *owed]
     blind = [f"{e.topic}: {_SOURCE_SILENT}" for e in held if stands.get(e.topic) is None and _must_agree(e, promoted)]
     return Check(
         name="fences",
         verdict=Verdict.FAIL if wrong else Verdict.UNKNOWN if blind else Verdict.PASS,
-        observed=f"{len(owed)} pending, {len(gone) + len(stray) + len(strange)} differ from the record, of {len(held)}",
+        observed=f"{len(owed)} pending, {len(gone) + len(stray) + len(strange)} differ from the record, of {len(held)}"
+        + (f"; {len(absent)} not on record" if absent else ""),
         limit="none pending, all match the record",
         reason=named([*wrong, *blind]),
     )
 
 
+_NO_FENCE: Final = (
+    "it was failed over, and no source fence is on record: producers may write to both clusters; `tanist mirrors "
+    "delete`, then `tanist state restore` again, records it"
+)
 _SOURCE_SILENT: Final = "the source does not report whether its source fence is in force"
 
 

@@ -6,16 +6,18 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError, TimedOut
-from tanist.domain.log_writers import KnownProducer, LogWriters, WrittenSpan
+from tanist.domain.log_writers import KnownProducer, LogWriters, WrittenSpan, ends_reserve
+from tanist.domain.names import DestinationOffset
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import describe_producers, fetch, readable_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from tanist.domain.names import TopicPartition
+    from tanist.domain.recovery import ProducerIds
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.requests import ActiveProducer
     from tanist.kafka.wire.router import Router
@@ -49,21 +51,36 @@ class KafkaLogInspection:
                 found[at] = why
         return found
 
+    def reserve_ends(
+        self, old_ends: Mapping[TopicPartition, DestinationOffset], producer_ids: ProducerIds, by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        found: dict[TopicPartition, DestinationOffset | TanistError] = {}
+        for at, ends in readable_ends(self._router, old_ends, by).items():
+            try:
+                end = value(ends).high_watermark
+                spans = self._spans(at, old_ends[at], end, by)
+                own = next((span.base_offset for span in spans if ends_reserve(span, producer_ids)), end)
+                found[at] = DestinationOffset(max(own, old_ends[at]))
+            except Stopped:
+                raise
+            except TanistError as why:
+                found[at] = why
+        return found
+
     def _writers(
         self, at: TopicPartition, start: int, end: int, known: tuple[KnownProducer, ...], by: Deadline
     ) -> LogWriters:
         window = _WINDOW
         while True:
             begin = max(start, end - window)
-            last = self._spans(at, begin, end, by)
+            last = list(self._spans(at, begin, end, by))
             if begin == start or not all(span.control for span in last):
                 break
             window *= 4
         return LogWriters(start=start, end=end, last=tuple(last), producers=known)
 
-    def _spans(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> list[WrittenSpan]:
+    def _spans(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> Iterator[WrittenSpan]:
         """The batches that reach into [begin, end). Raises CouldNotTell."""
-        found: list[WrittenSpan] = []
         while begin < end:
             if not by.left(time.monotonic()):
                 raise TimedOut(f"{at} could not be read from offset {begin} to {end} in time")
@@ -73,9 +90,8 @@ class KafkaLogInspection:
                 if fetched.high_watermark >= end:
                     break  # a cleaner has taken the rest
                 raise CouldNotTell(f"{at} cannot be read from offset {begin} on, although it ends at {end}")
-            found += [_span(header) for header in batches if header.base_offset < end]
+            yield from (_span(header) for header in batches if header.base_offset < end)
             begin = batches[-1].next_offset
-        return found
 
 
 def _span(header: BatchHeader) -> WrittenSpan:

@@ -2,27 +2,79 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain.problems import refuse
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import TanistError
+from tanist.domain.problems import ProblemCollector, refuse
+from tanist.domain.restored_promotions import PromotedLog, restored_lineage
 from tanist.domain.saved_state import PromotedSince, StateOutdated, led_elsewhere
+from tanist.ports.producer_fencing import ProducerFence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from tanist.domain.errors import TanistError
-    from tanist.domain.names import TopicPartition
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.lineage import TopicLineage
+    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
+    from tanist.ports.log_writers import LogInspection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogsSeen:
+    """The logs of a saved mirror. `fenced`: partitions with a producer fence, and what shows it.
+
+    `starts`: the log start of those that exist; `missing`: topics that do not.
+    """
+
+    fenced: Mapping[TopicPartition, str]
+    starts: Mapping[TopicPartition, int]
+    missing: tuple[str, ...]
+
+
+def look_at_logs(
+    spec: MirrorSpec, before: StateView, destination: Cluster, inspection: LogInspection, by: Deadline
+) -> LogsSeen:
+    """Of the topics that the mirror had at the export.
+
+    Raises:
+        CouldNotTell, BrokerError, or several: a log cannot be read.
+    """
+    partitions = [at for each in before.mirrored(spec.mirror) for at in each.all_partitions()]
+    proofs = destination.producer_fencing.proof(dict.fromkeys(partitions, spec.producer_ids), by)
+    logs = inspection.writers(partitions, by)
+    fenced: dict[TopicPartition, str] = {}
+    starts: dict[TopicPartition, int] = {}
+    missing: set[str] = set()
+    found = ProblemCollector()
+    for at in partitions:
+        proof, log = proofs[at], logs[at]
+        if isinstance(log, UnknownTopicOrPartition):
+            missing.add(at.topic)
+            continue
+        if isinstance(log, TanistError):
+            found.problems.append(log)
+            continue
+        starts[at] = log.start
+        if why := log.fence(spec.data_id, spec.marker_id):
+            fenced[at] = f"{at}: {why}"
+        elif isinstance(proof, TanistError):
+            found.problems.append(proof)
+        elif proof is ProducerFence.FENCED:
+            fenced[at] = f"{at}: the producers of the mirror are fenced"
+    found.raise_all()
+    return LogsSeen(fenced=fenced, starts=starts, missing=tuple(sorted(missing)))
 
 
 def promoted_since(
     spec: MirrorSpec, before: StateView, at_source: StateView, fenced: Mapping[TopicPartition, str]
 ) -> dict[str, PromotedSince]:
-    """The topics that were failed over since the export, by name.
-
-    `before`: the saved state; `fenced`: the partitions with a producer fence, and what shows it.
+    """The topics that were failed over since the export, by name. `before`: the saved state; `fenced`: see `LogsSeen`.
 
     Raises:
         StateOutdated, or several: the source took over again since, so the saved state has two roles swapped.
@@ -59,3 +111,38 @@ def reported(
             yield counted
     entries = (each for each in at_source.lineage(spec.mirror) if each.mirror_id == spec.mirror_id)
     yield from (each for each in entries if each.key not in before)
+
+
+def lineage_of_logs(
+    spec: MirrorSpec,
+    topics: Sequence[tuple[TopicDesired, int]],
+    seen: LogsSeen,
+    earlier: Sequence[TopicLineage],
+    now: EpochMs,
+    tools: tuple[Cluster, LogInspection, Deadline],
+) -> tuple[TopicLineage, ...]:
+    """The lineage of promotions (topic, promotion epoch) that nobody has recorded, as far as their logs show it.
+
+    Raises:
+        CouldNotTell, BrokerError, or several: a log cannot be read.
+    """
+    destination, inspection, by = tools
+    begun = {
+        at: topic.copy_start(at.partition) for topic, _ in topics for at in topic.all_partitions() if at in seen.starts
+    }
+    if not begun:
+        return ()
+    ids, found = spec.producer_ids, ProblemCollector()
+    old_ends = destination.producer_fencing.copied_ends(dict.fromkeys(begun, ids), by, begun)
+    found.problems += [each for each in old_ends.values() if isinstance(each, TanistError)]
+    known = {at: end for at, end in old_ends.items() if not isinstance(end, TanistError)}
+    reserve_ends = inspection.reserve_ends(known, ids, by)
+    found.problems += [each for each in reserve_ends.values() if isinstance(each, TanistError)]
+    found.raise_all()
+    logs = {
+        at: PromotedLog(start=seen.starts[at], old_end=known[at], reserve_end=end)
+        for at, end in reserve_ends.items()
+        if not isinstance(end, TanistError)
+    }
+    entries = (restored_lineage(spec, topic, epoch, logs, earlier, now) for topic, epoch in topics)
+    return tuple(each for each in entries if each is not None)

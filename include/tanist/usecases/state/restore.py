@@ -7,12 +7,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF
 from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import ProblemCollector
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus, TopicDesired
+from tanist.domain.records import (
+    GROUPS_TOPIC,
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    OffsetRangeWritten,
+    RunStatus,
+    TopicDesired,
+)
+from tanist.domain.restored_promotions import promotion_warnings, restored_copied
 from tanist.domain.saved_state import (
     PromotedSince,
     SourceStateUnknown,
@@ -23,20 +30,21 @@ from tanist.domain.saved_state import (
     compared,
     conflict,
     leads_to_the_mirror,
+    was_reversed,
 )
 from tanist.domain.state_record import MirrorRecord
 from tanist.domain.state_view import NOTHING_YET, fold
-from tanist.ports.producer_fencing import ProducerFence
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors.ownership import must_be_free, take_in
-from tanist.usecases.state.promoted import promoted_since, reported
+from tanist.usecases.state.promoted import lineage_of_logs, look_at_logs, promoted_since, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from tanist.domain.lineage import TopicLineage
     from tanist.domain.moves import MirrorMove
-    from tanist.domain.names import MirrorName, TopicPartition
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import CopiedUpTo, MirrorSpec
     from tanist.domain.saved_state import SavedState
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
@@ -44,6 +52,7 @@ if TYPE_CHECKING:
     from tanist.ports.log_writers import LogInspection
     from tanist.ports.state import StateStore
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.state.promoted import LogsSeen
 
 
 def nowhere(_point: str) -> None:
@@ -164,11 +173,14 @@ class _Examination:
         source, at_source = self._source(spec)
         self._must_be_current(spec, at_source)
         must_be_free(self.view, spec.mirror, (each.topic for each in before.mirrored(spec.mirror)))
-        fenced, missing = self._fenced(spec, before)
-        promoted = promoted_since(spec, before, at_source, fenced)
+        seen = look_at_logs(spec, before, self.destination, self.tools.inspection, self.context.by)
+        promoted = promoted_since(spec, before, at_source, seen.fenced)
         lifted = self._lifted(before, spec, source) if source else ()
         written = as_restored(records, promoted, lifted, self.saved.exported_at)
         written |= {each.key: each for each in reported(spec, before, at_source, promoted)}
+        derived = self._lineage(spec, fold(NOTHING_YET, written.values()), promoted, seen)
+        written |= {each.key: each for each in derived}
+        written |= {each.key: each for each in self._copied(spec, fold(NOTHING_YET, written.values()), promoted)}
         self._must_be_the_same(spec.mirror, present, records, written)
         return RestoredMirror(
             mirror=spec.mirror,
@@ -176,7 +188,10 @@ class _Examination:
             records=written,
             promoted=promoted,
             changed=not present,
-            warnings=tuple(_warnings(spec, before, promoted, missing, source_read=source is not None)),
+            warnings=(
+                *promotion_warnings(spec, fold(NOTHING_YET, written.values()), promoted, {e.topic for e in derived}),
+                *_warnings(spec, before, seen.missing, source_read=source is not None),
+            ),
         )
 
     def _must_be_the_same(
@@ -193,8 +208,7 @@ class _Examination:
 
     def _must_be_current(self, spec: MirrorSpec, at_source: StateView) -> None:
         """Raises StateOutdated, StateNewer."""
-        there = at_source.mirror(spec.mirror)
-        if there is not None and (there.id == spec.id or there.source_cluster_id == spec.destination_cluster_id):
+        if was_reversed(at_source, spec):
             raise StateOutdated(
                 f"mirror {spec.mirror!r} was reversed after the export: {spec.source!r} is its destination now"
             )
@@ -243,29 +257,28 @@ class _Examination:
                 f"the export ({error.name}: {error.reason})"
             ) from error
 
-    def _fenced(self, spec: MirrorSpec, before: StateView) -> tuple[dict[TopicPartition, str], tuple[str, ...]]:
-        """The partitions with a producer fence, and what shows it; and the topics that do not exist."""
-        partitions = [at for each in before.mirrored(spec.mirror) for at in each.all_partitions()]
-        ids = dict.fromkeys(partitions, spec.producer_ids)
-        proofs = self.destination.producer_fencing.proof(ids, self.context.by)
-        logs = self.tools.inspection.writers(partitions, self.context.by)
-        fenced: dict[TopicPartition, str] = {}
-        missing: set[str] = set()
-        found = ProblemCollector()
-        for at in partitions:
-            proof, log = proofs[at], logs[at]
-            if isinstance(log, UnknownTopicOrPartition):
-                missing.add(at.topic)
-            elif isinstance(log, TanistError):
-                found.problems.append(log)
-            elif why := log.fence(spec.data_id, spec.marker_id):
-                fenced[at] = f"{at}: {why}"
-            elif isinstance(proof, TanistError):
-                found.problems.append(proof)
-            elif proof is ProducerFence.FENCED:
-                fenced[at] = f"{at}: the producers of the mirror are fenced"
-        found.raise_all()
-        return fenced, tuple(sorted(missing))
+    def _lineage(
+        self, spec: MirrorSpec, view: StateView, promoted: Mapping[str, PromotedSince], seen: LogsSeen
+    ) -> tuple[TopicLineage, ...]:
+        """Of the promotions that the source has not recorded, from the logs. `view`: what is restored otherwise."""
+        entries = view.lineage(spec.mirror)
+        known = {(each.topic, each.promotion_epoch) for each in entries}
+        left = [
+            (topic, promoted[topic.topic].promotion_epoch)
+            for topic in view.removed(spec.mirror)
+            if topic.topic in promoted and (topic.topic, promoted[topic.topic].promotion_epoch) not in known
+        ]
+        tools = (self.destination, self.tools.inspection, self.context.by)
+        return lineage_of_logs(spec, left, seen, entries, self.context.clock.now(), tools)
+
+    def _copied(self, spec: MirrorSpec, view: StateView, promoted: Mapping[str, PromotedSince]) -> Iterator[CopiedUpTo]:
+        """How far the promoted topics had been copied, as their lineage says."""
+        saved = self.saved.of_mirrors(OFFSETS_TOPIC).get(spec.mirror, ())
+        mapped = {each.partition for each in saved if isinstance(each, OffsetRangeWritten)}
+        for entry in view.lineage(spec.mirror):
+            since = promoted.get(entry.topic)
+            if since is not None and since.promotion_epoch == entry.promotion_epoch:
+                yield restored_copied(entry, mapped)
 
     def _lifted(self, before: StateView, spec: MirrorSpec, source: Cluster) -> tuple[str, ...]:
         """Topics whose source fence was in force at the export, and is not any more."""
@@ -278,13 +291,10 @@ class _Examination:
 def _warnings(
     spec: MirrorSpec,
     before: StateView,
-    promoted: Mapping[str, PromotedSince],
     missing: Iterable[str],
     *,
     source_read: bool,
 ) -> Iterator[str]:
-    for topic, since in promoted.items():
-        yield f"{topic} was failed over since the export ({since.why}): it is not copied to again"
     for topic in missing:
         yield f"{topic} does not exist on {spec.destination!r}"
     for run in before.failovers(spec.mirror):

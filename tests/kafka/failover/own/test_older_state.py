@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -11,6 +12,10 @@ from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running
 from tests.kafka.failover.own.test_lost_state import LAG, delete_state
 from tests.kafka.failover.own.test_reverse import begin, fail_over, reverse, tanist
+from tests.kafka.failover.own.test_withdrawn_reversal import is_fenced
+from tests.kafka.failover.test_real import QUICK
+from tests.kafka.failover.test_reserve import steadily
+from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
+TAIL: Final = range(100, 108)
+"""Records that only east has."""
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +61,89 @@ def exported(pair: Pair, name: str) -> str:
     file = str(pair.home / f"{name}.jsonl")
     tanist(pair, "west", "state", "export", "--file", file)
     return file
+
+
+def unplanned(pair: Pair, mirror: str, *options: str) -> None:
+    """To west, while nothing of east answers."""
+    how = ("--mode", "unplanned", *options)
+    plan = tanist(pair, "west", "failover", "plan", mirror, *how, "--json").item["plan_hash"]
+    tanist(pair, "west", "failover", "approve", mirror, plan, *how, "--reason", "drill", user="approver")
+    tanist(pair, "west", "failover", "run", mirror, "--plan", plan, *QUICK, expected=None)
+
+
+def failed_over_with_a_tail(pair: Pair, mirror: str) -> None:
+    """East dies with eight records that were not copied, in offsets that the failover reserves."""
+    created(pair, mirror)
+    steadily(pair.east, mirror, 4, 1000)
+    in_step(pair, "west", mirror)
+    stop_both(pair)
+    assert pair.east.writes(mirror, TAIL)
+    pair.east.cluster.kill()
+    unplanned(pair, mirror)
+    assert pair.west.writes(mirror, range(200, 206))
+
+
+def checks(pair: Pair, at: str, mirror: str) -> dict[str, dict[str, Any]]:
+    found = tanist(pair, at, "status", mirror, "--json", expected=None).item["checks"]
+    return {each["name"]: each for each in found}
+
+
+def surveyed(pair: Pair, mirror: str) -> list[dict[str, Any]]:
+    """Once every verdict is final."""
+    survey = ("failback", "survey", mirror)
+    until(lambda: tanist(pair, "west", *survey, "--dry-run", expected=None).code != 3, 60)
+    found: list[dict[str, Any]] = json.loads(tanist(pair, "west", *survey, "--json").out)["items"]
+    return found
+
+
+def test_an_export_that_is_older_than_an_unplanned_failover_fences_the_source_that_returns(own: Pair) -> None:
+    """Both clusters took records for good, `tanist status` had no pending fence, and there was nothing to survey."""
+    begin_both(own)
+    created(own, "older")
+    file = exported(own, "older")
+    steadily(own.east, "older", 4, 1000)
+    in_step(own, "west", "older")
+    stop_both(own)
+    assert own.east.writes("older", TAIL)
+    own.east.cluster.kill()
+    unplanned(own, "older")
+    lineage = json.loads(tanist(own, "west", "state", "dump", "--key", "lineage/older").out)["value"]
+    assert own.west.writes("older", range(200, 206))
+    delete_state(own.west)
+    restore = ("state", "restore", file, "--mirror", "older")
+    assert "SOURCE_STATE_UNKNOWN" in tanist(own, "west", *restore, expected=3).err
+    done = tanist(own, "west", *restore, "--without-source")
+    assert "older was failed over since the export" in done.err
+    assert "its source fence is pending until a fetcher of 'west' reaches 'east'" in done.err
+    assert "the lineage of this failover is read from its log" in done.err
+    again = json.loads(tanist(own, "west", "state", "dump", "--key", "lineage/older").out)["value"]
+    assert again["old_ends"] == lineage["old_ends"]
+    own_offsets = [first_of(own, "older", n) for n in range(2)]
+    for planned, read, first in zip(lineage["reserve_ends"], again["reserve_ends"], own_offsets, strict=True):
+        assert planned <= read <= first
+    own.east.cluster.start()
+    fences = checks(own, "west", "older")["fences"]
+    assert (fences["verdict"], fences["observed"][:9]) == ("FAIL", "1 pending")
+    begin_both(own)
+    until(lambda: checks(own, "west", "older")["fences"]["verdict"] == "PASS", 60)
+    assert is_fenced(own.east, "older")
+    assert not is_fenced(own.west, "older")
+    tails = surveyed(own, "older")
+    assert {each["verdict"] for each in tails} == {"TAIL"}
+    assert sum(each["records"] for each in tails) == len(TAIL)
+    found = checks(own, "west", "older")
+    assert (found["fences"]["verdict"], found["tails"]["verdict"]) == ("PASS", "FAIL")
+    assert found["left_behind"]["observed"].startswith("8 offsets")
+    reverse(own, "older", "west", "--accept", "TAIL_UNDECIDED")
+    in_step(own, "east", "older")
+    assert not is_fenced(own.west, "older")
+    stop_both(own)
+
+
+def first_of(pair: Pair, topic: str, partition: int) -> int:
+    """The offset of the first record that a client has written at west."""
+    found = pair.west.read(topic, isolation="read_committed")
+    return next(offset for n, offset, value in found if n == partition and int(value or 0) in range(200, 206))
 
 
 def test_exports_from_before_and_during_a_circle_are_refused_and_the_logs_have_the_mirror(own: Pair) -> None:
