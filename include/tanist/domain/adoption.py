@@ -26,6 +26,16 @@ class NotAPrefix(Refused):
     )
 
 
+class TailAtDestination(Refused):
+    """As NotAPrefix, of a log that has records in offsets which a failover has reserved."""
+
+    name = "DESTINATION_HAS_A_TAIL"
+    operator_action = (
+        "these records may exist nowhere else: leave the topic out with --exclude, and do not delete it before they "
+        "are saved; nothing was changed"
+    )
+
+
 class MirrorTopicPromoted(Refused):
     name = "MIRROR_TOPIC_PROMOTED"
     operator_action = (
@@ -39,6 +49,20 @@ class OppositeMirror(Refused):
     operator_action = (
         "once that mirror has failed over, `tanist mirrors reverse NAME` lets it copy back; nothing was changed"
     )
+
+
+class CandidateLog(NamedTuple):
+    """A partition to adopt. `compacted`: at the source.
+
+    `reserved`: offsets [start, end) that are not compared, because only one of both clusters can have records there.
+    """
+
+    compacted: bool
+    reserved: tuple[tuple[int, int], ...] = ()
+
+    def compares(self, offset: int) -> bool:
+        """Whether both logs must have the same at this offset."""
+        return not any(start <= offset < end for start, end in self.reserved)
 
 
 class LogRange(NamedTuple):

@@ -14,7 +14,7 @@ from tanist.domain.names import EpochMs, MirrorName, TopicPartition
 from tanist.domain.state_record import MirrorRecord, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 
 @stored("lineage", "mirror", "topic", "promotion_epoch")
@@ -78,6 +78,22 @@ def segments(entries: Iterable[TopicLineage], at: TopicPartition) -> tuple[Segme
         if entry.topic == at.topic and at.partition < len(entry.old_ends):
             found = [*_before(found, entry, at), *_of(entry, at)]
     return tuple(each for each in found if each.end is None or each.start < each.end)
+
+
+def reserved_ranges(
+    entries: Iterable[TopicLineage], at: TopicPartition, clusters: Collection[str]
+) -> tuple[tuple[int, int], ...]:
+    """The offsets [start, end) that promotions between two clusters (ids) have reserved in a partition.
+
+    There one of both logs may have a divergent tail, and the other one has gap markers.
+    """
+    found = {
+        (entry.old_ends[at.partition], entry.reserve_ends[at.partition])
+        for entry in entries
+        if entry.topic == at.topic and at.partition < len(entry.old_ends)
+        if {entry.old_cluster_id, entry.new_cluster_id} == set(clusters)
+    }
+    return tuple(sorted((start, end) for start, end in found if start < end))
 
 
 def writer_of(segments: Sequence[Segment], offset: int) -> Segment | None:

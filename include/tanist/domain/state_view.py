@@ -112,8 +112,11 @@ class StateView(Mapping[str, StateRecord]):
     def copied_up_to(self, mirror: MirrorName, topic: str) -> CopiedUpTo | None:
         return self._of(mirror, self._found(CopiedUpTo, f"copied/{mirror}/{topic}"))
 
-    def lineage(self, mirror: MirrorName, topic: str | None = None) -> tuple[TopicLineage, ...]:
-        """What is recorded of the promotions of a topic, or of all topics, by topic and promotion epoch."""
+    def lineage(self, mirror: MirrorName | None, topic: str | None = None) -> tuple[TopicLineage, ...]:
+        """What is recorded of the promotions of a topic, or of all topics, by topic and promotion epoch.
+
+        `mirror`: None: of all mirrors.
+        """
         found = (each for each in self._all_of(TopicLineage, mirror) if topic in {None, each.topic})
         return tuple(sorted(found, key=lambda each: (each.topic, each.promotion_epoch)))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.adoption import AdoptableLog
+from tanist.domain.adoption import AdoptableLog, CandidateLog, TailAtDestination
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset
 from tanist.kafka.adapters.log_prefixes import KafkaLogPrefixes
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(240)
 
 
-def examined(rig: Rig, at: TopicPartition, *, compacted: bool = False) -> AdoptableLog | TanistError:
+def examined(
+    rig: Rig, at: TopicPartition, *reserved: tuple[int, int], compacted: bool = False
+) -> AdoptableLog | TanistError:
     prefixes = KafkaLogPrefixes(rig.source.router, rig.destination.router)
-    return prefixes.adoptable({at: compacted}, soon())[at]
+    return prefixes.adoptable({at: CandidateLog(compacted, reserved)}, soon())[at]
 
 
-def refused(rig: Rig, at: TopicPartition) -> str:
-    found = examined(rig, at)
+def refused(rig: Rig, at: TopicPartition, *reserved: tuple[int, int]) -> str:
+    found = examined(rig, at, *reserved)
     assert isinstance(found, TanistError), found
     return f"{found.name}: {found.reason}"
 
@@ -95,6 +97,49 @@ def test_a_copy_that_is_longer_than_the_source_is_refused(rig: Rig, topic_name: 
     assert f"first differing offset is {end}: it does not exist" in refused(rig, at)
     rig.source.produce(at, [b"own", b"another"])
     assert f"first differing offset is {end}" in refused(rig, at)
+
+
+def test_a_divergent_tail_is_left_out_of_the_comparison(rig: Rig, topic_name: str) -> None:
+    """After a reversal that left it where it lies, its first offset was the first difference: delete the topic."""
+    [at] = rig.create(topic_name)
+    first, then = [b"%d" % n for n in range(20)], [b"%d" % n for n in range(30, 40)]
+    rig.source.produce(at, first)
+    rig.destination.produce(at, first)
+    for _ in range(4):
+        rig.source.transaction(at, [b"reserved"], commit=False)
+    rig.destination.produce(at, [b"tail"] * 8)
+    for each in (rig.source, rig.destination):
+        each.produce(at, then)
+    assert rig.source.end(at) == rig.destination.end(at) == 38
+    assert "first differing offset is 20" in refused(rig, at)
+    found = examined(rig, at, (20, 28))
+    assert isinstance(found, AdoptableLog), found
+    assert (found.end, found.compared) == (38, 30)
+
+
+def test_a_log_with_a_divergent_tail_that_differs_elsewhere_is_not_to_be_deleted(rig: Rig, topic_name: str) -> None:
+    [at] = rig.create(topic_name)
+    rig.source.produce(at, [b"%d" % n for n in range(40)])
+    rig.destination.produce(at, [b"%d" % n for n in range(20)])
+    rig.destination.produce(at, [b"tail"] * 8)
+    rig.destination.produce(at, [b"foreign"] * 4)
+    said = refused(rig, at, (20, 28))
+    assert said.startswith("DESTINATION_HAS_A_TAIL")
+    assert "first differing offset is 28; it has 8 record(s) at offsets 20 to 27" in said
+    assert "delete" not in TailAtDestination.operator_action.replace("do not delete", "")
+    rig.destination.delete_before(at, 20)
+    rig.source.delete_before(at, 25)
+    rig.source.produce(at, [b"more"])
+    assert "first differing offset is 28" in refused(rig, at, (20, 28))
+
+
+def test_a_log_of_which_only_a_divergent_tail_is_left_cannot_be_compared(rig: Rig, topic_name: str) -> None:
+    [at] = rig.create(topic_name)
+    rig.source.produce(at, [b"%d" % n for n in range(40)])
+    rig.destination.produce(at, [b"tail"] * 8)
+    said = refused(rig, at, (0, 8))
+    assert said.startswith("DESTINATION_HAS_A_TAIL")
+    assert "nothing can be compared" in said
 
 
 def test_a_copy_that_ends_inside_a_batch_is_refused(rig: Rig, topic_name: str) -> None:

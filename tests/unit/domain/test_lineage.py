@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from tanist.domain.lineage import Segment, TopicLineage, own_start, primary_until, segments, writer_of
+from tanist.domain.adoption import CandidateLog
+from tanist.domain.lineage import Segment, TopicLineage, own_start, primary_until, reserved_ranges, segments, writer_of
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
 
 AT = TopicPartition("orders", 0)
@@ -99,3 +100,17 @@ def test_a_cluster_was_the_primary_until_the_end_of_what_the_last_promotion_has_
     assert primary_until([], AT, "east") is None
     assert primary_until([first], TopicPartition("orders", 1), "east") is None
     assert primary_until([first], TopicPartition("payments", 0), "east") is None
+
+
+def test_what_promotions_between_two_clusters_have_reserved_is_in_one_of_both_logs_only() -> None:
+    entries = [
+        entry(1, "east", "west", 100, 150),
+        entry(2, "west", "east", 200),
+        entry(3, "east", "west", 300, 310),
+        entry(4, "north", "west", 400, 500),
+    ]
+    assert reserved_ranges(entries, AT, ("west", "east")) == ((100, 150), (300, 310))
+    assert reserved_ranges(entries, AT, ("east", "west")) == ((100, 150), (300, 310))
+    assert reserved_ranges(entries, TopicPartition("orders", 1), ("east", "west")) == ()
+    candidate = CandidateLog(compacted=False, reserved=((100, 150), (300, 310)))
+    assert [candidate.compares(offset) for offset in (99, 100, 149, 150, 305)] == [True, False, False, True, False]

@@ -13,6 +13,7 @@ from tanist.domain.adoption import (
     LogRange,
     MirrorTopicPromoted,
     NotAPrefix,
+    TailAtDestination,
     comparable_span,
     first_difference,
     last_same,
@@ -29,6 +30,7 @@ from tanist.kafka.wire.requests import End, fetch, list_offsets
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from tanist.domain.adoption import CandidateLog
     from tanist.domain.names import TopicPartition
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.router import Router
@@ -42,9 +44,13 @@ _PLACES: Final = (End.EARLIEST, End.LAST_STABLE, End.HIGH_WATERMARK, End.LOG_END
 
 @dataclass(slots=True)
 class _Window:
-    """What was read of one log: the records that readers of committed records get, and who wrote its batches."""
+    """What was read of one log: the records that readers of committed records get, and who wrote its batches.
+
+    `left_out`: the offsets of records that are not compared.
+    """
 
     records: dict[int, ComparedRecord] = field(default_factory=dict)
+    left_out: list[int] = field(default_factory=list)
     fences: list[int] = field(default_factory=list)
     writers: set[int] = field(default_factory=set)
     markers: set[int] = field(default_factory=set)
@@ -68,15 +74,15 @@ class KafkaLogPrefixes:
         self._destination = destination
 
     def adoptable(
-        self, partitions: Mapping[TopicPartition, bool], by: Deadline
+        self, partitions: Mapping[TopicPartition, CandidateLog], by: Deadline
     ) -> Mapping[TopicPartition, AdoptableLog | TanistError]:
         copies = _extents(self._destination, partitions, by)
         originals = _extents(self._source, partitions, by)  # read later: it only grows
         found: dict[TopicPartition, AdoptableLog | TanistError] = {}
-        for at, compacted in partitions.items():
+        for at, candidate in partitions.items():
             try:
                 copy = _settled(at, value(copies[at]))
-                log = _Comparison(self._source, self._destination, at, by, compacted=compacted)
+                log = _Comparison(self._source, self._destination, at, candidate, by)
                 found[at] = log.adoptable(value(originals[at]), copy)
             except Stopped:
                 raise
@@ -109,17 +115,30 @@ class _Comparison:
     """Both logs of one partition."""
 
     def __init__(
-        self, source: Router, destination: Router, at: TopicPartition, by: Deadline, *, compacted: bool
+        self, source: Router, destination: Router, at: TopicPartition, candidate: CandidateLog, by: Deadline
     ) -> None:
         self._source, self._destination = source, destination
-        self._at, self._by, self._compacted = at, by, compacted
+        self._at, self._by, self._compacted, self._candidate = at, by, candidate.compacted, candidate
 
     def adoptable(self, source: LogRange, copy: LogRange) -> AdoptableLog:
         """The destination's log, if it may be copied to from its end on.
 
         Raises:
-            NotAPrefix, MirrorTopicPromoted: it may not. CouldNotTell: it could not be read.
+            NotAPrefix, TailAtDestination, MirrorTopicPromoted: it may not. CouldNotTell: it could not be read.
         """
+        try:
+            return self._prefix(source, copy)
+        except NotAPrefix as why:
+            for begin, end in self._candidate.reserved:
+                seen = self._read(self._destination, max(begin, copy.start), min(end, copy.last_stable))
+                if seen.left_out:
+                    raise TailAtDestination(
+                        f"{why.reason}; it has {len(seen.left_out)} record(s) at offsets {seen.left_out[0]} to "
+                        f"{seen.left_out[-1]}, which a failover has reserved"
+                    ) from why
+            raise
+
+    def _prefix(self, source: LogRange, copy: LogRange) -> AdoptableLog:
         if not copy.end:
             return AdoptableLog(0)
         try:
@@ -151,7 +170,7 @@ class _Comparison:
             if same >= 0 or begin == start:
                 break
             window *= 4
-        if same < 0 and start < end and (self._compacted or copy.records):
+        if same < 0 and start < end and (self._compacted or copy.records or copy.left_out):
             raise NotAPrefix(f"{self._at}: there is no record that both clusters still have: nothing can be compared")
         both = source.records.keys() & copy.records.keys()
         return AdoptableLog(
@@ -211,10 +230,12 @@ class _Comparison:
                 if begin < header.next_offset and header.base_offset < end:
                     seen.note(header)
             readable = visible(fetched.records, fetched.aborted)
-            for header, batch in readable.batches:
-                for record in records_left(header, batch):
-                    if begin <= record.offset < end:
-                        seen.records[record.offset] = ComparedRecord(record.rest, record.has_key)
+            records = (record for header, batch in readable.batches for record in records_left(header, batch))
+            for record in (each for each in records if begin <= each.offset < end):
+                if self._candidate.compares(record.offset):
+                    seen.records[record.offset] = ComparedRecord(record.rest, record.has_key)
+                else:
+                    seen.left_out.append(record.offset)
             if readable.until is None or readable.until <= begin:
                 if fetched.last_stable_offset >= end:
                     break  # a cleaner has taken the rest

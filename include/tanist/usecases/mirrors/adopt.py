@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from tanist.domain.adoption import MirrorTopicPromoted, OppositeMirror
+from tanist.domain.adoption import CandidateLog, MirrorTopicPromoted, OppositeMirror
 from tanist.domain.errors import TanistError
 from tanist.domain.holes import is_compacted
+from tanist.domain.lineage import reserved_ranges
 from tanist.domain.names import TopicPartition
 from tanist.domain.problems import refuse
 from tanist.domain.topic_configs import CLEANUP_POLICY
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 class Adoption:
     """How the topics of one command are adopted. `lineage`: of each topic the last promotion that either side knows.
 
+    `promotions`: all that either side knows, of any mirror; `pair`: the ids of both clusters.
     `opposite`: topics that mirrors from this destination to this source have, or have failed over, and what they did.
     """
 
@@ -38,6 +40,8 @@ class Adoption:
     destination_id: str
     lineage: Mapping[str, TopicLineage]
     opposite: Mapping[str, str]
+    promotions: Sequence[TopicLineage]
+    pair: tuple[str, str]
 
     @classmethod
     def of(
@@ -47,7 +51,8 @@ class Adoption:
         there = read_promotions(source, by)
         known = (*view.lineage(spec.mirror), *there.lineage(spec.mirror))
         last = {each.topic: each for each in sorted(known, key=lambda each: each.promotion_epoch)}
-        return cls(prefixes, spec.destination_cluster_id, last, _opposite(there, spec))
+        every, pair = (*view.lineage(None), *there.lineage(None)), (spec.source_cluster_id, spec.destination_cluster_id)
+        return cls(prefixes, spec.destination_cluster_id, last, _opposite(there, spec), every, pair)
 
     def adopt(
         self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
@@ -55,7 +60,7 @@ class Adoption:
         """`plans` of topics that have records, with the offsets where their copying begins.
 
         Raises:
-            MirrorTopicPromoted, OppositeMirror, NotAPrefix, or several: a topic is not adopted.
+            MirrorTopicPromoted, OppositeMirror, NotAPrefix, TailAtDestination, or several: a topic is not adopted.
             CouldNotTell: its logs are not known.
         """
         problems: list[TanistError] = [
@@ -79,9 +84,12 @@ class Adoption:
     def compare(self, plans: Sequence[TopicPlan], by: Deadline) -> dict[str, tuple[AdoptableLog | TanistError, ...]]:
         """What the logs of each topic show, by partition."""
         wanted = {
-            TopicPartition(plan.name, n): is_compacted(plan.source.effective.get(CLEANUP_POLICY, ""))
+            at: CandidateLog(
+                is_compacted(plan.source.effective.get(CLEANUP_POLICY, "")),
+                reserved_ranges(self.promotions, at, self.pair),
+            )
             for plan in plans
-            for n in range(plan.source.partitions)
+            for at in (TopicPartition(plan.name, n) for n in range(plan.source.partitions))
         }
         found = self.prefixes.adoptable(wanted, by)
         return {

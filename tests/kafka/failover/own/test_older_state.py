@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from confluent_kafka import Producer
 
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running
@@ -71,16 +72,23 @@ def unplanned(pair: Pair, mirror: str, *options: str) -> None:
     tanist(pair, "west", "failover", "run", mirror, "--plan", plan, *QUICK, expected=None)
 
 
-def failed_over_with_a_tail(pair: Pair, mirror: str) -> None:
-    """East dies with eight records that were not copied, in offsets that the failover reserves."""
+def returned_with_a_tail(pair: Pair, mirror: str, *options: str) -> None:
+    """After an unplanned failover east has eight records that west lacks, in offsets that it has reserved."""
     created(pair, mirror)
     steadily(pair.east, mirror, 4, 1000)
     in_step(pair, "west", mirror)
     stop_both(pair)
-    assert pair.east.writes(mirror, TAIL)
     pair.east.cluster.kill()
-    unplanned(pair, mirror)
+    unplanned(pair, mirror, *options)
     assert pair.west.writes(mirror, range(200, 206))
+    pair.east.cluster.start()
+    seen = tanist(pair, "west", "failback", "survey", mirror, "--dry-run", "--json", expected=None).out
+    reserved = [each["partition"] for each in json.loads(seen)["items"] if each["reserve_end"] > each["old_end"]]
+    producer = Producer(pair.east.client(acks="all"))
+    for number in TAIL:
+        producer.produce(mirror, b"%d" % number, partition=reserved[0])
+    assert producer.flush(20) == 0
+    begin_both(pair)
 
 
 def checks(pair: Pair, at: str, mirror: str) -> dict[str, dict[str, Any]]:
@@ -172,4 +180,29 @@ def test_exports_from_before_and_during_a_circle_are_refused_and_the_logs_have_t
     tanist(own, "west", "mirrors", "resume", "circle", "--topic", "circle")
     in_step(own, "west", "circle")
     assert own.west.read("circle", isolation="read_committed") == own.east.read("circle", isolation="read_committed")
+    stop_both(own)
+
+
+@pytest.mark.parametrize("options", [(), ("--reserve", "40")], ids=["far", "near"])
+def test_a_mirror_that_was_reversed_over_an_undecided_tail_is_rebuilt(own: Pair, options: tuple[str, ...]) -> None:
+    """Near the end of the log the tail was compared with a source that never had it; the advice was to delete it."""
+    mirror = "near" if options else "far"
+    begin_both(own)
+    returned_with_a_tail(own, mirror, *options)
+    assert sum(each["records"] for each in surveyed(own, mirror)) == len(TAIL)
+    reverse(own, mirror, "west", "--accept", "TAIL_UNDECIDED")
+    in_step(own, "east", mirror)
+    stop_both(own)
+    delete_state(own.east)
+    before = own.east.read(mirror, isolation="read_committed")
+    assert sum(int(value or 0) in TAIL for _, _, value in before) == len(TAIL)
+    adopted = ("mirrors", "create", "other", "--source", "west", "--topic", mirror, "--adopt", "--dry-run")
+    assert "copying begins at offset" in tanist(own, "east", *adopted).err
+    tanist(own, "east", "state", "rebuild", "--source", "west", "--mirror", mirror, "--topic", mirror)
+    begin_both(own)
+    tanist(own, "east", "mirrors", "resume", mirror, "--topic", mirror)
+    assert own.west.writes(mirror, range(206, 212))
+    in_step(own, "east", mirror)
+    found = [each for each in own.east.read(mirror, isolation="read_committed") if int(each[2] or 0) not in TAIL]
+    assert found == own.west.read(mirror, isolation="read_committed")
     stop_both(own)
