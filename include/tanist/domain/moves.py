@@ -42,7 +42,7 @@ class MirrorMove(MirrorRecord):
 
     `destination`: the connection; `cluster_id`: where it leads. `plan_json`: the approved plan of the reversal, word
     for word, from which an interrupted one is completed. `producer_ids`: of the mirror here, in its old direction; none
-    in a record of an earlier version.
+    in a record of an earlier version. `used`: the approvals of earlier reversals from here, which were withdrawn.
     """
 
     mirror: MirrorName
@@ -57,6 +57,12 @@ class MirrorMove(MirrorRecord):
     mirror_id: str = ""
     producer_ids: tuple[ProducerId, ...] = ()
     reason: str = ""
+    used: tuple[str, ...] = ()
+
+    @property
+    def approvals_used(self) -> tuple[str, ...]:
+        """The approvals that no other reversal may use: `used`, then the one of this reversal."""
+        return (*self.used, self.approval)
 
 
 @stored("returning", "mirror", "topic")

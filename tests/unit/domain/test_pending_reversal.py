@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.failback.pending_reversal import ReversalStatus, pending_reversal, reversal_check
-from tanist.domain.failover.plan import Intent, Plan, TopicIntent
+from tanist.domain.failover.approving import Approval, NotApproved, choose, without
+from tanist.domain.failover.plan import Intent, Plan, TopicIntent, hash_of
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, TopicDesired
@@ -99,6 +102,35 @@ def test_a_reversal_that_was_withdrawn_has_used_the_approval_of_its_failover() -
     other = pending_reversal(view(SPEC, TOPIC, run(), replace(withdrawn, approval="earlier")), DR)
     assert other is not None
     assert other.status is ReversalStatus.PENDING
+
+
+def test_an_approval_that_a_withdrawn_reversal_has_used_does_not_count_after_a_second_withdrawal() -> None:
+    """The second one was approved by itself; the record of it remembers the approval of the first one."""
+    first = replace(MOVE, status=MoveStatus.WITHDRAWN)
+    second = replace(first, approval="b", plan="beef", used=first.approvals_used)
+    found = pending_reversal(view(SPEC, TOPIC, run(), second), DR)
+    assert found is not None
+    assert (found.status, found.plan) == (ReversalStatus.WITHDRAWN, "beef")
+
+
+def test_an_approval_that_was_used_before_the_last_withdrawn_reversal_is_not_chosen_again() -> None:
+    """The clusters make the plan of the first one again, after one with another plan was withdrawn as well."""
+    words = "{}"
+    approval = Approval(
+        id="a",
+        mirror=DR,
+        plan=hash_of(words),
+        plan_json=words,
+        approver="ann",
+        reason="drill",
+        request="command/1",
+        valid_for_ms=60_000,
+        at=EpochMs(1),
+    )
+    second = replace(MOVE, status=MoveStatus.WITHDRAWN, approval="b", plan="beef", used=("a",))
+    assert choose([approval], [second], DR, approval.plan) == approval
+    with pytest.raises(NotApproved):
+        choose(without([approval], second.used), [second], DR, approval.plan)
 
 
 def test_a_reversal_that_has_begun_is_moving_whoever_approved_it() -> None:

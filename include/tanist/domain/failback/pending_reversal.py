@@ -57,7 +57,7 @@ def pending_reversal(view: StateView, mirror: MirrorName) -> PendingReversal | N
         return PendingReversal(status=status, plan=move.plan, approver=move.approver, next_command=command, run=run)
     if run is None:
         return None
-    if move is not None and move.status is MoveStatus.WITHDRAWN and move.approval == run.approval:
+    if move is not None and move.status is MoveStatus.WITHDRAWN and run.approval in move.approvals_used:
         return PendingReversal(
             status=ReversalStatus.WITHDRAWN,
             plan=move.plan,

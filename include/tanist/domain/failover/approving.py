@@ -10,7 +10,7 @@ from tanist.domain.failover.plan import ApprovedPlan, hash_of
 from tanist.domain.names import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import FailoverRun
@@ -199,6 +199,11 @@ def _answers(approval: Approval, request: str | None) -> bool:
 def approvals(entries: Iterable[Entry]) -> tuple[Approval, ...]:
     """Without what withdraws them."""
     return tuple(each for each in entries if isinstance(each, Approval))
+
+
+def without(entries: Iterable[Entry], used: Collection[str]) -> tuple[Entry, ...]:
+    """`entries` without the approvals that have these ids: runs that are not on record any more have used them."""
+    return tuple(each for each in entries if not isinstance(each, Approval) or each.id not in used)
 
 
 def recorded(run: FailoverRun) -> Approval:

@@ -21,7 +21,7 @@ from tanist.domain.failback.reversal import (
     returning,
 )
 from tanist.domain.failback.survey import not_compared
-from tanist.domain.failover.approving import NotApproved, choose, recorded
+from tanist.domain.failover.approving import NotApproved, choose, recorded, without
 from tanist.domain.failover.plan import plan_of
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.moves import MoveStatus
@@ -330,10 +330,12 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
     how = f"tanist mirrors reverse {mirror} --destination {side.name} --approve {made.hash} --reason ..."
     if not side.approvals.exists(command.by):
         raise ReversalNotApproved(f"plan {made.hash} of mirror {mirror!r} is not approved: {how}")
+    last = last_withdrawn(clusters, command)
     entries = side.approvals.all(command.by)
-    used = _withdrawn(clusters, command)
+    if last is not None:
+        entries = without(entries, last.used)
     try:
-        found = choose(entries, [used] if used else (), mirror, made.hash, request.answers)
+        found = choose(entries, [last] if last else (), mirror, made.hash, request.answers)
     except NotApproved as missing:
         raise ReversalNotApproved(f"{missing.reason}: {how}") from missing
     if max(command.clock.now(), side.approvals.brokers_time(command.by) or 0) >= found.expires_at:
@@ -341,8 +343,8 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
     return found
 
 
-def _withdrawn(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
-    """The last reversal, if it was withdrawn: its approval is used."""
+def last_withdrawn(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
+    """The last reversal, if it was withdrawn: its approval is used, and so are those that it remembers."""
     move = state_topics.read(clusters.destination, STATE_TOPIC, command.by).move(clusters.spec.mirror)
     return move if move is not None and move.status is MoveStatus.WITHDRAWN else None
 
@@ -361,8 +363,8 @@ def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command
     )
     if run is None or found is None or not found.intent.reverse:
         raise ReversalNotApproved(f"failover plan {failover} of mirror {mirror!r} has not approved a reversal: {how}")
-    used = _withdrawn(clusters, command)
-    if used is not None and used.approval == recorded(run).id:
+    last = last_withdrawn(clusters, command)
+    if last is not None and recorded(run).id in last.approvals_used:
         raise ReversalNotApproved(f"the reversal that failover plan {failover} has approved was withdrawn: {how}")
     if new := [each for each in made.limitations if not found.accepts(each)]:
         named = "; ".join(f"{each.name}: {each.detail}" for each in new)

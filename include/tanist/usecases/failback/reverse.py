@@ -44,7 +44,7 @@ from tanist.usecases.failback.copy_starts import copy_starts
 from tanist.usecases.failback.holding import release
 from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.recreating import Recreating
-from tanist.usecases.failback.reversal import PURPOSE, approval_of, mirror_logins, plan, topic_plans
+from tanist.usecases.failback.reversal import PURPOSE, approval_of, last_withdrawn, mirror_logins, plan, topic_plans
 from tanist.usecases.failback.withdrawing import ReversalWithdrawal, cannot_end, topics_before
 from tanist.usecases.lock import mirror_lock
 from tanist.usecases.mirrors import forget, take
@@ -130,7 +130,9 @@ def _approved(
     view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
     known = known_tails(clusters, planned.found, view, command)
     approval = approval_of(planned.plan, request, clusters, command)
-    move = _move(planned.plan, approval, clusters.spec, command.clock.now())
+    last = last_withdrawn(clusters, command)
+    used = last.approvals_used if last else ()
+    move = replace(_move(planned.plan, approval, clusters.spec, command.clock.now()), used=used)
     tails = [each for each in known if each.stage is not TailStage.DONE]
     return move, [*topics_before(planned.plan, clusters, command), *tails]
 

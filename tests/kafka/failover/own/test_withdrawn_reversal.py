@@ -135,6 +135,8 @@ def test_records_written_while_a_reversal_was_interrupted_are_no_history(own: Pa
         again = tanist(own, "west", "mirrors", "reverse", mirror, expected=1)
         assert "TAIL_UNDECIDED" in again.err
         decides(own, mirror, tail)
+    (move,) = json.loads(tanist(own, "west", "state", "dump", "--key", f"moved/{mirror}", "--json").out)["items"]
+    assert len({*move["value"]["used"], move["value"]["approval"]}) == 3, "no approval of them may count again"
     approved(own, mirror)
     tanist(own, "west", "mirrors", "reverse", mirror)
     in_step(own, mirror, tail)
