@@ -179,8 +179,7 @@ class _Run:
         reversal = Reversal.read(move.plan_json)
         warnings: tuple[str, ...] = ()
         if not self._has_moved(move):
-            self._move(reversal, move)
-            warnings = remember_longer(self.old, self.command.by)
+            warnings = self._move(reversal, move)
         self.checkpoint("state")
         self._release({each.topic for each in reversal.topics})
         for topic in (OFFSETS_TOPIC, GROUPS_TOPIC):
@@ -204,19 +203,24 @@ class _Run:
             move.cluster_id,
         )
 
-    def _move(self, reversal: Reversal, move: MirrorMove) -> None:
-        """Bring the mirror's state to the old source. Raises ReversalWithdrawn."""
+    def _move(self, reversal: Reversal, move: MirrorMove) -> tuple[str, ...]:
+        """Bring the mirror's state to the old source; returns warnings. Raises ReversalWithdrawn.
+
+        Its brokers are asked to remember producer ids longer before that: copying begins with the state.
+        """
         withdrawal = ReversalWithdrawal(self.clusters, self.command, self.lock, self.checkpoint)
         if move.status is MoveStatus.WITHDRAWING:
             withdrawal.run(move, move.reason)
         try:
             Recreating(self.clusters, self.command, self.lock, self.checkpoint, self._new_topic).all(reversal)
             self._prepare(reversal)
+            warnings = remember_longer(self.old, self.command.by)
             self._settle(reversal)
         except TanistError as why:
             if cannot_end(why):
                 withdrawal.run(move, "; ".join(f"{one.name}: {one.reason}" for one in each_of(why)))
             raise
+        return warnings
 
     def _new_topic(self, name: str) -> NewTopic:
         (planned,) = topic_plans(self.clusters, [name], self.command)
