@@ -595,10 +595,29 @@ def test_what_was_denied_by_name_is_undone_exactly(rig: Rig, topic_name: str) ->
     shut = {AclEntry(who, ANY_HOST, allowed=False) for who in both[topic_name] if guarded}
     wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] >= shut)
     before = rig.opening.writing([topic_name], SOON(10))[topic_name]
+    assert rig.opening.denied([topic_name], SOON(10)) == {topic_name: both[topic_name] if guarded else frozenset()}
     for _ in range(2):
         assert rig.opening.undeny(one, SOON(10)) == {topic_name: None}
     left = before - {AclEntry("User:app", ANY_HOST, allowed=False)}
     wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] == left)
+
+
+@pytest.mark.parametrize("rig", ["kafka-guarded"], indirect=True)
+def test_only_a_deny_of_write_on_the_topic_itself_counts_as_denied_by_name(rig: Rig, topic_name: str) -> None:
+    """A withdrawn reversal creates such an ACL again: none that was not there, for one of another pattern or ALL."""
+    rig.topic(topic_name, 1)
+    assert isinstance(rig.world, Real)
+    topic, literal, prefixed, write, everything, deny = 2, 3, 4, 4, 2, 2
+    wider = [
+        AclBinding(topic, topic_name, prefixed, "User:prefixed", "*", write, deny),
+        AclBinding(topic, topic_name, literal, "User:all", "*", everything, deny),
+        AclBinding(topic, topic_name, literal, "User:host", "127.0.0.9", write, deny),
+    ]
+    assert admin.create_acls(rig.world.router, wider, SOON(20)) == [None] * len(wider)
+    assert rig.opening.deny({topic_name: ["User:app"]}, SOON(10)) == {topic_name: None}
+    seen = {AclEntry(f"User:{who}", ANY_HOST, allowed=False) for who in ("prefixed", "all", "app")}
+    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] >= seen)
+    assert rig.opening.denied([topic_name], SOON(10)) == {topic_name: frozenset({"User:app"})}
 
 
 def test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none(rig: Rig, topic_name: str) -> None:

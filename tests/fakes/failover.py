@@ -351,6 +351,10 @@ class MemoryOpening:
         }
         return {topic: frozenset({*kept.rules.get(topic, ()), *denied[topic]}) for topic in topics}
 
+    def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
+        self._cluster.answer()
+        return {topic: frozenset(who for at, who in self._cluster.deny if at == topic) for topic in topics}
+
     def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
         self._cluster.answer()
         ours = {ANYBODY, *self._logins(mirrors)}

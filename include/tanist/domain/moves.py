@@ -72,7 +72,7 @@ class TopicBefore(MirrorRecord):
 
     `topic_id`: at the old source, empty: it had no such topic. `ends`: by partition, where its log ended when it was
     surveyed. `configs`: what the topic itself had of the configs that the reversal sets; None: it had none. `shut`: the
-    mirror's principals that were denied WRITE by name.
+    mirror's principals that were denied exactly WRITE by name, on exactly this topic.
     """
 
     mirror: MirrorName

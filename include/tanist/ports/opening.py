@@ -49,6 +49,14 @@ class Opening(Protocol):
         """
         ...
 
+    def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
+        """Principals with an ACL on the topic's name alone that denies exactly WRITE, from any host: as `deny` sets it.
+
+        Raises:
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
+        """
+        ...
+
     def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
         """The topics that any ACL is about, of any operation, not counting a DENY of WRITE for everybody or the mirror.
 

@@ -62,6 +62,9 @@ class KafkaOpening:
     def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
         return rules.writing(self._router, topics, by)
 
+    def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
+        return rules.denied_principals(self._router, topics, by)
+
     def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
         return rules.covered(self._router, topics, by, but={ANYBODY, *self._logins(mirrors)})
 

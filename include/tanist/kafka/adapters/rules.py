@@ -54,6 +54,26 @@ def denied(router: Router, principal: str, by: Deadline) -> frozenset[str]:
     return frozenset(rule.resource_name for rule in describe_acls(router, which, by))
 
 
+def denied_principals(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, frozenset[str]]:
+    """By topic, the principals with a DENY of WRITE from any host on its literal name; none without an authorizer.
+
+    Raises:
+        ClusterAuthorizationFailed.
+    """
+    which = AccessFilter(
+        resource_type=_TOPIC, pattern_type=_LITERAL, host=ANY_HOST, operation=_WRITE, permission=_DENY
+    )
+    try:
+        found = describe_acls(router, which, by)
+    except SecurityDisabled:
+        found = []
+    names: dict[str, set[str]] = {topic: set() for topic in topics}
+    for rule in found:
+        if rule.resource_name in names:
+            names[rule.resource_name].add(rule.principal)
+    return {topic: frozenset(principals) for topic, principals in names.items()}
+
+
 def deny(router: Router, topics: Sequence[str], principal: str, by: Deadline) -> dict[str, TanistError | None]:
     """Deny WRITE on each topic; an existing DENY is not an error."""
     if not topics:

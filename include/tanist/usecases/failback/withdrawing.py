@@ -10,7 +10,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from tanist.domain.acl_entries import ANY_HOST
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, Interrupted, MirrorLocked, OperatorFenced, Refused, TanistError
 from tanist.domain.failback.reversal import Reversal
@@ -64,14 +63,13 @@ def topics_before(made: Reversal, clusters: ReturnContext, command: CommandConte
     """
     names, old = [each.topic for each in made.topics], clusters.source
     described = old.topics.describe(names, command.by)
-    rules, mirrors = old.opening.writing(names, command.by), mirror_logins(clusters, command)
+    denied, mirrors = old.opening.denied(names, command.by), mirror_logins(clusters, command)
     again = {each.topic for each in made.topics if each.recreation is not None}
     changes = {each.name: each.changes for each in topic_plans(clusters, names, command, again)}
     found = []
     for topic in made.topics:
         facts, name = described[topic.topic], topic.topic
         own = facts.configs if isinstance(facts, TopicFacts) else {}
-        shut = {rule.principal for rule in rules[name] if not rule.allowed and rule.host == ANY_HOST}
         found.append(
             TopicBefore(
                 mirror=clusters.spec.mirror,
@@ -80,7 +78,7 @@ def topics_before(made: Reversal, clusters: ReturnContext, command: CommandConte
                 topic_id=facts.topic_id if isinstance(facts, TopicFacts) else "",
                 ends=topic.ends or (0,) * len(topic.free_from),
                 configs=tuple((config, own.get(config)) for config in sorted(changes[name])),
-                shut=tuple(sorted(shut & mirrors)),
+                shut=tuple(sorted(denied[name] & mirrors)),
             )
         )
     return tuple(found)

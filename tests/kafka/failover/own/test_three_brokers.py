@@ -91,6 +91,9 @@ class Watched:
     def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
         return self.real.writing(topics, by)
 
+    def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
+        return self.real.denied(topics, by)
+
     def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
         return self.real.covered(topics, by, mirrors)
 
