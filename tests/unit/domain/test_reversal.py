@@ -17,6 +17,7 @@ from tanist.domain.failback.reversal import (
     problems_of_recreation,
     recreated,
     returning,
+    unlike_the_plan,
 )
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import Limitation
@@ -169,3 +170,13 @@ def test_a_cluster_that_becomes_the_source_keeps_what_is_true_of_its_logs() -> N
     kept = ("generation/dr/t", "lineage/dr/t/1", "lost/dr/t/0", "moved/dr")
     gone = ("mirror/dr", "topic/dr/t", "partition/dr/t/0", "fence/dr", "lock/dr", "failover/dr/h")
     assert left_over((*kept, *gone)) == gone
+
+
+def test_a_topic_that_brokers_have_created_for_a_client_is_not_taken_for_the_recreated_one() -> None:
+    """It has their own number of partitions, or of replicas; 0 replicas in a plan: whatever the brokers choose."""
+    again = recreated("orders", 1, 2, Recreation(topic_id="id", replicas=3), ())
+    assert unlike_the_plan(again, 2, 3) == ""
+    assert unlike_the_plan(again, 2, 1) == "replication factor 1, not 3"
+    assert unlike_the_plan(again, 1, 1) == "1 partition(s), not 2 and replication factor 1, not 3"
+    free = recreated("orders", 1, 2, Recreation(topic_id="", replicas=0), ())
+    assert unlike_the_plan(free, 2, 1) == ""

@@ -254,6 +254,20 @@ def recreated(
     )
 
 
+def unlike_the_plan(topic: ReturningTopic, partitions: int, replicas: int) -> str:
+    """How a topic differs from what was approved, in words; empty: not at all.
+
+    Brokers create a topic for clients with their own number of partitions and replicas.
+    """
+    wanted = topic.recreation.replicas if topic.recreation is not None else 0
+    found = []
+    if partitions != len(topic.free_from):
+        found.append(f"{partitions} partition(s), not {len(topic.free_from)}")
+    if wanted and replicas != wanted:
+        found.append(f"replication factor {replicas}, not {wanted}")
+    return " and ".join(found)
+
+
 def cost(topics: Iterable[ReturningTopic], altered: Mapping[str, str]) -> Iterator[Limitation]:
     """What an approver accepts of topics that are deleted and copied again.
 

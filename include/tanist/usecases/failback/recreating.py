@@ -18,6 +18,7 @@ from tanist.domain.failback.reversal import (
     Recreation,
     TopicCannotReturn,
     problems_of_recreation,
+    unlike_the_plan,
 )
 from tanist.domain.failback.survey import not_compared
 from tanist.domain.names import TopicPartition
@@ -46,6 +47,14 @@ _GONE_SECONDS: Final = 30.0
 class RecreatedTopicNotEmpty(Refused):
     name = "RECREATED_TOPIC_NOT_EMPTY"
     operator_action = "other clients use the topic that was created again: stop them, then plan the reversal again"
+
+
+class RecreatedTopicDiffers(Refused):
+    name = "RECREATED_TOPIC_DIFFERS"
+    operator_action = (
+        "another client has created the topic, by writing to it or asking for it: stop that client, then plan the "
+        "reversal again"
+    )
 
 
 class TopicNotDeleted(TimedOut):
@@ -189,7 +198,8 @@ class Recreating:
 
         Raises:
             TailWouldBeDeleted, TopicCannotReturn: a log has got records since it was decided, or may not be deleted.
-            QuarantineChanged. RecreatedTopicNotEmpty, TopicNotDeleted. CouldNotTell, BrokerError: run it again.
+            QuarantineChanged. RecreatedTopicNotEmpty, RecreatedTopicDiffers. TopicNotDeleted, CouldNotTell, BrokerError:
+                run it again.
         """
         again = {each.topic: each for each in reversal.topics if each.recreation is not None}
         if not again:
@@ -269,7 +279,7 @@ class Recreating:
             self.command.clock.wait(_AGAIN_SECONDS)
         partitions = [TopicPartition(name, n) for n in range(facts.partitions)]
         used = sum(_value(end) for end in source.logs.true_ends(partitions, self.command.by).values())
-        if used or facts.partitions != len(topic.free_from):
-            raise RecreatedTopicNotEmpty(
-                f"{name!r} has {facts.partitions} partition(s) and {used} offset(s) in use at {source.name!r}"
-            )
+        if used:
+            raise RecreatedTopicNotEmpty(f"{name!r} has {used} offset(s) in use at {source.name!r}")
+        if wrong := unlike_the_plan(topic, facts.partitions, facts.replication_factor):
+            raise RecreatedTopicDiffers(f"{name!r} has {wrong} at {source.name!r}")
