@@ -14,6 +14,7 @@ from tanist.domain.names import mirror_name
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.withdrawing import withdraw as withdraw_reversal
+from tanist.usecases.failback.withdrawing import withdrawable
 from tanist.wiring.failback import returned, reverse_mirror
 
 if TYPE_CHECKING:
@@ -105,10 +106,13 @@ def reverse(
 def _withdraw(now: Session, clusters: ReturnContext, reason: str) -> None:
     if not reason.strip():
         raise Misconfigured("--withdraw needs a --reason, which is stored with it")
-    move = reversal.unfinished(clusters, now.context)
-    if move is None or not now.context.dry_run:
-        withdraw_reversal(clusters, reason, now.context)
-    say(f"would withdraw the reversal {move.plan}, which is {move.status}")
+    move = withdrawable(clusters, now.context)
+    if now.context.dry_run:
+        say(f"would withdraw the reversal {move.plan}, which is {move.status}")
+    else:
+        say(withdraw_reversal(clusters, reason, now.context))
+    withdrawn = {"mirror": move.mirror, "plan_hash": move.plan, "changed": not now.context.dry_run}
+    emit([withdrawn], ("mirror", "plan_hash", "changed"), now.as_json)
 
 
 def show(name: str, planned: PlannedReversal, as_json: bool) -> None:

@@ -178,20 +178,31 @@ class ReversalWithdrawal:
                 raise Interrupted(f"{name!r} is not yet as it was before the reversal: {why}") from error
 
 
+def withdrawable(clusters: ReturnContext, command: CommandContext) -> MirrorMove:
+    """The unfinished reversal that `withdraw` puts back. Raises NoReversal. Changes nothing."""
+    mirror = clusters.spec.mirror
+    move = state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(mirror)
+    if move is None:
+        raise NoReversal(f"no reversal of mirror {mirror!r} is unfinished at {clusters.destination.name!r}")
+    return move
+
+
 def withdraw(
     clusters: ReturnContext, reason: str, command: CommandContext, checkpoint: Callable[[str], None] = _at_no_point
-) -> NoReturn:
-    """Put back what an unfinished reversal has changed. `reason`: is stored with it.
+) -> str:
+    """Put back what an unfinished reversal has changed; returns what was done. `reason`: is stored with it.
 
     Raises:
-        ReversalWithdrawn: always, once it is done. NoReversal: none is unfinished here. MirrorLocked. Interrupted: the
-        mirror's state has moved already, or something could not be put back yet.
+        NoReversal: none is unfinished here. MirrorLocked. Interrupted: the mirror's state has moved already, or
+        something could not be put back yet.
     """
+    withdrawable(clusters, command)
     mirror = clusters.spec.mirror
-    if state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(mirror) is None:
-        raise NoReversal(f"no reversal of mirror {mirror!r} is unfinished at {clusters.destination.name!r}")
     with mirror_lock(clusters.destination, mirror, PURPOSE, command) as lock:
         move = lock.view().moving(mirror)
         if move is None:
             raise NoReversal(f"the reversal of mirror {mirror!r} has been withdrawn by another command")
-        ReversalWithdrawal(clusters, command, lock, checkpoint).run(move, reason)
+        try:
+            ReversalWithdrawal(clusters, command, lock, checkpoint).run(move, reason)
+        except ReversalWithdrawn as done:
+            return done.reason

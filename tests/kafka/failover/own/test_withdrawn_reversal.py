@@ -157,7 +157,8 @@ def test_an_approval_holds_for_one_reversal(own: Pair) -> None:
     died(own, "configured", mirror)
     why = ("--withdraw", "--reason", "the producers could not be stopped")
     tanist(own, "west", "mirrors", "reverse", mirror, *why, "--dry-run")
-    withdrawn = tanist(own, "west", "mirrors", "reverse", mirror, *why, expected=1)
+    withdrawn = tanist(own, "west", "mirrors", "reverse", mirror, *why, "--json")
+    assert withdrawn.item == {"mirror": mirror, "plan_hash": plan, "changed": True}
     assert "the producers could not be stopped" in withdrawn.err
     assert configs(own, mirror) == before
     used = tanist(own, "west", "mirrors", "reverse", mirror, expected=1)
