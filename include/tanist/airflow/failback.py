@@ -11,13 +11,22 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Param, get_current_context
+from airflow.sdk.exceptions import AirflowException
 
 from tanist.airflow import variables
-from tanist.airflow.gate import VALID_SECONDS, NotAnswered, PlanGate, must_be_the_first_time, requester
+from tanist.airflow.gate import (
+    VALID_SECONDS,
+    WITHDRAW_SECONDS,
+    NotAnswered,
+    PlanGate,
+    must_be_the_first_time,
+    not_taken_back,
+    requester,
+)
 from tanist.airflow.markdown import reversal_page
 from tanist.airflow.params import PARAMS as FAILOVER_PARAMS
 from tanist.airflow.params import Unfinished, parameters, request_of
-from tanist.airflow.tasks import TASK_SECONDS, at_work, busy_or_retriable, translate_errors
+from tanist.airflow.tasks import TASK_SECONDS, at_work, busy_or_retriable
 from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
@@ -27,6 +36,7 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import each, refuse
 from tanist.usecases import cluster_ids
 from tanist.usecases.failback import reversal
+from tanist.usecases.failback.approving import take_back
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.rescue import RescueTools, tail_items
 from tanist.usecases.failback.rescue import rescue as rescue_tails
@@ -103,7 +113,8 @@ PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name 
 class FailbackParams:
     """Which mirror, from where to where. `primary`: its destination before the first reversal.
 
-    `only_abort`: nothing is asked for but that an unfinished failover is undone.
+    `request`: of the reversal before the switch. `only_abort`: nothing is asked for but that an unfinished failover is
+    undone.
     """
 
     mirror: str
@@ -307,9 +318,7 @@ class ReversalGate(PlanGate):
 
     def execute_complete(self, context: Context, event: dict[str, Any], shown: dict[str, Any] | None = None) -> Any:
         """Write the approval with the name of the user who answered. Raises as that of `PlanGate`."""
-        params = FailbackParams.of(context)
-        with translate_errors():
-            who = self.answered(context, event)
+        who, params = self.approver(context, event, shown), FailbackParams.of(context)
         home = params.home(again=self.again)
         with at_work(TASK_SECONDS, {home: f"{home}_approver"}) as task:
             if (clusters := params.clusters(task, again=self.again)) is None:
@@ -325,6 +334,18 @@ class ReversalGate(PlanGate):
             )
         self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
         return {"plan": approval.plan, "approver": approval.approver, "approval": approval.id, "asked": True}
+
+    def take_back(self, context: Context, plan: str, reason: str) -> str:
+        """As that of `PlanGate`, at the mirror's destination of that time."""
+        params = FailbackParams.of(context)
+        home = params.home(again=self.again)
+        try:
+            with at_work(WITHDRAW_SECONDS, {home: f"{home}_approver"}) as task:
+                if (clusters := params.clusters(task, again=self.again)) is not None:
+                    take_back(plan, clusters, task.context, reason=reason)
+        except AirflowException as why:
+            return not_taken_back(plan, why)
+        return ""
 
 
 def reverse() -> dict[str, Any]:

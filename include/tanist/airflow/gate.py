@@ -93,12 +93,7 @@ class PlanGate(ApprovalOperator):
         Raises:
             AirflowFailException: no answer, a Reject, a user who is not an approver, or the plan has changed.
         """
-        params = FailoverParams.of(context)
-        with translate_errors():
-            try:
-                who = self.answered(context, event)
-            except SaidNo as no:
-                raise SaidNo(f"{no.reason}{_take_back(params, _text(shown, 'plan'), no.reason)}") from None
+        who, params = self.approver(context, event, shown), FailoverParams.of(context)
         logins = {params.destination: params.approver}
         with at_work(TASK_SECONDS, logins) as task, params.clusters(task) as clusters:
             if (held := unfinished(clusters, task.context)) is not None:
@@ -118,6 +113,32 @@ class PlanGate(ApprovalOperator):
             )
         self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
         return {"plan": approval.plan, "approver": approval.approver, "approval": approval.id, "asked": True}
+
+    def approver(self, context: Context, event: dict[str, Any], shown: Mapping[str, Any] | None) -> str:
+        """The user who approved. A Reject of an approver also withdraws earlier approvals of the plan that was shown.
+
+        Raises:
+            AirflowFailException: no answer, a Reject, or a user who is not an approver.
+        """
+        with translate_errors():
+            try:
+                return self.answered(context, event)
+            except SaidNo as no:
+                plan = str((shown or {}).get("plan", ""))
+                raise SaidNo(f"{no.reason}{self.take_back(context, plan, no.reason) if plan else ''}") from None
+
+    def take_back(self, context: Context, plan: str, reason: str) -> str:
+        """Withdraw earlier approvals of `plan`; returns the error as text, or an empty text."""
+        params = FailoverParams.of(context)
+        try:
+            with (
+                at_work(WITHDRAW_SECONDS, {params.destination: params.approver}) as task,
+                params.clusters(task) as clusters,
+            ):
+                planning.withdraw(plan, clusters, task.context, reason=reason)
+        except AirflowException as why:
+            return not_taken_back(plan, why)
+        return ""
 
     def answered(self, context: Context, event: dict[str, Any]) -> str:
         """The user who approved, as Airflow has recorded it; raises NotAnswered if there is no valid approval."""
@@ -161,19 +182,9 @@ def requester(context: Context) -> str:
     return who or "nobody"
 
 
-def _take_back(params: FailoverParams, plan: str, reason: str) -> str:
-    """Withdraw earlier approvals of `plan`; returns the error as text, or an empty text."""
-    if not plan:
-        return ""
-    try:
-        with (
-            at_work(WITHDRAW_SECONDS, {params.destination: params.approver}) as task,
-            params.clusters(task) as clusters,
-        ):
-            planning.withdraw(plan, clusters, task.context, reason=reason)
-    except AirflowException as why:
-        return f"; an earlier approval of plan {plan} could not be withdrawn: {why}"
-    return ""
+def not_taken_back(plan: str, why: AirflowException) -> str:
+    """What is added to the reason of a Reject."""
+    return f"; an earlier approval of plan {plan} could not be withdrawn: {why}"
 
 
 def _rejected(event: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Protocol
 
 from tanist.domain.errors import Misconfigured
-from tanist.domain.failover.approving import LONGEST_MS, ApprovalRequest, NoApproverTopic, command_request
+from tanist.domain.failover.approving import LONGEST_MS, ApprovalRequest, NoApproverTopic, Withdrawal, command_request
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
@@ -64,3 +64,13 @@ def sign(  # noqa: PLR0913  # what an approver says, named
         on_behalf_of=on_behalf_of,
     )
     return side.approvals.append(request, command.by)
+
+
+def take_back(plan_hash: str, clusters: ReturnContext, command: CommandContext, *, reason: str) -> None:
+    """Withdraw what was approved of a plan before; one that was begun continues.
+
+    Raises:
+        NoApproverTopic. AuthorizationFailed: we are no approver, nothing was withdrawn.
+    """
+    no = Withdrawal(mirror=clusters.spec.mirror, plan=plan_hash, reason=reason)
+    clusters.destination.approvals.withdraw(no, command.by)
