@@ -24,6 +24,7 @@ from airflow.sdk import DAG, chain, task, teardown
 from tanist.airflow import failback, failover
 from tanist.airflow.failback import before_the_switch
 from tanist.airflow.validation import AFTERWARDS
+from tanist.airflow.verdict import NEXT_GATE
 
 BEFORE_THE_SWITCH = (failover.open_run, failover.undo, failover.observe, failover.plan)
 
@@ -51,7 +52,7 @@ with DAG(
             task(task_id=name, doc_md=title, multiple_outputs=False)(before_the_switch(failover.step))(name)
             for name, title in failover.STEPS
         ),
-        failback.ReversalGate(task_id="approve_next_reversal", again=True),
+        failback.ReversalGate(task_id=NEXT_GATE, again=True),
         task(multiple_outputs=False)(failback.reverse_again)(),
         # Runs whatever became of the others; its failure is the run's: a run is green only where the switch is done.
         teardown(task(multiple_outputs=False)(failover.report))().as_teardown(on_failure_fail_dagrun=True),

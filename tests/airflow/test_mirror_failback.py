@@ -43,6 +43,15 @@ class AnsweringAll(Answering):
             self.error = error
 
 
+class AnsweringNoAtLast(AnsweringAll):
+    """An approver who rejects the reversal after the failback."""
+
+    def answer(self, headers: dict[str, str]) -> None:
+        last = self.asked["task_instance"]["task_id"] == "approve_next_reversal"
+        self.option = "Reject" if last else "Approve"
+        super().answer(headers)
+
+
 @pytest.fixture(scope="module")
 def both_ways(pair: Pair, connections: None) -> Iterator[None]:
     """Approvers of both clusters, and a fetcher of each."""
@@ -198,3 +207,36 @@ def _resumed_after_the_switch(house: House, pair: Pair) -> None:
     assert len(plans(pair, "resumed")) == 2
     tanist(pair, "west", "mirrors", "wait", "resumed", "--for", "lag=0", "--timeout", "60s")
     assert records(pair.east, "resumed") == records(pair.west, "resumed")
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_topics_that_stay_behind_do_not_stop_the_reversal_after_the_failback(house: House, pair: Pair) -> None:
+    """The second reversal takes back all that has returned. A run without it is red, and triggered again it asks for it."""
+    mirror, stays = "partly", "partly-stays"
+    for topic in (mirror, stays):
+        pair.east.topic(topic)
+        assert pair.east.writes(topic, range(10))
+    tanist(pair, "west", "mirrors", "create", mirror, "--source", "east", "--topic", "partly.*")
+    fail_over(pair, mirror, "west")
+    conf = {"mirror": mirror, "primary": "west", "destination": "east", "fence_proof": 0.3, "validate": "nothing"}
+    conf["exclude"] = [stays]
+    plan = tanist(pair, "west", "mirrors", "reverse", mirror, "--exclude", stays, "--dry-run", "--json").item
+    approval = ("--exclude", stays, "--approve", plan["plan_hash"], "--reason", "drill")
+    tanist(pair, "west", "mirrors", "reverse", mirror, *approval, user="approver")
+    no = house.run(house.dag("mirror_failback"), conf, Answering(house.client, "op", option="Reject"))
+    assert "op answered Reject" in no.why("approve_reversal")
+    refused = tanist(pair, "west", "mirrors", "reverse", mirror, "--exclude", stays, expected=1)
+    assert "was withdrawn: op answered Reject" in refused.err
+
+    person = AnsweringNoAtLast(house.client, "op")
+    red = house.run(house.dag("mirror_failback"), conf, person)
+    assert (person.codes, red.tasks["reverse_again"], red.state) == ([200, 200, 200], "upstream_failed", "failed")
+    assert red.report["verdict"].startswith("FAILED BACK, NOT REVERSED: "), red.report
+    assert f"`tanist mirrors reverse {mirror} --destination east --dry-run`" in red.report["verdict"]
+    assert pair.east.writes(mirror, range(20, 24))
+    person = AnsweringAll(house.client, "op")
+    ran = house.run(house.dag("mirror_failback"), conf, person)
+    assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
+    assert (person.codes, ran.report["verdict"]) == ([200], "DONE")
+    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    assert records(pair.east, mirror) == records(pair.west, mirror)

@@ -13,7 +13,7 @@ import pytest
 
 from tanist.airflow import failover
 from tanist.airflow.params import FailoverParams
-from tanist.airflow.verdict import VerdictSeen, green, verdict
+from tanist.airflow.verdict import VerdictSeen, green, seen_of_a_failback, verdict
 from tanist.domain.errors import MirrorLocked, RunUnderWay, Unreachable
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import FailoverRun, RunStatus
@@ -22,6 +22,8 @@ from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import SPARK, environment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk import DAG
 
     from tests.airflow.conftest import House, Ran
@@ -63,14 +65,21 @@ def dag(house: House) -> DAG:
 # ── the words ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def of_a_failback(last: str, failed: Mapping[str, str]) -> VerdictSeen:
+    """The switch is done; `last`: the state of the task that reverses the mirror again."""
+    states = {"survey": "success", "reverse": "success", "reverse_again": last}
+    return seen_of_a_failback(VerdictSeen(record=RECORD, failed=failed), states, "east")
+
+
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
+        (of_a_failback("success", {}), "DONE$"),
         (VerdictSeen(record=RECORD, failed={}), "DONE$"),
         (VerdictSeen(record=RECORD, failed={"hold": "RUN_UNDER_WAY"}), "DONE; failed tasks: hold$"),
         (VerdictSeen(record=ABORTED, failed={}, abort_only=True), "UNDONE, as asked: by eve$"),
     ],
-    ids=["done", "done by another", "undone as asked"],
+    ids=["failed back", "done", "done by another", "undone as asked"],
 )
 def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
     assert re.match(said, verdict(seen))
@@ -97,6 +106,15 @@ def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
             VerdictSeen(record=RECORD, failed={"reverse": "SURVEY_NOT_FINAL"}, not_reversed="SURVEY_NOT_FINAL"),
             f"FAILED OVER, NOT REVERSED: .*; trigger it again .* failover run dr --destination NAME --plan {PLAN}`",
         ),
+        (
+            of_a_failback("upstream_failed", {"approve_next_reversal": "TOPIC_NOT_IN_MIRROR: no topic"}),
+            "FAILED BACK, NOT REVERSED: TOPIC_NOT_IN_MIRROR.*; trigger it again .* reverse dr --destination east",
+        ),
+        (
+            of_a_failback("failed", {"reverse_again": "NOT_APPROVED: plan 1 is not"}),
+            "FAILED BACK, NOT REVERSED: NOT_APPROVED: .*; trigger it again",
+        ),
+        (of_a_failback("upstream_failed", {"hold": "RUN_UNDER_WAY"}), "FAILED BACK, NOT REVERSED: task reverse_again"),
     ],
     ids=[
         "no record",
@@ -110,6 +128,9 @@ def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
         "too late to abort",
         "nothing to abort",
         "not reversed",
+        "next reversal not approved",
+        "next reversal failed",
+        "next reversal not reached",
     ],
 )
 def test_anything_else_is_red_and_says_what_to_do(seen: VerdictSeen, said: str) -> None:

@@ -141,6 +141,14 @@ class FailbackParams:
             only_abort=found["unfinished"] == Unfinished.ABORT_ONLY,
         )
 
+    def request_of(self, *, again: bool) -> ReversalRequest:
+        """The request of a reversal; `again`: of the one that follows the failback.
+
+        That one takes back every topic that has returned: the expressions of the first one match topics that stayed
+        behind, or were copied again before, and what was accepted then was about the old source's tails.
+        """
+        return ReversalRequest(answers=self.request.answers) if again else self.request
+
     def home(self, *, again: bool) -> str:
         """The mirror's destination before the reversal; `again`: before the one that follows the failback."""
         return self.destination if again else self.primary
@@ -313,7 +321,7 @@ class ReversalGate(PlanGate):
                 return {"asked": False}
             must_be_the_first_time(context)
             self.assigned_users = [{"id": name, "name": name} for name in variables.approvers()]
-            found = reversal.plan(params.request, clusters, task.context)
+            found = reversal.plan(params.request_of(again=self.again), clusters, task.context)
         return self.ask(context, reversal_page(found), {"plan": found.plan.hash})
 
     def execute_complete(self, context: Context, event: dict[str, Any], shown: dict[str, Any] | None = None) -> Any:
@@ -325,7 +333,7 @@ class ReversalGate(PlanGate):
                 raise NotAnswered("the mirror was reversed since the question was asked")
             approval = reversal.approve(
                 str((shown or {}).get("plan", "")),
-                params.request,
+                params.request_of(again=self.again),
                 clusters,
                 task.context,
                 reason=f"asked for by {requester(context)} in Airflow, run {context['dag_run'].run_id}",
@@ -363,7 +371,7 @@ def _reversed(*, again: bool) -> dict[str, Any]:
     with at_work(again=busy_or_retriable) as task:
         if (clusters := params.clusters(task, again=again)) is None:
             return {"mirror": params.mirror, "changed": False}
-        done = reverse_mirror(task.registry, clusters, params.request, task.context)
+        done = reverse_mirror(task.registry, clusters, params.request_of(again=again), task.context)
     return {
         "mirror": params.mirror,
         "changed": done.changed,

@@ -18,7 +18,7 @@ from tanist.airflow.gate import requester
 from tanist.airflow.markdown import adopted_page, plan_page, status_page
 from tanist.airflow.params import FailoverParams, Unfinished, request_of
 from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never
-from tanist.airflow.verdict import UNKNOWN, VerdictSeen, green, verdict
+from tanist.airflow.verdict import REVERSE_AGAIN, UNKNOWN, VerdictSeen, green, seen_of_a_failback, verdict
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.names import mirror_name
@@ -53,8 +53,6 @@ REVERSE: Final = "reverse"
 _HASH: Final = re.compile(r"[0-9a-f]{16}")
 _FINE: Final = {"success", "running", "skipped", "upstream_failed"}
 _LAST: Final = {VALIDATE, REPORT}
-_OF_A_FAILBACK: Final = ("survey", "rescue", REVERSE)
-"""Tasks of `mirror_failback` that may have changed something before its failover begins."""
 _NO_WORD: Final = " without an error message: its process ended, or Airflow lost the answer"
 _MAY_HAVE_ASKED: Final = {"success", "failed", "skipped"}
 """States of a gate that may have asked for approval."""
@@ -236,10 +234,9 @@ def report() -> dict[str, Any]:
         record = _record(FailoverParams.of(context), plan) if plan else None
         undone = (context["ti"].xcom_pull(task_ids=UNDO) or {}).get("undone")
         left = failed.get(REVERSE, "") if context["params"].get("reverse") else ""
-        before = tuple(t for t in _OF_A_FAILBACK if states.get(t) == "success") if "rescue" in states else ()
-        seen = VerdictSeen(
-            record=record, failed=failed, undone=undone, abort_only=only, not_reversed=left, before=before
-        )
+        seen = VerdictSeen(record=record, failed=failed, undone=undone, abort_only=only, not_reversed=left)
+        if REVERSE_AGAIN in states:
+            seen = seen_of_a_failback(seen, states, context["params"]["destination"])
         said = verdict(seen)
     except AirflowException as why:
         said, error = f"{UNKNOWN}{why}", type(why)

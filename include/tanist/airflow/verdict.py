@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.records import RunStatus
@@ -16,12 +16,18 @@ DONE: Final = "DONE"
 UNDONE: Final = "UNDONE"
 AS_ASKED: Final = f"{UNDONE}, as asked: "
 UNKNOWN: Final = "UNKNOWN: "
+REVERSE_AGAIN: Final = "reverse_again"
+NEXT_GATE: Final = "approve_next_reversal"
+_BEFORE: Final = ("survey", "rescue", "reverse")
+"""Tasks of `mirror_failback` that may have changed something before its failover begins."""
+_SUCCESS: Final = "success"
 _BLOCKED: Final = "PLAN_BLOCKED"
 _AGAIN: Final = "trigger it again with the same parameters and `unfinished: continue`"
 _ABORT: Final = (
     "`unfinished: abort`, which undoes it, makes a new plan and asks for approval (with `mode: "
     "unplanned` if the source is down); or with `unfinished: abort-only`"
 )
+_ONCE_MORE: Final = "trigger it again with the same parameters: it asks for this reversal only"
 _WAY_ON: Final = "fix the failure named under `failed`, then trigger a new run"
 _OTHER_WAY: Final = (
     "this plan cannot be approved: resolve the blocking limitations or choose the other mode (unplanned "
@@ -35,7 +41,8 @@ class VerdictSeen:
 
     `record`: the plan's failover run, None: it never began; with `abort_only` the run to undo. `undone`: the plan that
     was undone first. `not_reversed`: why the requested reversal after the failover was not done; empty: it was.
-    `before`: tasks before the failover that have succeeded, and may have changed something.
+    `before`: tasks before the failover that have succeeded, and may have changed something. `new_primary`: of a
+    failback, whose last reversal has an approval of its own; empty: the failover was approved with its reversal.
     """
 
     record: FailoverRun | None
@@ -44,6 +51,20 @@ class VerdictSeen:
     abort_only: bool = False
     not_reversed: str = ""
     before: tuple[str, ...] = ()
+    new_primary: str = ""
+
+
+def seen_of_a_failback(seen: VerdictSeen, states: Mapping[str, str], new_primary: str) -> VerdictSeen:
+    """`seen` of a run of `mirror_failback`, with the states of its tasks: it asks for the reversal after the failover.
+
+    `new_primary`: the old source, which takes over again.
+    """
+    left = ""
+    if states[REVERSE_AGAIN] != _SUCCESS and not seen.abort_only:
+        why = next((seen.failed[task] for task in (NEXT_GATE, REVERSE_AGAIN) if task in seen.failed), "")
+        left = why or f"task {REVERSE_AGAIN} is {states[REVERSE_AGAIN]}"
+    before = tuple(task for task in _BEFORE if states.get(task) == _SUCCESS)
+    return replace(seen, not_reversed=left, before=before, new_primary=new_primary)
 
 
 def verdict(seen: VerdictSeen) -> str:
@@ -65,6 +86,9 @@ def verdict(seen: VerdictSeen) -> str:
 
 
 def _done(seen: VerdictSeen, record: FailoverRun) -> str:
+    if seen.not_reversed and seen.new_primary:
+        command = f"tanist mirrors reverse {record.mirror} --destination {seen.new_primary} --dry-run"
+        return f"FAILED BACK, NOT REVERSED: {seen.not_reversed}; {_ONCE_MORE}, or use `{command}`"
     if seen.not_reversed:
         command = f"tanist failover run {record.mirror} --destination NAME --plan {record.plan}"
         return f"FAILED OVER, NOT REVERSED: {seen.not_reversed}; {_AGAIN}, or use `{command}`"

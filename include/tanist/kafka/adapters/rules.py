@@ -60,9 +60,7 @@ def denied_principals(router: Router, topics: Sequence[str], by: Deadline) -> di
     Raises:
         ClusterAuthorizationFailed.
     """
-    which = AccessFilter(
-        resource_type=_TOPIC, pattern_type=_LITERAL, host=ANY_HOST, operation=_WRITE, permission=_DENY
-    )
+    which = AccessFilter(resource_type=_TOPIC, pattern_type=_LITERAL, host=ANY_HOST, operation=_WRITE, permission=_DENY)
     try:
         found = describe_acls(router, which, by)
     except SecurityDisabled:

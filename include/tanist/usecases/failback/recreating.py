@@ -198,8 +198,8 @@ class Recreating:
 
         Raises:
             TailWouldBeDeleted, TopicCannotReturn: a log has got records since it was decided, or may not be deleted.
-            QuarantineChanged. RecreatedTopicNotEmpty, RecreatedTopicDiffers. TopicNotDeleted, CouldNotTell, BrokerError:
-                run it again.
+            QuarantineChanged. RecreatedTopicNotEmpty, RecreatedTopicDiffers: it is another client's topic.
+            TopicNotDeleted, CouldNotTell, BrokerError: run it again.
         """
         again = {each.topic: each for each in reversal.topics if each.recreation is not None}
         if not again:
