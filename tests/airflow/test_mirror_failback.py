@@ -211,7 +211,7 @@ def _resumed_after_the_switch(house: House, pair: Pair) -> None:
 
 @pytest.mark.usefixtures("both_ways")
 def test_topics_that_stay_behind_do_not_stop_the_reversal_after_the_failback(house: House, pair: Pair) -> None:
-    """The second reversal takes back all that has returned. A run without it is red, and triggered again it asks for it."""
+    """The second reversal takes back all that has returned. A run without it is red; triggered again, it asks for it."""
     mirror, stays = "partly", "partly-stays"
     for topic in (mirror, stays):
         pair.east.topic(topic)
