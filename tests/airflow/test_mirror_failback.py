@@ -211,7 +211,7 @@ def _resumed_after_the_switch(house: House, pair: Pair) -> None:
 
 @pytest.mark.usefixtures("both_ways")
 def test_topics_that_stay_behind_do_not_stop_the_reversal_after_the_failback(house: House, pair: Pair) -> None:
-    """The second reversal takes back all that has returned. A run without it is red; triggered again, it asks for it."""
+    """The second reversal takes back all that has returned. A run without it is red, and asks for it when repeated."""
     mirror, stays = "partly", "partly-stays"
     for topic in (mirror, stays):
         pair.east.topic(topic)
@@ -234,9 +234,9 @@ def test_topics_that_stay_behind_do_not_stop_the_reversal_after_the_failback(hou
     assert red.report["verdict"].startswith("FAILED BACK, NOT REVERSED: "), red.report
     assert f"`tanist mirrors reverse {mirror} --destination east --dry-run`" in red.report["verdict"]
     assert pair.east.writes(mirror, range(20, 24))
-    person = AnsweringAll(house.client, "op")
-    ran = house.run(house.dag("mirror_failback"), conf, person)
+    again = AnsweringAll(house.client, "op")
+    ran = house.run(house.dag("mirror_failback"), conf, again)
     assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
-    assert (person.codes, ran.report["verdict"]) == ([200], "DONE")
+    assert (again.codes, ran.report["verdict"]) == ([200], "DONE")
     tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
     assert records(pair.east, mirror) == records(pair.west, mirror)

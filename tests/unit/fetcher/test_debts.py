@@ -139,8 +139,9 @@ def test_a_source_that_took_over_again_since_an_export_is_not_fenced() -> None:
     lost_fences(world)
     world.east.dead = False
     for entry in view(world).lineage(DR):
-        back = {"old_cluster_id": entry.new_cluster_id, "new_cluster_id": entry.old_cluster_id}
-        world.east.write(STATE_TOPIC, replace(entry, promotion_epoch=entry.promotion_epoch + 1, **back))
+        old, new, epoch = entry.new_cluster_id, entry.old_cluster_id, entry.promotion_epoch + 1
+        back = replace(entry, promotion_epoch=epoch, old_cluster_id=old, new_cluster_id=new)
+        world.east.write(STATE_TOPIC, back)
     assert settled(world, debts(world)) == {FenceStatus.PENDING}
     assert all(world.east.may_write(topic, "app") for topic in TOPICS)
     assert all("took over again after the export" in each.reason for each in view(world).source_fences(DR))

@@ -16,8 +16,8 @@ from tests.unit.usecases.commands import a_run
 
 def test_only_topics_of_the_filters_are_named_that_no_mirror_has_at_either_cluster() -> None:
     east, west = GuardedCluster("east"), GuardedCluster("west")
-    for topic in ("a.left", "a.back", "a.other-mirror", "b", "__a.internal"):
-        east.with_topic(topic)
+    for name in ("a.left", "a.back", "a.other-mirror", "b", "__a.internal"):
+        east.with_topic(name)
     create(CreateRequest(mirror="dr", include=("a[.]left",)), east.side(), west.side(), a_run())
     spec = west.view(STATE_TOPIC).mirror(MirrorName("dr"))
     assert spec is not None

@@ -64,7 +64,7 @@ def denied_principals(router: Router, topics: Sequence[str], by: Deadline) -> di
     try:
         found = describe_acls(router, which, by)
     except SecurityDisabled:
-        found = []
+        found = ()
     names: dict[str, set[str]] = {topic: set() for topic in topics}
     for rule in found:
         if rule.resource_name in names:
