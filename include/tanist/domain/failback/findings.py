@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Verdict, named
 from tanist.domain.failback.pending import left_undecided
-from tanist.domain.tails import FindingKind, TailFinding, TailVerdict
+from tanist.domain.tails import FindingKind, TailFinding, TailStage, TailVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,8 +65,8 @@ def _amounts(tails: TopicTails, entry: TopicLineage | None) -> Iterator[tuple[Fi
 
 
 def _undecided(tails: TopicTails | None, entry: TopicLineage | None) -> int:
-    """Offsets of tails; of those that were never surveyed what was reserved for them."""
-    if tails is not None:
+    """Offsets of tails; of those that nobody has surveyed, as far as is known, what was reserved for them."""
+    if tails is not None and tails.stage is not TailStage.UNKNOWN:
         return sum(each.end - each.common_end for each in tails.with_records())
     if entry is None:
         return 0

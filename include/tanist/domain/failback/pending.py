@@ -41,7 +41,7 @@ def tails_of(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
     """
     left = {each.topic for each in view.removed(mirror)}
     last = {each.topic: each.promotion_epoch for each in view.lineage(mirror) if each.topic in left}
-    planned = _planned(view, mirror)
+    planned = planned_promotions(view, mirror)
     found = stored_stage(((t, e) for t, e in last.items() if (t, e) not in planned), view.tails(mirror))
     surveyed = {each.topic for each in found}
     also = [
@@ -73,7 +73,7 @@ def left_undecided(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ..
     stages = stored_stage(((each.topic, each.promotion_epoch) for each in found), found)
     inside = {each.topic for each in view.topics(mirror)}
     behind = {(topic, each.promotion_epoch) for topic, each in last.items() if topic not in inside}
-    unseen = behind - known - _planned(view, mirror)
+    unseen = behind - known - planned_promotions(view, mirror)
     return tuple(sorted([*stages, *(PendingTail(topic, epoch, TailStage.UNKNOWN) for topic, epoch in unseen)]))
 
 
@@ -109,7 +109,7 @@ def tails_check(found: Iterable[PendingTail], undecided: Sequence[object] = ()) 
     )
 
 
-def _planned(view: StateView, mirror: MirrorName) -> set[tuple[str, int]]:
+def planned_promotions(view: StateView, mirror: MirrorName) -> set[tuple[str, int]]:
     """Topic and promotion epoch of the promotions that planned failovers have made."""
     done = (run for run in view.failovers(mirror) if run.status is RunStatus.DONE)
     plans = (plan for run in done if (plan := plan_of(run)) is not None)

@@ -9,6 +9,12 @@ from uuid import uuid4
 
 from tanist.domain import rebuilding
 from tanist.domain.errors import Misconfigured, TanistError, UnknownTopic
+from tanist.domain.failback.unknown_tails import (
+    decided_promotions,
+    may_have_tails,
+    undecided_warning,
+    unknown_tails,
+)
 from tanist.domain.names import ProducerId, TopicPartition, mirror_name
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.promotions import replaced
@@ -68,7 +74,10 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What the logs show. `epochs`: the promotion epoch of each topic; `left_out`: not at the destination."""
+    """What the logs show. `epochs`: the promotion epoch of each topic; `left_out`: not at the destination.
+
+    `lineage`: of all promotions of the mirror; `undecided`: those that may have left a tail.
+    """
 
     spec: MirrorSpec
     view: StateView
@@ -77,6 +86,14 @@ class _Found:
     ids: UsedIds | None = None
     logs: Mapping[TopicPartition, LogWriters] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    lineage: tuple[TopicLineage, ...] = ()
+    undecided: tuple[TopicLineage, ...] = ()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know of what is not rebuilt, or not known."""
+        where = self.spec.destination
+        absent = (f"{name} is not on {where!r}: add it with `tanist mirrors add`" for name in self.left_out)
+        return (*absent, *(undecided_warning(each, where) for each in self.undecided))
 
     def topics(self, now: EpochMs) -> tuple[TopicDesired, ...]:
         found = (plan.desired(self.spec, self.epochs[plan.name], now) for plan in self.plans)
@@ -95,9 +112,7 @@ def rebuild(
     """
     found = _examine(request, source, destination, tools, context)
     context.announce([plan.name for plan in found.plans])
-    warnings = tuple(
-        f"{name} is not on {destination.name!r}: add it with `tanist mirrors add`" for name in found.left_out
-    )
+    warnings = found.warnings()
     if found.ids is None:
         known = found.view.topics(found.spec.mirror)
         return Rebuilt(spec=found.spec, topics=known, changed=False)
@@ -129,7 +144,8 @@ def _examine(
     if (existing := view.mirror(mirror_name(request.mirror))) is not None:
         return _Found(spec=same_settings(existing, with_choices(spec, existing, request)), view=view)
     at_source, copies = ClusterSnapshot(cluster=source), ClusterSnapshot(cluster=destination)
-    if read_promotions(at_source, by).mirror(spec.mirror) is not None:
+    reported = read_promotions(at_source, by)
+    if reported.mirror(spec.mirror) is not None:
         raise StateOutdated(f"mirror {spec.mirror!r} has {source.name!r} as its destination: it was reversed")
     matched = take.selection_names(at_source, Selection(request.include, request.exclude), by)
     there = observe.destination_topics(copies, matched, by)
@@ -147,6 +163,7 @@ def _examine(
     used = rebuilding.used_ids(logs)
     if fenced := list(rebuilding.promoted(logs, used)):
         refuse(fenced)
+    entries = {each.key: each for each in (*view.lineage(spec.mirror), *reported.lineage(spec.mirror))}
     return _Found(
         spec=spec,
         view=view,
@@ -155,6 +172,8 @@ def _examine(
         ids=used,
         logs=logs,
         left_out=tuple(name for name in matched if name not in there),
+        lineage=tuple(entries.values()),
+        undecided=may_have_tails(entries.values(), names, decided_promotions(reported, spec)),
     )
 
 
@@ -252,6 +271,8 @@ def _record(
         spec,
         *topics,
         *raised_promotions(NOTHING_YET, spec, {name: count for name, count in found.epochs.items() if count}),
+        *(replace(each, mirror_id=spec.mirror_id) for each in found.lineage),
+        *(unknown_tails(each, spec.mirror_id, now) for each in found.undecided),
         *(stopped_partition(topic, at, now) for topic in topics for at in topic.all_partitions()),
         *(
             claim

@@ -198,11 +198,19 @@ def test_a_mirror_that_was_reversed_over_an_undecided_tail_is_rebuilt(own: Pair,
     assert sum(int(value or 0) in TAIL for _, _, value in before) == len(TAIL)
     adopted = ("mirrors", "create", "other", "--source", "west", "--topic", mirror, "--adopt", "--dry-run")
     assert "copying begins at offset" in tanist(own, "east", *adopted).err
-    tanist(own, "east", "state", "rebuild", "--source", "west", "--mirror", mirror, "--topic", mirror)
+    done = tanist(own, "east", "state", "rebuild", "--source", "west", "--mirror", mirror, "--topic", mirror)
+    assert f"warning: {mirror}: whether anybody has decided about the divergent tail of promotion 1" in done.err
     begin_both(own)
     tanist(own, "east", "mirrors", "resume", mirror, "--topic", mirror)
     assert own.west.writes(mirror, range(206, 212))
     in_step(own, "east", mirror)
     found = [each for each in own.east.read(mirror, isolation="read_committed") if int(each[2] or 0) not in TAIL]
     assert found == own.west.read(mirror, isolation="read_committed")
+    refused = tanist(own, "east", "failover", "plan", mirror, expected=None)
+    assert (refused.code != 0, "TAIL_UNDECIDED" in refused.out + refused.err) == (True, True)
+    assert checks(own, "east", mirror)["tail_findings"]["verdict"] == "FAIL"
+    accept = ("failback", "accept", mirror, "--finding", "TAIL_UNDECIDED", "--reason", "drill")
+    tanist(own, "east", *accept)
+    assert checks(own, "east", mirror)["tail_findings"]["verdict"] == "PASS"
+    fail_over(own, mirror, "east")
     stop_both(own)
