@@ -41,6 +41,7 @@ from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.rescue import RescueTools, tail_items
 from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.settling import end_arrival
 from tanist.usecases.failback.survey import survey_item
 from tanist.usecases.failback.switched import switched
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
@@ -370,7 +371,9 @@ def _reversed(*, again: bool) -> dict[str, Any]:
     params = FailbackParams.of(get_current_context())
     with at_work(again=busy_or_retriable) as task:
         if (clusters := params.clusters(task, again=again)) is None:
-            return {"mirror": params.mirror, "changed": False}
+            there = params.clusters(task, again=not again)
+            changed = there is not None and end_arrival(there.destination, there.spec.mirror, task.context)
+            return {"mirror": params.mirror, "changed": changed}
         done = reverse_mirror(task.registry, clusters, params.request_of(again=again), task.context)
     return {
         "mirror": params.mirror,

@@ -157,7 +157,9 @@ def say_reversed(done: Reversed) -> None:
     for warning in done.warnings:
         say(f"warning: {warning}")
     spec = done.spec
-    if done.changed:
+    if done.changed and not done.topics:
+        say(f"the reversal {done.plan} is completed; mirror {spec.mirror} has failed over to {spec.destination} since")
+    elif done.changed:
         say(f"mirror {spec.mirror} copies from {spec.source} to {spec.destination}, by a fetcher of {spec.destination}")
     else:
         say(f"mirror {spec.mirror} was reversed before: nothing was changed")

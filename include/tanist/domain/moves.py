@@ -1,13 +1,13 @@
 """A mirror that changes its direction moves: its state is at its destination, and that is another cluster then.
 
-The old destination keeps a forwarding record. Between MOVING and MOVED the new destination gets the mirror's state, so
-a command that was killed anywhere in between is completed by the next one, from either cluster. Until the state is
-there, the reversal can be withdrawn: then the old source becomes what it was before.
+The old destination keeps a forwarding record. Between MOVING and MOVED the new destination gets the mirror's state and
+the same record, so a command that was killed anywhere in between is completed by the next one, from either cluster.
+Until the state is there, the reversal can be withdrawn: then the old source becomes what it was before.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +20,8 @@ from tanist.domain.state_record import MirrorRecord, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from tanist.domain.records import MirrorSpec
 
 
 class MoveStatus(StrEnum):
@@ -40,6 +42,7 @@ UNFINISHED: Final = frozenset({MoveStatus.MOVING, MoveStatus.WITHDRAWING})
 class MirrorMove(MirrorRecord):
     """At the old destination of a mirror: which cluster is its destination now, or becomes it.
 
+    While it is MOVING, it is also at the new destination, from the moment at which that has the mirror's state.
     `destination`: the connection; `cluster_id`: where it leads. `plan_json`: the approved plan of the reversal, word
     for word, from which an interrupted one is completed. `producer_ids`: of the mirror here, in its old direction; none
     in a record of an earlier version. `used`: the approvals of earlier reversals from here, which were withdrawn.
@@ -95,6 +98,25 @@ class MirrorMoved(UnknownMirror):
             f"--destination {move.destination}"
         )
         self.destination = move.destination
+
+
+def opposite(spec: MirrorSpec) -> MirrorSpec:
+    """`spec` with source and destination swapped."""
+    return replace(
+        spec,
+        source=spec.destination,
+        destination=spec.source,
+        source_cluster_id=spec.destination_cluster_id,
+        destination_cluster_id=spec.source_cluster_id,
+    )
+
+
+def arrives(move: MirrorMove | None, spec: MirrorSpec) -> bool:
+    """Whether `move`, at the destination of `spec`, brings the mirror there: its old one has no forwarding record yet.
+
+    Then no command may change the mirror but the one that completes the reversal.
+    """
+    return move is not None and move.status is MoveStatus.MOVING and move.cluster_id == spec.destination_cluster_id
 
 
 _STAYS: Final = tuple(f"{kind.stored_as}/" for kind in (PromotionEpoch, TopicLineage, LostOffsets, MirrorMove))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import MirrorLocked, OperatorFenced, PastReturn, RunUnderWay, TanistError
-from tanist.domain.moves import left_over
+from tanist.domain.moves import arrives, left_over
 from tanist.domain.records import STATE_TOPIC, MirrorLock
 from tanist.domain.state_record import Tombstone
 from tanist.ports.clock import Deadline
@@ -57,6 +57,8 @@ class Purpose:
     `plan`: the failover to run. `aborts`: undo that failover instead, even while another process runs it.
     `preemptible`: a failover may take over the lock without waiting. `waits`: watch a holder that may be dead.
     `reverses`: complete an unfinished reversal. `patient`: wait longer for a holder that a failover may preempt.
+    `disaster`: an unplanned failover. If a reversal to here has brought the mirror's state, it does not wait for the
+    forwarding record of the old destination, which may be lost.
     """
 
     operation: str
@@ -66,6 +68,7 @@ class Purpose:
     waits: bool = False
     reverses: bool = False
     patient: bool = False
+    disaster: bool = False
 
 
 _LOOKING: Final = Purpose(operation="to look")
@@ -83,9 +86,11 @@ def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOO
 
     Raises:
         MirrorLocked, RunUnderWay: a failover of `mirror` is unfinished, and `purpose` neither runs nor aborts it.
-        MirrorLocked: a reversal is unfinished, and `purpose` does not complete it.
+        MirrorLocked: a reversal from here or to here is unfinished, and `purpose` does not complete it.
     """
-    if (move := view.moving(mirror)) is not None and not purpose.reverses:
+    move, spec = view.moving(mirror), view.mirror(mirror)
+    passes = purpose.reverses or (purpose.disaster and spec is not None and arrives(move, spec))
+    if move is not None and not passes:
         raise MirrorLocked(
             f"the reversal {move.plan} of mirror {mirror!r} is unfinished: complete it with `tanist mirrors reverse`"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import TanistError
@@ -14,6 +14,7 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import at_no_point, last_move, reverse, reversed_before
+from tanist.usecases.failback.settling import end_arrival
 from tanist.usecases.failback.survey import ReturnContext
 from tanist.usecases.failback.switched import switched
 from tanist.usecases.failover.journal import BEGINS, DONE, NOT_YET, add_event
@@ -82,14 +83,19 @@ def reverse_mirror(
 ) -> Reversed:
     """Reverse a mirror; or complete an interrupted reversal, also one that has brought it to where it is now.
 
-    Raises as `reverse`.
+    If the mirror has failed over since that one, the request is for the next one. Raises as `reverse`.
     """
     move = last_move(clusters, context)
     if move is not None and move.status is MoveStatus.MOVING:
-        before = returned(registry, clusters.source, clusters.spec.mirror, context)
-        return reverse(request, before, context, checkpoint)
-    if move is not None and (done := reversed_before(move, clusters, context)) is not None:
-        return done
+        old = returned(registry, clusters.source, clusters.spec.mirror, context)
+        done = reverse(request, old, context, checkpoint)
+        if done.topics:
+            return done
+        completed = True
+    else:
+        completed = end_arrival(clusters.destination, clusters.spec.mirror, context)
+    if move is not None and (before := reversed_before(move, clusters, context)) is not None:
+        return replace(before, changed=completed)
     return reverse(request, clusters, context, checkpoint)
 
 

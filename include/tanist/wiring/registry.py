@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, UnknownMirror
+from tanist.domain.moves import arrives
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.ports.clock import Deadline
@@ -189,7 +190,8 @@ class ClusterRegistry:
             if mirror is None:
                 return state_topics.exists(cluster, STATE_TOPIC, context.by)
             view = state_topics.read(cluster, STATE_TOPIC, context.by)
-            return None if view.moving(mirror) is not None else view.mirror(mirror) is not None
+            spec, move = view.mirror(mirror), view.moving(mirror)
+            return None if move is not None and spec and not arrives(move, spec) else spec is not None
         except CouldNotTell as error:
             self.silence(context.clock).keep(cluster.name, error)
             return error

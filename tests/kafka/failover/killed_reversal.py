@@ -18,7 +18,7 @@ from tanist.wiring.failback import returned, reverse_mirror
 from tanist.wiring.failover import is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 
-POINTS = ("moving", "denied", "configured", "lifting", "lifted", "ready", "settling", "state", "forgotten")
+POINTS = ("moving", "denied", "configured", "lifting", "lifted", "ready", "settling", "state", "forgotten", "left")
 """Of a reversal that is completed; one that is withdrawn has `withdrawing`, `fenced` and `undone`, too."""
 
 

@@ -3,9 +3,9 @@
 A mirror's state is at its destination, which changes. In this order, under the lock of the mirror at the old
 destination: a record that the mirror is moving; every other writer of the returning topics denied by name, and the
 mirror allowed; the source fence lifted, as it denies the mirror, too; the configs of mirror topics; the mirror's state
-at the new destination, in one transaction, with which copying begins; a forwarding record at the old one, in one
-transaction with the deletion of what was there. Each step looks at what is there, so after a kill the next command
-completes the reversal.
+at the new destination, in one transaction, with which copying begins, and which locks it there; a forwarding record at
+the old one, in one transaction with the deletion of what was there; the end of the lock at the new one. Each step looks
+at what is there, so after a kill the next command completes the reversal.
 
 Once the source fence is lifted, producers that no ACL keeps off may write. Their records would lie below the offset
 where copying begins, where nothing is compared: so before the state is written, each log may have grown by markers only
@@ -14,38 +14,35 @@ since it was surveyed. What has changed otherwise, and whatever else the plan do
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import CLOSED, to_deny
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import Interrupted, MirrorExists, Refused, TanistError, TimedOut
+from tanist.domain.errors import Interrupted, Refused, TanistError, TimedOut
+from tanist.domain.failback.outdated import ReversalOutdated
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.fences import FenceStatus, may_stand
-from tanist.domain.moves import MirrorMove, MoveStatus, left_over
-from tanist.domain.names import TopicPartition
+from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.problems import each as each_of
 from tanist.domain.records import (
     GROUPS_TOPIC,
     OFFSETS_TOPIC,
     STATE_TOPIC,
     MirrorSpec,
-    PromotionEpoch,
     TopicDesired,
     fences_with,
 )
-from tanist.domain.state_record import Tombstone
 from tanist.domain.tails import TailStage
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.usecases import state_topics
-from tanist.usecases.failback.copy_starts import copy_starts
 from tanist.usecases.failback.holding import release
 from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.recreating import Recreating
 from tanist.usecases.failback.reversal import PURPOSE, approval_of, last_withdrawn, mirror_logins, plan, topic_plans
-from tanist.usecases.failback.withdrawing import ReversalWithdrawal, cannot_end, topics_before
+from tanist.usecases.failback.settling import Settling, end_arrival
+from tanist.usecases.failback.withdrawing import ReversalWithdrawal, cannot_end, later_promotions, topics_before
 from tanist.usecases.lock import mirror_lock
 from tanist.usecases.mirrors import forget, take
 from tanist.usecases.mirrors.create import remember_longer
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import EpochMs
     from tanist.domain.state_record import StateRecord
-    from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
     from tanist.ports.topics import NewTopic
     from tanist.usecases.command import CommandContext
@@ -179,6 +175,8 @@ class _Run:
         reversal = Reversal.read(move.plan_json)
         warnings: tuple[str, ...] = ()
         if not self._has_moved(move):
+            if later := later_promotions(self.clusters, self.lock, self.command):
+                raise ReversalOutdated(f"{self.old.name!r} has taken over again since plan {move.plan}: {later}")
             warnings = self._move(reversal, move)
         self.checkpoint("state")
         self._release({each.topic for each in reversal.topics})
@@ -187,6 +185,8 @@ class _Run:
             forget.everything(self.primary, self.lock, topic)
         self.checkpoint("forgotten")
         self.lock.leave(replace(move, status=MoveStatus.MOVED, at=self.command.clock.now()))
+        self.checkpoint("left")
+        end_arrival(self.old, self.spec.mirror, self.command)
         view = state_topics.read(self.old, STATE_TOPIC, self.command.by)
         spec = state_topics.spec_of(view, self.spec.mirror, self.old.name)
         if not any(self.command.clock.now() - each.at <= SILENT_MS for each in view.workers()):
@@ -215,7 +215,7 @@ class _Run:
             Recreating(self.clusters, self.command, self.lock, self.checkpoint, self._new_topic).all(reversal)
             self._prepare(reversal)
             warnings = remember_longer(self.old, self.command.by)
-            self._settle(reversal)
+            Settling(self.clusters, self.command, self.lock, self.checkpoint).settle(reversal, move)
         except TanistError as why:
             if cannot_end(why):
                 withdrawal.run(move, "; ".join(f"{one.name}: {one.reason}" for one in each_of(why)))
@@ -309,63 +309,6 @@ class _Run:
             raise Interrupted(
                 f"{len(failed)} topic(s) could not be changed at {self.old.name!r}; {name}: {why}"
             ) from why
-
-    # ── the new home ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _settle(self, reversal: Reversal) -> None:
-        """Write the mirror's state to the old source, which is its destination from now on.
-
-        The store is opened before the lock is confirmed: a command that lost the lock to another one is fenced here, or
-        finds out there.
-        """
-        by = self.command.by
-        self.old.open_store(OFFSETS_TOPIC, None, by, create=True).close()
-        self.checkpoint("ready")
-        with closing(self.old.open_store(STATE_TOPIC, self.spec.mirror, by, create=True)) as store:
-            view = store.catch_up(by)
-            if (there := view.mirror(self.spec.mirror)) is not None and there.mirror_id != self.spec.mirror_id:
-                raise MirrorExists(f"{self.old.name!r} has another mirror {self.spec.mirror!r}")
-            self.lock.confirm()
-            before = self.lock.view().before_reversal(self.spec.mirror)
-            records = self._records(reversal, copy_starts(reversal.topics, before, self.old, by))
-            keys = {each.key for each in records}
-            gone = {*left_over(view.keys_of(self.spec.mirror)), f"moved/{self.spec.mirror}"} & set(view) - keys
-            self.checkpoint("settling")
-            store.append([*(Tombstone(key) for key in sorted(gone)), *records], by)
-
-    def _records(self, reversal: Reversal, ends: Mapping[TopicPartition, int]) -> list[StateRecord]:
-        now, view = self.command.clock.now(), self.lock.view()
-        by = self.command.by
-        data_id, marker_id, start_id = (self.old.logs.new_producer_id(by) for _ in range(3))
-        spec = replace(
-            self.spec,
-            source=self.spec.destination,
-            destination=self.spec.source,
-            source_cluster_id=self.spec.destination_cluster_id,
-            destination_cluster_id=self.spec.source_cluster_id,
-            data_id=data_id,
-            marker_id=marker_id,
-            start_id=start_id,
-        )
-        plans = {
-            each.name: each for each in topic_plans(self.clusters, [t.topic for t in reversal.topics], self.command)
-        }
-        topics = [
-            replace(
-                plans[each.topic].desired(spec, each.promotion_epoch, now),
-                copy_starts=tuple(ends[TopicPartition(each.topic, n)] for n in range(len(each.free_from))),
-                denied=each.denied,
-            )
-            for each in reversal.topics
-        ]
-        epochs = [self._epoch(view, topic) for topic in view.removed(spec.mirror)]
-        history = (*view.lineage(spec.mirror), *view.failovers(spec.mirror), *view.tails(spec.mirror))
-        return [spec, *topics, *epochs, *history, *view.findings_accepted(spec.mirror)]
-
-    def _epoch(self, view: StateView, topic: TopicDesired) -> PromotionEpoch:
-        """Without the topic id: that was the id of the topic at the other cluster."""
-        count = view.promotions(self.spec.mirror, topic.topic)
-        return PromotionEpoch(mirror=topic.mirror, mirror_id=topic.mirror_id, topic=topic.topic, count=count)
 
 
 # ── from the other side ───────────────────────────────────────────────────────────────────────────────────────────

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, Interrupted, MirrorLocked, OperatorFenced, Refused, TanistError
+from tanist.domain.failback.outdated import promoted_since
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.fences import FenceStatus
-from tanist.domain.moves import MoveStatus, TopicBefore
+from tanist.domain.moves import MoveStatus, TopicBefore, arrives
 from tanist.domain.problems import each
 from tanist.domain.records import STATE_TOPIC, fences_with
 from tanist.domain.state_record import Tombstone
@@ -84,6 +85,10 @@ def topics_before(made: Reversal, clusters: ReturnContext, command: CommandConte
     return tuple(found)
 
 
+def _moved(move: MirrorMove) -> Interrupted:
+    return Interrupted(f"mirror {move.mirror!r} is at {move.destination!r} already: the reversal can be completed")
+
+
 def _at_no_point(_point: str) -> None:
     """Tests stop a withdrawal here."""
 
@@ -106,6 +111,8 @@ class ReversalWithdrawal:
         """
         self._must_not_have_moved(move)
         reason = move.reason or reason
+        if later := later_promotions(self.clusters, self.lock, self.command):
+            self._end(move, reason, later)
         if move.status is not MoveStatus.WITHDRAWING:
             move = replace(move, status=MoveStatus.WITHDRAWING, reason=reason)
             self.lock.append([move])
@@ -125,6 +132,20 @@ class ReversalWithdrawal:
         self.lock.append([*(Tombstone(each.key) for each in before.values()), done])
         raise ReversalWithdrawn(f"plan {move.plan} is withdrawn: {reason}")
 
+    def _end(self, move: MirrorMove, reason: str, later: str) -> NoReturn:
+        """End the reversal without a change at the old source, which has taken over again since."""
+        mirror = self.clusters.spec.mirror
+        names = {topic.topic for topic in Reversal.read(move.plan_json).topics}
+        fences = [each for each in self.lock.view().source_fences(mirror) if each.topic in names]
+        self._record(fences, FenceStatus.LIFTED)
+        done = replace(move, status=MoveStatus.WITHDRAWN, reason=reason, at=self.command.clock.now())
+        gone = [Tombstone(each.key) for each in self.lock.view().before_reversal(mirror).values()]
+        self.lock.append([*gone, done])
+        raise ReversalWithdrawn(
+            f"plan {move.plan} is withdrawn: {reason}; nothing was changed at {self.clusters.source.name!r}, which has "
+            f"taken over again since: {later}"
+        )
+
     def _must_not_have_moved(self, move: MirrorMove) -> None:
         """Raises Interrupted if the state is at the old source. A late append of an earlier attempt is fenced here."""
         mirror, by = self.clusters.spec.mirror, self.command.by
@@ -135,7 +156,7 @@ class ReversalWithdrawal:
         with closing(store):
             there = store.catch_up(by).mirror(mirror)
         if there is not None and there.destination_cluster_id == move.cluster_id:
-            raise Interrupted(f"mirror {mirror!r} is at {move.destination!r} already: the reversal can be completed")
+            raise _moved(move)
 
     def _fence(self, names: set[str]) -> None:
         """The source fences, as they were before they were lifted; pending until the old source has accepted them."""
@@ -178,12 +199,23 @@ class ReversalWithdrawal:
                 raise Interrupted(f"{name!r} is not yet as it was before the reversal: {why}") from error
 
 
+def later_promotions(clusters: ReturnContext, lock: LockedMirror, command: CommandContext) -> str:
+    """The topics that the old source has taken over since the unfinished reversal was planned; empty: none."""
+    spec, view = clusters.spec, lock.view()
+    move, there = view.moving(spec.mirror), state_topics.read(clusters.source, STATE_TOPIC, command.by)
+    if move is None:
+        return ""
+    return promoted_since(Reversal.read(move.plan_json), spec.mirror, spec.mirror_id, (view, there))
+
+
 def withdrawable(clusters: ReturnContext, command: CommandContext) -> MirrorMove:
-    """The unfinished reversal that `withdraw` puts back. Raises NoReversal. Changes nothing."""
+    """The unfinished reversal that `withdraw` puts back. Raises NoReversal, or Interrupted. Changes nothing."""
     mirror = clusters.spec.mirror
     move = state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(mirror)
     if move is None:
         raise NoReversal(f"no reversal of mirror {mirror!r} is unfinished at {clusters.destination.name!r}")
+    if arrives(move, clusters.spec):
+        raise _moved(move)
     return move
 
 

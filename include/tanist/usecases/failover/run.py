@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tanist.domain.checks import Mode
 from tanist.domain.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -22,7 +23,9 @@ from tanist.domain.errors import (
 )
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.plan import past_return
+from tanist.domain.moves import arrives
 from tanist.domain.records import FailoverRun, RunStatus
+from tanist.domain.state_record import Tombstone
 from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
 from tanist.usecases.failover.journal import Journal, evidence_head, open_evidence
@@ -101,14 +104,23 @@ def run(
         if (over := _over(gate, view, tools, until)) is not None:
             return over
         route_to(until)
-        purpose = Purpose(operation=f"failover {plan}", plan=plan, waits=True)
+        purpose = _purpose(gate, view)
         ensure_unlocked(view, clusters.spec.mirror, purpose)
         first = _look(gate, observer, view)
         if (done := _done_already(first, tools, until)) is not None:
             return done
         with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
             look = _look_behind(lock, first, gate, observer)
+            if (move := lock.view().moving(clusters.spec.mirror)) is not None:
+                lock.append([Tombstone(move.key)])
             return _go(_runner(lock, look, gate, tools, observer), look.facts, began, until)
+
+
+def _purpose(gate: ApprovalGate, view: StateView) -> Purpose:
+    """Why the lock is taken. Only while a reversal to here is unfinished does that depend on the mode of the plan."""
+    spec = gate.clusters.spec
+    disaster = arrives(view.moving(spec.mirror), spec) and gate.permit(view).approved.intent.mode is Mode.UNPLANNED
+    return Purpose(operation=f"failover {gate.plan}", plan=gate.plan, waits=True, disaster=disaster)
 
 
 # ── before anything is locked ─────────────────────────────────────────────────────────────────────────────────────

@@ -136,6 +136,9 @@ def test_a_reversal_killed_at_any_point_is_completed_by_the_next_command(own: Pa
         locked = tanist(own, there, "mirrors", "alter", mirror, "--on-loss", "fail", expected=1)
         assert "MIRROR_LOCKED" in locked.err
         moved = POINTS.index(point) >= POINTS.index("state")
+        if moved:  # the state is at its new destination, which has no forwarding record to follow
+            arriving = tanist(own, here, "mirrors", "alter", mirror, "--on-loss", "fail", expected=1)
+            assert "MIRROR_LOCKED" in arriving.err
         finished_at = here if moved and number % 2 else there
         tanist(own, finished_at, "mirrors", "reverse", mirror)
         here, there = there, here
