@@ -268,7 +268,9 @@ def delete(
     deleted = administer.delete(name, destination, now.context, abandon=reason if abandon_fence else "")
     say(f"{'would delete' if now.context.dry_run else 'deleted'} mirror {name}")
     bootstrap = now.registry.bootstrap(deleted.spec.source) or "SOURCE:PORT"
-    by_hand = commands_to_lift(deleted.abandoned, bootstrap)
+    by_hand = [*commands_to_lift(deleted.abandoned, bootstrap)]
+    for group in deleted.kept:
+        by_hand += commands_to_lift(group.topics, now.registry.bootstrap(group.spec.source) or "CLUSTER:PORT")
     if by_hand:
         say(f"source fence abandoned: {reason}")
     for command in by_hand:
@@ -277,7 +279,7 @@ def delete(
         say(f"warning: retention is still held at {deleted.spec.source}: {', '.join(e.topic for e in deleted.held)}")
     for command in commands_to_release(deleted.held, bootstrap):
         say(f"by hand: {command}")
-    _show_spec(now, deleted.spec, changed=not now.context.dry_run, abandoned_fences=list(by_hand))
+    _show_spec(now, deleted.spec, changed=not now.context.dry_run, abandoned_fences=by_hand)
 
 
 mirror_removal.register(app)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import UnknownMirror
+from tanist.domain.fences import FencedTopic
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
@@ -84,6 +85,18 @@ class TopicBefore(MirrorRecord):
     ends: tuple[int, ...]
     configs: tuple[tuple[str, str | None], ...] = ()
     shut: tuple[str, ...] = ()
+    mirror_id: str = ""
+
+
+@stored("kept_fence", "mirror", "cluster_id")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFences(MirrorRecord):
+    """The source fences at one cluster of a mirror whose topics a reversal has left behind there."""
+
+    mirror: MirrorName
+    cluster_id: str
+    topics: tuple[FencedTopic, ...] = ()
+    at: EpochMs
     mirror_id: str = ""
 
 

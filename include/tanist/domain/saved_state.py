@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused, UnknownMirror
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus, restored_fence
+from tanist.domain.moves import KeptFences
 from tanist.domain.names import MirrorName
 from tanist.domain.records import (
     STATE_TOPIC,
@@ -41,7 +42,16 @@ VERSION: Final = 1
 """Of the file. A reader refuses a newer one."""
 _REASON: Final = {row.number: row.reason for row in MIRROR_STATES}
 _PROMOTED_ROW: Final = 302
-_COMPARED: Final = (MirrorSpec, TopicDesired, PartitionObserved, PromotionEpoch, CopiedUpTo, Fences, FailoverRun)
+_COMPARED: Final = (
+    MirrorSpec,
+    TopicDesired,
+    PartitionObserved,
+    PromotionEpoch,
+    CopiedUpTo,
+    Fences,
+    KeptFences,
+    FailoverRun,
+)
 """What only people and transitions change: the rest of a mirror's state moves while it is copied."""
 
 

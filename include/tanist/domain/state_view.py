@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, TombstonesMissed
-from tanist.domain.moves import UNFINISHED, MirrorMove, TopicBefore
+from tanist.domain.moves import UNFINISHED, KeptFences, MirrorMove, TopicBefore
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,
@@ -195,6 +195,10 @@ class StateView(Mapping[str, StateRecord]):
         """The source fences of a mirror, in force, pending or lifted, by topic."""
         found = self._of(mirror, self._found(Fences, f"fence/{mirror}"))
         return found.topics if found else ()
+
+    def kept_fences(self, mirror: MirrorName) -> tuple[KeptFences, ...]:
+        """The source fences of topics that reversals have left behind, by cluster id."""
+        return tuple(sorted(self._all_of(KeptFences, mirror), key=lambda each: each.cluster_id))
 
     def failover(self, mirror: MirrorName, plan: str | None) -> FailoverRun | None:
         """The run of a plan."""

@@ -16,9 +16,9 @@ from tanist.domain.fences import (
     before_pending,
     is_stray,
 )
+from tanist.domain.kept_fences import fence_groups
 from tanist.domain.names import TopicPartition
 from tanist.domain.promotions import promotion_records, unreported
-from tanist.domain.records import fences_with
 from tanist.domain.saved_state import StateOutdated, not_the_old_source
 from tanist.domain.state_partitions import state_partition_of
 from tanist.fetcher.producer_fences import ProducerFences
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+    from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.names import MirrorName
     from tanist.domain.promotions import PromotionRecord
     from tanist.domain.records import MirrorSpec
@@ -123,7 +124,8 @@ class FenceReconciler(RoundThread):
             if view.unfinished(spec.mirror) is not None or view.moving(spec.mirror) is not None:
                 continue  # the run fences, lifts and reports by itself, until its end
             self._hold_retention(spec, view)
-            self._reconcile(spec, view)
+            for group in fence_groups(view, spec):
+                self._reconcile(group, view)
             self._report_promotions(spec, promotion_records(view, spec.mirror) - self._reported)
         self._barriers.renew(view)
 
@@ -163,34 +165,35 @@ class FenceReconciler(RoundThread):
 
     # ── source fences ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _reconcile(self, spec: MirrorSpec, view: StateView) -> None:
+    def _reconcile(self, group: FenceGroup, view: StateView) -> None:
         """Make records and source fences agree, or report the difference."""
-        held = view.source_fences(spec.mirror)
+        held, spec = group.watched(view), group.spec
         if not held:
             return
         try:
             by = self._clock.deadline(ANSWER_SECONDS)
             fencing = self._ask(spec, lambda: self._fencing_of(spec))
-            if not any(_due(entry, view, spec) for entry in self._seen(spec, fencing, held, by)):
+            if not any(_due(entry, view, group) for entry in self._seen(spec, fencing, held, by)):
                 return
             with self._guards.lock(spec.mirror, "source fences", by) as lock:
                 view = lock.view()
-                for entry in self._seen(spec, fencing, view.source_fences(spec.mirror), by):
-                    if due := _due(entry, view, spec):
-                        self._mend_alone(spec, due, fencing, lock, by)
+                group = group.again(view)
+                for entry in self._seen(spec, fencing, group.watched(view), by):
+                    if due := _due(entry, view, group):
+                        self._mend_alone(group, due, fencing, lock, by)
         except Stopped:
             raise
         except TanistError as why:
             log.info("source fences are still to be reconciled", extra={"mirror": spec.mirror, "reason": why.reason})
 
-    def _mend_alone(self, spec: MirrorSpec, due: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
+    def _mend_alone(self, group: FenceGroup, due: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
         """Correct each fence on its own: an error does not stop the others, a lost lock stops all."""
         try:
-            self._mend(spec, due, fencing, lock, by)
+            self._mend(group, due, fencing, lock, by)
         except (Stopped, MirrorLocked, OperatorFenced):
             raise
         except TanistError as why:
-            extra = {"mirror": spec.mirror, "topic": due.topic, "reason": why.reason}
+            extra = {"mirror": group.spec.mirror, "topic": due.topic, "reason": why.reason}
             log.info("a source fence is still to be reconciled", extra=extra)
 
     def _ask(self, spec: MirrorSpec, question: Callable[[], _T]) -> _T:
@@ -214,17 +217,18 @@ class FenceReconciler(RoundThread):
         stands = self._ask(spec, lambda: fencing.fence_status(known, by)) if known else {}
         return [_FenceSeen(each, stands.get(each.topic) if each.before in known else None) for each in held]
 
-    def _mend(self, spec: MirrorSpec, due: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
+    def _mend(self, group: FenceGroup, due: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
+        spec = group.spec
         match due.status:
             case FenceStatus.LIFT_PENDING:
                 self._lift(spec, due, fencing, lock, by)
                 done = replace(due, status=FenceStatus.LIFTED, reason="")
             case FenceStatus.PENDING:
-                done = self._apply(spec, due, fencing, lock, by)
+                done = self._apply(group, due, fencing, lock, by)
             case _:
                 done = due
         log.warning("reconciled a source fence", extra={"mirror": spec.mirror, "topic": done.topic} | _log_fields(done))
-        self._store(spec, done, lock)
+        self._store(group, done, lock)
 
     def _lift(self, spec: MirrorSpec, pending: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
         before = [pending.before] if pending.before is not None else []
@@ -233,23 +237,24 @@ class FenceReconciler(RoundThread):
             _raise(self._ask(spec, lambda: fencing.lift(before, by))[pending.topic])
 
     def _apply(
-        self, spec: MirrorSpec, pending: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline
+        self, group: FenceGroup, pending: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline
     ) -> FencedTopic:
         """Store the earlier settings before anything is changed."""
+        spec = group.spec
         if pending.before is None:
-            self._must_be_the_old_source(spec, pending, lock, by)
+            self._must_be_the_old_source(group, pending, lock, by)
             found = self._ask(spec, lambda: fencing.snapshot([pending.topic], by))[pending.topic]
             if isinstance(found, TanistError):
                 raise found
             pending = replace(pending, before=before_pending(pending, found))
-            self._store(spec, pending, lock)
+            self._store(group, pending, lock)
         before = [pending.before] if pending.before is not None else []
         lock.confirm()
         if before:
             _raise(self._ask(spec, lambda: fencing.apply(before, by))[pending.topic])
         return replace(pending, status=FenceStatus.IN_FORCE, reason="")
 
-    def _must_be_the_old_source(self, spec: MirrorSpec, pending: FencedTopic, lock: Locked, by: Deadline) -> None:
+    def _must_be_the_old_source(self, group: FenceGroup, pending: FencedTopic, lock: Locked, by: Deadline) -> None:
         """The record of a restored state: the export may be older than what its source knows.
 
         Raises:
@@ -257,15 +262,15 @@ class FenceReconciler(RoundThread):
         """
         if pending.wanted_by != RESTORED:
             return
+        spec = group.spec
         there = self._ask(spec, lambda: self._guards.sources.read(spec, by))
         count = lock.view().promotions(spec.mirror, pending.topic)
         if why := not_the_old_source(there, spec, pending.topic, count):
-            self._store(spec, replace(pending, reason=why), lock)
+            self._store(group, replace(pending, reason=why), lock)
             raise StateOutdated(f"topic {pending.topic!r} is not fenced at {spec.source!r}: {why}")
 
-    def _store(self, spec: MirrorSpec, entry: FencedTopic, lock: Locked) -> None:
-        held = lock.view().source_fences(spec.mirror)
-        if changed := fences_with(held, [entry], spec, self._clock.now()):
+    def _store(self, group: FenceGroup, entry: FencedTopic, lock: Locked) -> None:
+        if changed := group.again(lock.view()).updated([entry], self._clock.now()):
             lock.append([changed])
 
 
@@ -274,7 +279,7 @@ class _FenceSeen(NamedTuple):
     stands: bool | TanistError | None
 
 
-def _due(seen: _FenceSeen, view: StateView, spec: MirrorSpec) -> FencedTopic | None:
+def _due(seen: _FenceSeen, view: StateView, group: FenceGroup) -> FencedTopic | None:
     """The new entry; None: record and source agree, or the source's state is unknown.
 
     A source fence of a failed-over topic that was lifted outside Tanist is set again, as producers could write to both
@@ -287,7 +292,7 @@ def _due(seen: _FenceSeen, view: StateView, spec: MirrorSpec) -> FencedTopic | N
     if fence.status is FenceStatus.LIFTED and isinstance(stands, bool):
         reason = STRAY if is_stray(fence, stands=stands) else ""
         return replace(fence, reason=reason) if fence.reason != reason else None
-    if fence.status in HOLDS_PRODUCERS_OFF and stands is False and view.promoted(spec.mirror, fence.topic):
+    if fence.status in HOLDS_PRODUCERS_OFF and stands is False and group.must_stand(view, fence.topic):
         return replace(fence, status=FenceStatus.PENDING, reason="it was lifted at the source by another client")
     return None
 

@@ -23,6 +23,7 @@ from tanist.domain.failback.reversal import (
 from tanist.domain.failback.survey import not_compared
 from tanist.domain.failover.approving import NotApproved, choose, recorded, without
 from tanist.domain.failover.plan import plan_of
+from tanist.domain.kept_fences import what_stays
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import ProblemCollector, refuse
@@ -180,7 +181,9 @@ def _left_behind(view: StateView, mirror: MirrorName, request: ReversalRequest) 
     selection = Selection(request.exclude)
     if idle := selection.idle(names):
         refuse(TopicNotInMirror(f"{text!r} matches no topic that mirror {mirror!r} has failed over") for text in idle)
-    return dict.fromkeys(selection.of(names), "left behind by --exclude")
+    fences = {each.topic: each for each in view.source_fences(mirror)}
+    why = "left behind by --exclude"
+    return {name: "; ".join(filter(None, (why, what_stays(fences.get(name))))) for name in selection.of(names)}
 
 
 def _literal(names: set[str]) -> tuple[str, ...]:

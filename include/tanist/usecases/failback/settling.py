@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import MirrorExists
+from tanist.domain.kept_fences import kept_after
 from tanist.domain.moves import MoveStatus, arrives, left_over, opposite
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, PromotionEpoch
@@ -93,7 +94,8 @@ class Settling:
         ]
         epochs = [self._epoch(view, topic) for topic in view.removed(spec.mirror)]
         history = (*view.lineage(spec.mirror), *view.failovers(spec.mirror), *view.tails(spec.mirror))
-        return [spec, *topics, *epochs, *history, *view.findings_accepted(spec.mirror)]
+        kept = kept_after(view, self.spec, {each.topic for each in reversal.topics}, now)
+        return [spec, *topics, *epochs, *history, *view.findings_accepted(spec.mirror), *kept]
 
     def _epoch(self, view: StateView, topic: TopicDesired) -> PromotionEpoch:
         """Without the topic id: that was the id of the topic at the other cluster."""

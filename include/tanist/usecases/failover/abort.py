@@ -9,22 +9,27 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import PastReturn, Refused, TanistError, TopicNotInMirror
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import UNRECORDED, FencedTopic, FenceStatus, is_stray, may_stand
-from tanist.domain.records import FailoverRun, RunStatus, fences_with
+from tanist.domain.kept_fences import fence_groups
+from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.context import SOURCE_SECONDS, UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, Journal, open_evidence
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.session import RunSession
-from tanist.usecases.failover.source_fences import SourceFences, look_at_all
+from tanist.usecases.failover.source_fences import SourceFences, look, look_at_all
 from tanist.usecases.failover.undo import lifted, undo
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tanist.domain.failover.evidence import Evidence
+    from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.tools import Tools
+    from tanist.usecases.lock import LockedMirror
 
 
 class NothingToAbort(Refused):
@@ -104,11 +109,12 @@ def _died(record: FailoverRun, evidence: Evidence) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceRow:
-    """`stands`: what the source says now; None: it does not answer."""
+    """`stands`: what the cluster says now; None: it does not answer. `group`: with the cluster, if that matters."""
 
     source_fence: FencedTopic
     stands: bool | None
     reason: str = ""
+    group: FenceGroup | None = None
 
 
 def fences(clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow, ...]:
@@ -118,20 +124,40 @@ def fences(clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow
 
 
 def _rows(view: StateView, clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow, ...]:
-    mirror, source, by = clusters.spec.mirror, clusters.snapshot().source, command.clock.deadline(SOURCE_SECONDS)
-    held = view.source_fences(mirror)
-    seen = source if isinstance(source, TanistError) else attempt(lambda: look_at_all(source, view, mirror, by))
+    groups = fence_groups(view, clusters.spec)
+    return tuple(row for group in groups for row in _rows_of(group, view, clusters, command))
+
+
+def _rows_of(
+    group: FenceGroup, view: StateView, clusters: FailoverContext, command: CommandContext
+) -> tuple[FenceRow, ...]:
+    held, by = group.topics, command.clock.deadline(SOURCE_SECONDS)
+    source = _at(group, clusters).snapshot().source
+    if isinstance(source, TanistError):
+        return tuple(FenceRow(source_fence=each, stands=None, reason=str(source), group=group) for each in held)
+    mirror = group.spec.mirror
+    seen = attempt(lambda: look(source, held, (), by) if group.kept else look_at_all(source, view, mirror, by))
     if isinstance(seen, TanistError):
-        return tuple(FenceRow(source_fence=each, stands=None, reason=str(seen)) for each in held)
-    strange = (FenceRow(source_fence=each, stands=True, reason=UNRECORDED) for each in seen.unrecorded.values())
-    return (*(_row(each, seen) for each in held), *strange)
+        return tuple(FenceRow(source_fence=each, stands=None, reason=str(seen), group=group) for each in held)
+    strange = (
+        FenceRow(source_fence=each, stands=True, reason=UNRECORDED, group=group) for each in seen.unrecorded.values()
+    )
+    return (*(_row(each, seen, group) for each in held), *strange)
 
 
-def _row(fence: FencedTopic, seen: SourceFences) -> FenceRow:
+def _at(group: FenceGroup, clusters: FailoverContext) -> FailoverContext:
+    """`clusters` with the one whose topics the fences of `group` are about as the source."""
+    if group.spec.source == clusters.spec.source:
+        return clusters
+    return replace(clusters, spec=group.spec, source=clusters.destination)
+
+
+def _row(fence: FencedTopic, seen: SourceFences, group: FenceGroup) -> FenceRow:
     found = seen.stands.get(fence.topic)
     if isinstance(found, TanistError):
-        return FenceRow(source_fence=fence, stands=None, reason=str(found))
-    return FenceRow(source_fence=fence, stands=found)
+        return FenceRow(source_fence=fence, stands=None, reason=str(found), group=group)
+    why = f"its topic stayed behind at {group.spec.source!r} in a reversal" if group.kept else ""
+    return FenceRow(source_fence=fence, stands=found, reason=fence.reason or why, group=group)
 
 
 def lift(
@@ -139,8 +165,9 @@ def lift(
 ) -> tuple[FencedTopic, ...]:
     """Lift what stands, exactly; also what was lifted before and stands again, by a late command for instance.
 
-    Of topics that took over only where `of_promoted` says that both sides may be written to then. One that is not on
-    record only where it is asked for (`unrecorded`): what somebody else has made looks the same.
+    Of topics that took over, or stayed behind in a reversal, only where `of_promoted` says that both sides may be
+    written to then. One that is not on record only where it is asked for (`unrecorded`): what somebody else has made
+    looks the same.
 
     Raises:
         StillNeeded: a run is under way, or there are no fences but of topics that took over. TopicNotInMirror: there is
@@ -150,42 +177,60 @@ def lift(
     with closing(Observer(clusters=clusters, context=command)) as observer:
         standing = _may_be_lifted(observer.view(), clusters, command, of_promoted=of_promoted, unrecorded=unrecorded)
         if command.dry_run:
-            return tuple(standing)
+            return tuple(fence for _, fence in standing)
         with mirror_lock(clusters.destination, mirror, Purpose(operation="fence lift"), command) as lock:
             view = lock.view()
             standing = _may_be_lifted(view, clusters, command, of_promoted=of_promoted, unrecorded=unrecorded)
-            lock.confirm()
-            after = lifted(clusters, standing, command.clock.deadline(2 * SOURCE_SECONDS))
-            if changed := fences_with(view.source_fences(mirror), after, clusters.spec, command.clock.now()):
-                lock.append([changed])
-            return tuple(after)
+            return tuple(
+                each
+                for group in fence_groups(view, clusters.spec)
+                for each in _lift_of(group, standing, clusters, lock)
+            )
+
+
+def _lift_of(
+    group: FenceGroup, found: Sequence[tuple[FenceGroup, FencedTopic]], clusters: FailoverContext, lock: LockedMirror
+) -> list[FencedTopic]:
+    """Those of `group`, after lifting."""
+    ours, clock = [fence for of, fence in found if of == group], lock.command.clock
+    if not ours:
+        return []
+    lock.confirm()
+    after = lifted(_at(group, clusters), ours, clock.deadline(2 * SOURCE_SECONDS))
+    if changed := group.updated(after, clock.now()):
+        lock.append([changed])
+    return after
 
 
 def _may_be_lifted(
     view: StateView, clusters: FailoverContext, command: CommandContext, *, of_promoted: bool, unrecorded: bool
-) -> list[FencedTopic]:
+) -> list[tuple[FenceGroup, FencedTopic]]:
     mirror = clusters.spec.mirror
     if (running := view.unfinished(mirror)) is not None:
         raise StillNeeded(f"plan {running.plan} is unfinished: `tanist failover abort` lifts its source fence")
-    rows = _rows(view, clusters, command)
-    found = [pending for row in rows if (pending := _to_be_lifted(row)) is not None]
+    rows = (
+        (group, row) for group in fence_groups(view, clusters.spec) for row in _rows_of(group, view, clusters, command)
+    )
+    found = [(group, pending) for group, row in rows if (pending := _to_be_lifted(row)) is not None]
     if not found:
         raise TopicNotInMirror(f"mirror {mirror!r} has no source fence in force")
-    standing = [each for each in found if unrecorded or each.status is not FenceStatus.UNRECORDED]
+    standing = [each for each in found if unrecorded or each[1].status is not FenceStatus.UNRECORDED]
     if not standing:
-        names = ", ".join(each.topic for each in found[:5])
         raise StillNeeded(
-            f"no failover recorded the source fence of {names}; lift it with --unrecorded if it is not in use"
+            f"no failover recorded the source fence of {_names(found)}; lift it with --unrecorded if it is not in use"
         )
     if of_promoted:
         return standing
-    if not (free := [each for each in standing if not view.promoted(mirror, each.topic)]):
-        names = ", ".join(each.topic for each in standing[:5])
+    if not (free := [(group, fence) for group, fence in standing if not group.must_stand(view, fence.topic)]):
         raise StillNeeded(
-            f"{names} were failed over: without the source fence, producers can write to both clusters (accept "
-            "with --promoted)"
+            f"{_names(standing)} were failed over: without the source fence, producers can write to both clusters "
+            "(accept with --promoted)"
         )
     return free
+
+
+def _names(found: Sequence[tuple[FenceGroup, FencedTopic]]) -> str:
+    return ", ".join(fence.topic for _, fence in found[:5])
 
 
 def _to_be_lifted(row: FenceRow) -> FencedTopic | None:

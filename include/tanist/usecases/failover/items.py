@@ -144,6 +144,7 @@ def fence_item(mirror: str, row: FenceRow) -> dict[str, Any]:
         "topic": row.source_fence.topic,
         "status": row.source_fence.status,
         "kind": before.kind if before else None,
+        "cluster": row.group.spec.source if row.group else None,
         "stands": row.stands,
         "before": _before(row) if before else None,
         "plan_hash": row.source_fence.wanted_by,

@@ -17,13 +17,14 @@ from tanist.domain.failover.health import (
     runs_check,
 )
 from tanist.domain.failover.plan import NOT_SHUT_OUT, plan_of
+from tanist.domain.kept_fences import fence_groups
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.promotions import promoted_twice, recreated, still_promoted
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.ports.producer_fencing import Kept, ProducerFence
 from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.left_behind import left_behind
-from tanist.usecases.failover.source_fences import look_at_all
+from tanist.usecases.failover.source_fences import look, look_at_all
 from tanist.usecases.failover.source_seen import soon
 
 if TYPE_CHECKING:
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
 
     from tanist.domain.checks import Check
     from tanist.domain.fences import FencedTopic
+    from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.source_fences import SourceFences
     from tanist.usecases.readers import Silence
     from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 
@@ -57,10 +60,16 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),
         barrier_check(_producers_fenced(spec, taken, copy, by), _bare(spec, taken, copy, by)),
         openings_check(*_shut_out(spec, view, promoted, copy, by)),
-        fences_check(*_fences(both, view, silence, context), frozenset(each.topic for each in left)),
+        fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left)),
         runs_check(view.failovers(spec.mirror)),
         reversal_check(pending_reversal(view, spec.mirror)),
     )
+
+
+def _must_stand(spec: MirrorSpec, view: StateView, left: Sequence[TopicDesired]) -> frozenset[str]:
+    """The topics without whose source fence producers could write to both clusters."""
+    kept = (each.topic for group in fence_groups(view, spec) if group.kept for each in group.watched(view))
+    return frozenset((*(each.topic for each in left), *kept))
 
 
 def _left_behind(
@@ -81,16 +90,29 @@ def _left_behind(
 def _fences(
     both: MirrorSnapshot, view: StateView, silence: Silence, context: CommandContext
 ) -> tuple[tuple[FencedTopic, ...], Mapping[str, bool | None]]:
-    """The fences of this mirror's source, recorded or not, and what the source says of each, as far as it answers."""
-    mirror = both.spec.mirror
-    source, held = both.source, view.source_fences(mirror)
-    if isinstance(source, TanistError) or silence.of(source.name) is not None:
-        return held, {}
+    """All fences of this mirror, recorded or not, and what their cluster says of each, as far as it answers."""
+    fences: list[FencedTopic] = []
+    known: dict[str, bool | None] = {}
+    for group in fence_groups(view, both.spec):
+        held = group.watched(view)
+        fences += held
+        cluster = both.source if group.spec.source == both.spec.source else both.destination
+        if isinstance(cluster, TanistError) or silence.of(cluster.name) is not None:
+            continue
+        seen = _seen(group, cluster, view, context)
+        if not isinstance(seen, TanistError):
+            fences += seen.unrecorded.values()
+            known |= seen.known()
+    return tuple(fences), known
+
+
+def _seen(
+    group: FenceGroup, cluster: ClusterSnapshot, view: StateView, context: CommandContext
+) -> SourceFences | TanistError:
     by = soon(context)
-    seen = attempt(lambda: look_at_all(source, view, mirror, by))
-    if isinstance(seen, TanistError):
-        return held, {}
-    return (*held, *seen.unrecorded.values()), seen.known()
+    if group.kept:
+        return attempt(lambda: look(cluster, group.watched(view), (), by))
+    return attempt(lambda: look_at_all(cluster, view, group.spec.mirror, by))
 
 
 def _producers_fenced(

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused
 from tanist.domain.fences import not_lifted
+from tanist.domain.kept_fences import fence_groups
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
 from tanist.domain.selection import pattern_problems
-from tanist.usecases import cluster_ids
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget, writers
 from tanist.usecases.mirrors.create import option_problems
 
 if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
+    from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.losses import OnLoss
     from tanist.domain.names import MirrorName
     from tanist.domain.records import SmallBatches, TopicDesired
@@ -103,13 +105,15 @@ class FenceOrphaned(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """The deleted mirror. `abandoned`: its source fences, which Tanist will never lift.
+    """The deleted mirror.
 
+    `abandoned`: its source fences, which Tanist will never lift; `kept`: those of topics that reversals left behind.
     `held`: topics of the old source whose retention and cleaning stay held, because nobody has put them back.
     """
 
     spec: MirrorSpec
     abandoned: tuple[FencedTopic, ...] = ()
+    kept: tuple[FenceGroup, ...] = ()
     held: tuple[RetentionHeld, ...] = ()
 
 
@@ -124,25 +128,28 @@ def delete(mirror: str, destination: Cluster, context: CommandContext, *, abando
     name = mirror_name(mirror)
     cluster_ids.identify((destination,), context)
 
-    def left_behind(view: StateView) -> tuple[FencedTopic, ...]:
+    def left_behind(view: StateView) -> tuple[FenceGroup, ...]:
         _ensure_empty(view, name)
-        fences = not_lifted(view.source_fences(name))
+        groups = fence_groups(view, state_topics.spec_of(view, name, destination.name))
+        fences = tuple(group for group in groups if not_lifted(group.topics))
         if fences and not abandon.strip():
-            topics = ", ".join(each.topic for each in fences[:5])
+            topics = ", ".join([each.topic for group in fences for each in not_lifted(group.topics)][:5])
             raise FenceOrphaned(
                 f"the source fence of {topics} is in force or pending and could not be lifted after the deletion"
             )
         return fences
 
     with changing(destination, name, "mirrors delete", context, left_behind) as mirror_now:
-        fences = left_behind(mirror_now.view())
+        groups = left_behind(mirror_now.view())
+        abandoned = tuple(each for group in groups if not group.kept for each in not_lifted(group.topics))
+        kept = tuple(group for group in groups if group.kept)
         held = tuple(mirror_now.view().retention_held(name).values())
         if not context.dry_run:
             for topic in (OFFSETS_TOPIC, GROUPS_TOPIC):
                 mirror_now.confirm()
                 forget.everything(destination, mirror_now, topic)
         mirror_now.finish()
-    return Deleted(spec=mirror_now.spec, abandoned=fences, held=held)
+    return Deleted(spec=mirror_now.spec, abandoned=abandoned, kept=kept, held=held)
 
 
 def _ensure_empty(view: StateView, mirror: MirrorName) -> None:
