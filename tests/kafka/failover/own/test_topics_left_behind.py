@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry
-from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running

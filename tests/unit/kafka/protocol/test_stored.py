@@ -8,7 +8,7 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange, TombstonesMissed
-from tanist.domain.moves import MirrorMove, MoveStatus, TopicBefore
+from tanist.domain.moves import KeptFences, MirrorMove, MoveStatus, TopicBefore
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     Claim,
@@ -420,6 +420,20 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         ),
     ),
     (
+        KeptFences(
+            mirror=MIRROR,
+            cluster_id="E",
+            topics=(FencedTopic(topic="orders.v1_a-b", status=FenceStatus.PENDING, wanted_by="p"),),
+            at=EpochMs(4),
+            mirror_id="i",
+        ),
+        "kept_fence/east.to-west_1/E",
+        (
+            '{"v":1,"mirror":"east.to-west_1","cluster_id":"E","topics":[{"topic":"orders.v1_a-b","status":"owed",'
+            '"owed_by":"p","before":null,"reason":""}],"at":4,"mirror_id":"i"}'
+        ),
+    ),
+    (
         TopicBefore(
             mirror=MIRROR,
             topic="orders.v1_a-b",
@@ -535,7 +549,12 @@ WRITTEN: tuple[str, ...] = (
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","destination":"east","cluster_id":"E","status":"MOVED","plan":"h",'
-        '"plan_json":"{}","approval":"0-1","approver":"a","at":4,"mirror_id":"i","producer_ids":[],"reason":""}'
+        '"plan_json":"{}","approval":"0-1","approver":"a","at":4,"mirror_id":"i","producer_ids":[],"reason":"",'
+        '"used":[]}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","cluster_id":"E","topics":[{"topic":"orders.v1_a-b","status":"owed","owed_by":'
+        '"p","before":null,"reason":""}],"at":4,"mirror_id":"i"}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","topic_id":"id","ends":[7,0],"configs":'
