@@ -65,7 +65,7 @@ class Process:
         """Signals it; False: it had ended before."""
         try:
             return self._send_by_handle(sign) if hasattr(os, "pidfd_open") else self._send_by_pid(sign)
-        except ProcessLookupError:
+        except (ProcessLookupError, FileNotFoundError):  # ENOENT: Linux is just removing it
             return False
 
     def _send_by_handle(self, sign: signal.Signals) -> bool:
