@@ -69,7 +69,7 @@ def _outlived(child: subprocess.Popen[Any], owners: Sequence[int]) -> bool:
     for pid in (child.pid, *owners):
         try:
             poll.register(os.pidfd_open(pid), select.POLLIN)
-        except ProcessLookupError:
+        except (ProcessLookupError, FileNotFoundError):  # ENOENT: Linux is just removing it
             return pid == child.pid
     poll.poll()
     return child.poll() is not None
