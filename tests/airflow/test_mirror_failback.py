@@ -228,7 +228,7 @@ def test_topics_that_stay_behind_do_not_stop_the_reversal_after_the_failback(hou
     refused = tanist(pair, "west", "mirrors", "reverse", mirror, "--exclude", stays, expected=1)
     assert "was withdrawn: op answered Reject" in refused.err
 
-    person = AnsweringNoAtLast(house.client, "op")
+    person: AnsweringAll = AnsweringNoAtLast(house.client, "op")
     red = house.run(house.dag("mirror_failback"), conf, person)
     assert (person.codes, red.tasks["reverse_again"], red.state) == ([200, 200, 200], "upstream_failed", "failed")
     assert red.report["verdict"].startswith("FAILED BACK, NOT REVERSED: "), red.report
