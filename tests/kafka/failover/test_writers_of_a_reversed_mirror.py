@@ -6,7 +6,9 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from tanist.domain.failover.approving import APPROVALS_TOPIC
 from tanist.kafka.wire.admin import AclBinding
 from tanist_testkit.sandbox import forks
 from tests.kafka.failover.conftest import ALLOW, COMMAND_SECONDS, LITERAL, TOPIC, WRITE, give, take
@@ -35,12 +37,19 @@ def test_only_the_mirror_may_write_at_the_old_source(pair: Pair) -> None:
     assert records(pair.east, "mirror-only") == records(pair.west, "mirror-only")
 
 
+def approvals_at_the_old_source(pair: Pair) -> None:
+    """The approvers' topic, which the tests of this file share."""
+    client = AdminClient(pair.east.client("admin"))
+    if APPROVALS_TOPIC not in client.list_topics(timeout=20).topics:
+        pair.east.topic(APPROVALS_TOPIC, 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
+
+
 @pytest.mark.long
 def test_a_failback_that_was_killed_while_both_clusters_refuse_producers_is_aborted_or_completed(pair: Pair) -> None:
     """Nobody can write anywhere then; `abort` gives the primary back, and a run ends at the old source."""
     mirror = "both-fenced"
     pair.worker()
-    pair.east.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
+    approvals_at_the_old_source(pair)
     begin(pair, "east")
     pair.east.topic(mirror)
     assert pair.east.writes(mirror, range(10))
@@ -73,7 +82,7 @@ def test_a_failback_that_was_killed_while_both_clusters_refuse_producers_is_abor
 def test_writers_are_denied_by_name_until_the_failback(pair: Pair) -> None:
     """The mirror may write where it was shut out by the failover before; nobody else may, until the next one."""
     pair.worker()
-    pair.east.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
+    approvals_at_the_old_source(pair)
     begin(pair, "east")
     pair.east.topic("returns")
     assert pair.east.writes("returns", range(10))
