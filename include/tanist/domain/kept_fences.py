@@ -64,13 +64,15 @@ def fence_groups(view: StateView, spec: MirrorSpec) -> Iterator[FenceGroup]:
     yield FenceGroup(spec=spec, topics=view.source_fences(spec.mirror))
     for record in view.kept_fences(spec.mirror):
         there = opposite(spec) if record.cluster_id == spec.destination_cluster_id else spec
-        yield FenceGroup(spec=there, topics=record.topics, kept=True)
+        yield FenceGroup(spec=there, topics=_still_kept(view, record), kept=True)
 
 
 def kept_after(view: StateView, spec: MirrorSpec, returning: Collection[str], at: EpochMs) -> tuple[KeptFences, ...]:
     """What a reversal keeps of the fences of a mirror. `spec`: before it; `returning`: topics whose fences it lifts."""
     kept = {
-        record.cluster_id: {each.topic: each for each in not_lifted(record.topics)}
+        record.cluster_id: {
+            each.topic: each for each in not_lifted(_still_kept(view, record)) if each.topic not in returning
+        }
         for record in view.kept_fences(spec.mirror)
     }
     left = (each for each in not_lifted(view.source_fences(spec.mirror)) if each.topic not in returning)
@@ -98,5 +100,11 @@ def what_stays(fence: FencedTopic | None) -> str:
 
 
 def _kept_at(view: StateView, spec: MirrorSpec) -> tuple[FencedTopic, ...]:
-    records = {each.cluster_id: each.topics for each in view.kept_fences(spec.mirror)}
+    records = {each.cluster_id: _still_kept(view, each) for each in view.kept_fences(spec.mirror)}
     return records.get(spec.source_cluster_id, ())
+
+
+def _still_kept(view: StateView, record: KeptFences) -> tuple[FencedTopic, ...]:
+    """Without topics that were failed over to that cluster since they were left behind: it is their primary now."""
+    primary = {entry.topic: entry.new_cluster_id for entry in view.lineage(record.mirror)}
+    return tuple(each for each in record.topics if primary.get(each.topic) != record.cluster_id)

@@ -49,16 +49,25 @@ class ProducerFences:
     ) -> None:
         self._fencing, self._replicas, self._ours, self._clock = fencing, replicas, ours, clock
         self._sealed_at = self._kept_at = float("-inf")
+        self._sealed: frozenset[tuple[MirrorName, TopicPartition]] = frozenset()
 
     def renew(self, view: StateView) -> None:
-        """Renew fences that have expired; those in force are not written again."""
-        now = self._clock.monotonic()
-        if now - self._sealed_at >= SEAL_AGAIN_SECONDS:
-            self._sealed_at = now
+        """Renew fences that have expired; those in force are not written again.
+
+        Those of partitions that this worker has got since the last time are renewed at once.
+        """
+        now, owned = self._clock.monotonic(), self._owned(view)
+        if now - self._sealed_at >= SEAL_AGAIN_SECONDS or owned - self._sealed:
+            self._sealed_at, self._sealed = now, owned
             self._each(view, self._fence_producers)
         if now - self._kept_at >= KEEP_SECONDS:
             self._kept_at = now
             self._each(view, self._keep)
+
+    def _owned(self, view: StateView) -> frozenset[tuple[MirrorName, TopicPartition]]:
+        taken = ((s.mirror, at) for s in view.mirrors() for t in view.removed(s.mirror) for at in t.all_partitions())
+        former = ((each.mirror, at) for each in former_copies(view) for at in each.partitions)
+        return frozenset((mirror, at) for mirror, at in (*taken, *former) if self._ours(mirror, at))
 
     def _each(
         self,

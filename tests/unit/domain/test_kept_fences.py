@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.kept_fences import fence_groups, kept_after, what_stays
+from tanist.domain.lineage import TopicLineage
 from tanist.domain.moves import KeptFences, opposite
 from tanist.domain.names import EpochMs
 from tanist.domain.records import Fences
@@ -61,6 +62,33 @@ def test_a_kept_fence_of_a_topic_that_the_mirror_copies_again_is_not_set() -> No
     _, kept = fence_groups(view, SPEC)
     assert kept.watched(view) == (STAYS,)
     assert not kept.must_stand(view, "pending")
+
+
+def test_a_kept_fence_is_forgotten_once_its_cluster_has_taken_over_the_topic() -> None:
+    """The topic was added again and failed over to it: the stale fence was set on the live primary."""
+    over = TopicLineage(
+        mirror=DR,
+        topic="stays",
+        promotion_epoch=2,
+        old_cluster_id="w",
+        new_cluster_id="e",
+        old_ends=(1,),
+        reserve_ends=(1,),
+        at=EpochMs(5),
+    )
+    for spec in (SPEC, opposite(SPEC)):
+        view = StateView({each.key: each for each in (spec, KEPT, over)})
+        _, kept = fence_groups(view, spec)
+        assert kept.topics == (PENDING,)
+        assert kept.again(view).topics == (PENDING,)
+        assert [each.topics for each in kept_after(view, spec, (), NOW)] == [(PENDING,)]
+        left = replace(over, new_cluster_id="w")
+        assert next(g for g in fence_groups(StateView({e.key: e for e in (spec, KEPT, left)}), spec) if g.kept).topics
+
+
+def test_a_kept_fence_of_a_topic_that_returns_is_not_carried_on() -> None:
+    view = StateView({each.key: each for each in (SPEC, KEPT)})
+    assert [each.topics for each in kept_after(view, SPEC, {"stays"}, NOW)] == [(PENDING,)]
 
 
 def test_an_approver_is_told_that_topics_which_stay_behind_stay_fenced() -> None:

@@ -137,6 +137,18 @@ def test_a_log_is_deleted_only_if_nothing_in_it_is_undecided(found: PartitionSur
     assert [each.name for each in problems_of_recreation([found])] == ([name] if name else [])
 
 
+def test_a_rescued_tail_that_is_undecided_stops_a_reversal_also_where_the_old_source_has_deleted_it() -> None:
+    """Quarantine alone has its records then, and no command replays them after a reversal."""
+    gone = replace(TAIL, end=21, reserve_end=25, tail=TailCounts(), source_start=21, on_record=RESCUED)
+    assert gone.verdict is TailVerdict.NONE
+    assert [each.name for each in problems([gone], ())] == ["TAIL_UNDECIDED"]
+    assert [each.name for each in problems_of_recreation([gone])] == ["TAIL_WOULD_BE_DELETED"]
+    assert list(problems([gone], ("TAIL_UNDECIDED",))) == []
+    (named,) = [each for each in limitations([gone], {}, {}) if each.name == "TAIL_UNDECIDED"]
+    assert "11 record(s)" in named.detail
+    assert list(problems([replace(gone, done=True)], ())) == []
+
+
 def test_what_is_deleted_is_bound_by_the_plan_and_what_it_costs_is_named() -> None:
     recreation = Recreation(topic_id="t1", replicas=3, discarded=2, offsets=20, bytes=900)
     topic = recreated("orders", 2, 3, recreation, (APP,))

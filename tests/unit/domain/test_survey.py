@@ -126,3 +126,9 @@ def test_markers_beyond_the_reserve_are_an_overlap_on_record() -> None:
 def test_a_survey_that_has_nothing_left_to_compare_says_so(old: int, new: int, warned: bool) -> None:
     found = replace(survey(L, L, 0), source_start=old, primary_start=new)
     assert ("no copied record is left" in str(found.warnings)) == warned
+
+
+@pytest.mark.parametrize(("old", "new", "warned"), [(7, 7, False), (3, 7, False), (9, 7, True), (9, None, False)])
+def test_an_old_source_that_begins_later_than_the_new_primary_is_named(old: int, new: int | None, warned: bool) -> None:
+    found = replace(survey(L, L, 0), source_start=old, primary_start=new)
+    assert ("begins 2 offset(s) later" in str(found.warnings)) == warned

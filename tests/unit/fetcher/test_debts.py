@@ -64,7 +64,13 @@ class Sources:
         pass
 
 
-def debts(world: FailoverWorld, sources: Sources | None = None, *, owns: bool = True) -> FenceReconciler:
+def debts(
+    world: FailoverWorld,
+    sources: Sources | None = None,
+    *,
+    owns: bool = True,
+    holds: Callable[[int], bool] | None = None,
+) -> FenceReconciler:
     guards = Guards(
         fencing=lambda _name: MemoryFencing(world.east),
         producer_fencing=MemoryProducerFencing(world.west),
@@ -77,7 +83,7 @@ def debts(world: FailoverWorld, sources: Sources | None = None, *, owns: bool = 
             CommandContext(clock=world.clock, by=by, holder="worker w"),
         ),
     )
-    return FenceReconciler(guards, world.worker, 50, world.clock, lambda _slice: owns)
+    return FenceReconciler(guards, world.worker, 50, world.clock, holds or (lambda _slice: owns))
 
 
 def settled(world: FailoverWorld, of: FenceReconciler) -> set[str]:
@@ -182,6 +188,17 @@ def test_nothing_is_settled_while_a_run_is_under_way() -> None:
         world.run(plan, killer(PLANNED.index("after:fence") - 2))
     world.east.dead = False
     assert settled(world, debts(world)) <= {FenceStatus.PENDING}
+
+
+def test_fences_of_partitions_that_a_worker_has_got_since_are_renewed_at_once() -> None:
+    """It had looked before it owned any, and looked again a quarter of an hour later."""
+    world, owned = burnt(), set[int]()
+    worker = debts(world, holds=owned.__contains__)
+    settled(world, worker)
+    world.west.epochs.clear()
+    owned |= set(range(50))
+    settled(world, worker)
+    assert not any(world.zombie(at) for at in PARTITIONS)
 
 
 def test_a_barrier_that_brokers_forgot_is_put_up_again() -> None:

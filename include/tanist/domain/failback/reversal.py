@@ -217,9 +217,9 @@ def problems(found: Iterable[PartitionSurvey], accepted: Collection[str]) -> Ite
                 )
             case TailVerdict.DIVERGED:
                 yield LogDiverged(f"{each.partition}: the logs agree up to {each.common_end}, not up to {each.old_end}")
-            case TailVerdict.TAIL if not each.reasons and not each.decided and TAIL_UNDECIDED not in accepted:
-                records = each.tail.records if each.tail else 0
-                yield TailUndecided(f"{each.partition} has {records} record(s) at the old source that nobody else has")
+            case _ if not each.reasons and each.undecided and TAIL_UNDECIDED not in accepted:
+                count = each.tail_records
+                yield TailUndecided(f"{each.partition} has {count} record(s) of a tail that nobody has decided about")
             case _:
                 pass
         if not each.final:
@@ -234,6 +234,8 @@ def problems_of_recreation(found: Iterable[PartitionSurvey]) -> Iterator[TanistE
         elif not each.decided and (each.tail is None or each.tail.records):
             count = "an unknown number of" if each.tail is None else each.tail.records
             yield TailWouldBeDeleted(f"{each.partition} has {count} record(s) at the old source that nobody else has")
+        elif each.undecided:
+            yield TailWouldBeDeleted(f"{each.partition} has {each.tail_records} rescued record(s) that are not decided")
 
 
 def _not_final(of: PartitionSurvey) -> SurveyNotFinal:
@@ -333,8 +335,8 @@ def limitations(
             f"{records} record(s) that only the old source has stay in its log, where consumers read them: {where}",
             about=about,
         )
-    if undecided := [each for each in tails if not each.decided]:
-        records = sum(each.tail.records for each in undecided if each.tail)
+    if undecided := [each for each in found if each.undecided]:
+        records = sum(each.tail_records for each in undecided)
         where = named(str(each.partition) for each in undecided)
         about = tuple(sorted(str(each.partition) for each in undecided))
         yield Limitation(TAIL_UNDECIDED, f"nobody has decided about {records} record(s): {where}", about=about)

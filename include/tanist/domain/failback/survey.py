@@ -65,6 +65,18 @@ class PartitionSurvey:
         return self.done and known is not None and self.end is not None and (self.end <= known.end or self.grown == 0)
 
     @property
+    def undecided(self) -> bool:
+        """Whether its tail has records, at the old source or in quarantine, about which nobody has decided."""
+        known = self.on_record
+        rescued = known is not None and known.records > 0 and not self.done
+        return rescued or (self.verdict is TailVerdict.TAIL and not self.decided)
+
+    @property
+    def tail_records(self) -> int:
+        """The records of its tail, of which the old source may have deleted some since they were counted."""
+        return max(self.tail.records if self.tail else 0, self.on_record.records if self.on_record else 0)
+
+    @property
     def expired(self) -> int:
         """Offsets that the new primary lacks and the old source had deleted before they were rescued."""
         if self.end is None or self.common_end is None or self.source_start is None:
@@ -92,6 +104,11 @@ class PartitionSurvey:
             found.append(
                 f"no copied record is left to compare: the old source begins at {self.source_start}, the new primary "
                 f"at {self.primary_start}; where the common prefix ends is known from the lineage only"
+            )
+        if (later := (self.source_start or 0) - (self.primary_start or 0)) > 0 and self.primary_start is not None:
+            found.append(
+                f"the old source's log begins {later} offset(s) later than the new primary's: after a reversal no "
+                "failover to it is possible (COPY_TRUNCATED) until retention of the new primary has passed them"
             )
         if self.identical and self.shifted_below:
             found.append(f"below offset {self.shifted_below} records have other offsets in the mirror partition")

@@ -68,7 +68,8 @@ class NothingFailedOver(Refused):
 class MirrorReversed(NothingFailedOver):
     name = "MIRROR_REVERSED"
     operator_action = (
-        "tails are surveyed, rescued and replayed before a reversal; the records can be read in the old source's log, "
+        "tails are surveyed, rescued and replayed before a reversal; the records are in the old source's log or in "
+        "quarantine, "
         f"{ACCEPT} accepts that nobody has decided about them"
     )
 
@@ -185,7 +186,8 @@ def _unsettled(at: TopicPartition, seen: SourceSeen) -> Iterator[str]:
     if ends is None:
         yield seen.ends.error(at) or "its ends are unknown"
     elif not ends.last_stable == ends.high_watermark == seen.true_ends[at]:
-        yield f"offsets {ends.last_stable} to {seen.true_ends[at] - 1} are not committed yet{_open_on(at, seen)}"
+        last = max(ends.last_stable, seen.true_ends[at] - 1)  # it may have grown between both answers
+        yield f"offsets {ends.last_stable} to {last} are not committed yet{_open_on(at, seen)}"
     if naming := [each for each in seen.named.transactions if each.partition == at]:
         yield from _naming(naming)
     elif seen.named.names(at) is None:
