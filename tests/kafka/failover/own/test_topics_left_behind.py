@@ -112,3 +112,20 @@ def test_a_topic_that_the_old_source_lacked_is_fenced_when_its_application_creat
     until(lambda: is_fenced(own.east, stays), 30)
     assert own.west.writes(stays, range(10, 12))
     assert checked(own, "east", mirror)["verdict"] == "PASS"
+
+
+def test_a_topic_that_took_over_again_after_it_was_left_behind_is_not_fenced_there(own: Pair) -> None:
+    """The stale record was carried on by the next reversal, and a fetcher fenced the live primary."""
+    mirror = "again"
+    _, stays = failed_over(own, mirror)
+    reverse(own, mirror, "west", "--exclude", stays)
+    tanist(own, "east", "mirrors", "add", mirror, "--topic", stays, "--adopt")
+    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    fail_over(own, mirror, "east")
+    reverse(own, mirror, "east", "--exclude", stays)
+    own.clock.wait(12)
+    assert not is_fenced(own.east, stays), "east is its primary"
+    assert is_fenced(own.west, stays)
+    rows = json.loads(tanist(own, "west", "fence", "show", mirror, "--json").out)["items"]
+    assert [each["cluster"] for each in rows if each["topic"] == stays] == ["west"]
+    assert checked(own, "west", mirror)["verdict"] == "PASS"
