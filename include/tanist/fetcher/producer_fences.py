@@ -49,7 +49,7 @@ class ProducerFences:
     ) -> None:
         self._fencing, self._replicas, self._ours, self._clock = fencing, replicas, ours, clock
         self._sealed_at = self._kept_at = float("-inf")
-        self._sealed: frozenset[tuple[MirrorName, TopicPartition]] = frozenset()
+        self._renewed: frozenset[tuple[MirrorName, TopicPartition]] = frozenset()
 
     def renew(self, view: StateView) -> None:
         """Renew fences that have expired; those in force are not written again.
@@ -57,8 +57,8 @@ class ProducerFences:
         Those of partitions that this worker has got since the last time are renewed at once.
         """
         now, owned = self._clock.monotonic(), self._owned(view)
-        if now - self._sealed_at >= SEAL_AGAIN_SECONDS or owned - self._sealed:
-            self._sealed_at, self._sealed = now, owned
+        if now - self._sealed_at >= SEAL_AGAIN_SECONDS or owned - self._renewed:
+            self._sealed_at, self._renewed = now, owned
             self._each(view, self._fence_producers)
         if now - self._kept_at >= KEEP_SECONDS:
             self._kept_at = now
