@@ -52,6 +52,12 @@ def tails_of(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
     return tuple(sorted([*found, *stored_stage(((e.topic, e.promotion_epoch) for e in also), also)]))
 
 
+def last_tails(view: StateView, mirror: MirrorName) -> tuple[TopicTails, ...]:
+    """What is on record of the tails of the last promotion of each topic."""
+    last = {each.topic: each.promotion_epoch for each in view.lineage(mirror)}
+    return tuple(each for each in view.tails(mirror) if each.promotion_epoch == last.get(each.topic))
+
+
 def left_undecided(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
     """The tails that were not done when the mirror was reversed, or left a topic behind, by topic and promotion.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import Refused, TanistError
+from tanist.domain.failback.pending import last_tails
 from tanist.domain.names import ProducerId, TopicPartition
 from tanist.domain.problems import refuse
 from tanist.ports.tails import TailCopy
@@ -72,9 +73,7 @@ def altered_topics(clusters: ReturnContext, view: StateView, names: Collection[s
 
     Raises as `altered`.
     """
-    last = {each.topic: each.promotion_epoch for each in view.lineage(clusters.spec.mirror)}
-    tails = [of for of in view.tails(clusters.spec.mirror) if of.topic in names]
-    known = [of for of in tails if of.promotion_epoch == last.get(of.topic)]
+    known = [of for of in last_tails(view, clusters.spec.mirror) if of.topic in names]
     found = {of.topic: "; ".join(altered(clusters, of, by)) for of in known}
     return {topic: reasons for topic, reasons in found.items() if reasons}
 

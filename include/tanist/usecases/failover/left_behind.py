@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.failback.pending import last_tails
 from tanist.domain.growth import growth
 from tanist.domain.tails import TailStage
 from tanist.usecases import cluster_ids
@@ -59,8 +60,7 @@ def left_behind(
 
 def _decided(view: StateView, mirror: MirrorName) -> dict[TopicPartition, int]:
     """Up to which offset the tails of the last promotions are done."""
-    last = {each.topic: each.promotion_epoch for each in view.lineage(mirror)}
-    done = [of for of in view.tails(mirror) if of.stage is TailStage.DONE and of.promotion_epoch == last.get(of.topic)]
+    done = [of for of in last_tails(view, mirror) if of.stage is TailStage.DONE]
     return {of.partition_of(tail): tail.end for of in done for tail in of.tails}
 
 
