@@ -24,10 +24,11 @@ _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTruncated.n
 
 @dataclass(frozen=True, slots=True)
 class KnownEnd:
-    """The source's high watermark and when it was observed; `rate`: its growth until then, offsets per second.
+    """The source's high watermark, and when the source last answered about this partition (`at`).
 
-    `log_start`: the source's log start offset then; None: not recorded. `log_end`: the true end of its leader's log, up
-    to `LOG_END_AGE_MS` before; None: not recorded.
+    `rate`: its growth until then, offsets per second. `log_start`: the source's log start offset then; None: not
+    recorded. `log_end`: the true end of its leader's log, up to `LOG_END_AGE_MS` before; None: not recorded.
+    `silent_since`: when a worker first asked in vain since `at`; None: it answers, or nobody has asked.
     """
 
     high_watermark: SourceOffset
@@ -35,6 +36,7 @@ class KnownEnd:
     rate: float = 0.0
     log_start: SourceOffset | None = None
     log_end: SourceOffset | None = None
+    silent_since: EpochMs | None = None
 
     def grown(self, until: EpochMs) -> SourceOffset:
         """How far the log may have come by `until`, at the rate that it had; never below what was seen."""

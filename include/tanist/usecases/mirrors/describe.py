@@ -111,12 +111,15 @@ def ask_growth(source: ClusterSnapshot | TanistError, topics: Sequence[TopicDesi
 
 
 def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, KnownEnd]:
-    """The source's ends as the workers last recorded them."""
+    """The source's ends as the workers last recorded them, each with the time of the source's last answer about it."""
     latest: dict[TopicPartition, KnownEnd] = {}
     for record in view.source_ends(mirror):
         for end in record.ends:
-            if end.partition not in latest or latest[end.partition].at < record.at:
-                latest[end.partition] = KnownEnd(end.high_watermark, record.at, end.rate, end.log_start, end.log_end)
+            seen = record.seen(end)
+            if end.partition not in latest or latest[end.partition].at < seen:
+                latest[end.partition] = KnownEnd(
+                    end.high_watermark, seen, end.rate, end.log_start, end.log_end, end.silent_since
+                )
     return latest
 
 

@@ -268,6 +268,23 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         ),
     ),
     (
+        SourceEnds(
+            mirror=MIRROR,
+            chunk=2,
+            ends=(
+                SourceEnd(PARTITION, SourceOffset(9), SourceOffset(8), at=EpochMs(5), silent_since=EpochMs(6)),
+                SourceEnd(TopicPartition("t", 0), SourceOffset(9), SourceOffset(8), at=EpochMs(1)),
+            ),
+            at=EpochMs(1),
+        ),
+        "ends/east.to-west_1/2",
+        (
+            '{"v":1,"mirror":"east.to-west_1","chunk":2,"ends":[{"partition":{"topic":"orders.v1_a-b","partition":3},'
+            '"high_watermark":9,"last_stable":8,"at":5,"silent_since":6},'
+            '{"partition":{"topic":"t","partition":0},"high_watermark":9,"last_stable":8,"at":1}],"at":1}'
+        ),
+    ),
+    (
         Fences(
             mirror=MIRROR,
             topics=(
