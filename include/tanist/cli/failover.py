@@ -98,6 +98,10 @@ ReverseOption = Annotated[
         help="Planned: reverse the mirror as the last step, so that it copies to its old source (`mirrors reverse`).",
     ),
 ]
+AnswersOption = Annotated[
+    bool,
+    typer.Option("--although-it-answers", help="Unplanned: fail over although every partition of the source answers."),
+]
 PlanOption = Annotated[str, typer.Option("--plan", metavar="HASH", help="The approved plan.")]
 EvidenceOption = Annotated[
     Path | None,
@@ -266,6 +270,7 @@ def run(
     drain: DrainOption = 300.0,
     budget: BudgetOption = 15.0,
     until: UntilOption = None,
+    although_it_answers: AnswersOption = False,
 ) -> None:
     """Run an approved plan. Run the same command again to resume an interrupted run.
 
@@ -277,18 +282,25 @@ def run(
     patience = Timeouts(proof=fence_proof, drain=drain, budget=budget)
     if not fence_proof:
         say("warning: --fence-proof 0 skips the proof that producers are blocked at the source")
-    execute(now, name, plan, patience, evidence, until=until)
+    execute(now, name, plan, patience, evidence, until=until, although_it_answers=although_it_answers)
 
 
-def execute(
-    now: Session, name: str, plan: str, patience: Timeouts, evidence: Path | None, *, until: str | None = None
+def execute(  # noqa: PLR0913  # the options of the command
+    now: Session,
+    name: str,
+    plan: str,
+    patience: Timeouts,
+    evidence: Path | None,
+    *,
+    until: str | None = None,
+    although_it_answers: bool = False,
 ) -> None:
-    """Run `plan` up to the step `until`, and print the result."""
+    """Run `plan` up to the step `until`, and print the result. `although_it_answers`: as in `run`."""
     folder = evidence_folder(plan, evidence)
     with opened(now, name) as clusters, watching(now.as_json) as tell:
         folder.check()
         tools = Tools(patience=patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=tell)
-        outcome = run_plan(plan, clusters, tools, now.context, until=until)
+        outcome = run_plan(plan, clusters, tools, now.context, until=until, although_it_answers=although_it_answers)
     over = until is None and outcome.record.status is RunStatus.DONE
     try:
         reversal = (
@@ -314,6 +326,8 @@ def _show(outcome: RunOutcome, folder: Folder, as_json: bool, reversal: Reversed
         say(f"warning: the offset map is wrong: {mismatch}")
     for partition, why in item["may_be_reused"].items():
         say(f"warning: new records of {partition} may get offsets that the old source has used: {why}")
+    for partition, why in item["reserve_estimated"].items():
+        say(f"reserve of {partition}: {why}")
     if item["group_problems"]:
         say(
             f"warning: {len(item['group_problems'])} committed offset(s) of groups need attention; the evidence "

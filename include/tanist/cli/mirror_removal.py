@@ -42,7 +42,7 @@ def remove(
             return
         found = removal.approved_plan(asked, clusters, now.context)
     announcing(now, "remove").announce([*topic])
-    execute(now, name, found, Timeouts(proof=fence_proof, drain=drain), evidence)
+    execute(now, name, found, Timeouts(proof=fence_proof, drain=drain), evidence, although_it_answers=True)
 
 
 def register(app: typer.Typer) -> None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY
+from tanist.domain.names import EpochMs
 from tanist.domain.stored_names import stored_under
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class FenceStatus(StrEnum):
 class FencedTopic:
     """One topic of the source. `before` is None if the source never answered: the source fence is pending.
 
-    `wanted_by`: the plan that needs it. UNPROVED: the proof was skipped on request.
+    `wanted_by`: the plan that needs it. UNPROVED: the proof was skipped on request. `proved_at`: since when no log of
+    the topic has taken a record, as that was proved; `lift_asked_at`: when lifting it was first tried, ms since 1970.
     """
 
     topic: str
@@ -61,6 +63,8 @@ class FencedTopic:
     wanted_by: str = field(metadata=stored_under("owed_by"))
     before: FenceBefore | None = None
     reason: str = ""
+    proved_at: EpochMs | None = None
+    lift_asked_at: EpochMs | None = None
 
 
 STRAY: Final = "still in force at the source although it was lifted: remove it with `tanist fence lift`"
@@ -80,6 +84,23 @@ def may_stand(fence: FencedTopic) -> bool:
 def is_stray(fence: FencedTopic, *, stands: bool | None) -> bool:
     """Whether the source fence is in force (`stands`) although it is recorded as lifted."""
     return fence.status is FenceStatus.LIFTED and stands is True and fence.before is not None and fence.before.alters
+
+
+def ended_since(fence: FencedTopic | None, seen_at: EpochMs | None, *, stands: bool | None) -> EpochMs | None:
+    """Since when a proved source fence has ended the logs of its topic, ms since 1970; None: nothing proves that.
+
+    It does as long as no lift was applied, and the source has not answered since one was asked for: that request may
+    have reached it. A near fence, which records of a few bytes pass, never does. `seen_at`: the last answer of the
+    source that is on record; `stands`: what the source says now, None: it does not answer.
+    """
+    if fence is None or fence.before is None or fence.before.kind is not FenceKind.DENY_WRITE or stands is False:
+        return None
+    if fence.status is FenceStatus.PROVED:
+        return fence.proved_at
+    asked = fence.lift_asked_at
+    if fence.status is not FenceStatus.LIFT_PENDING or stands is not None or asked is None:
+        return None
+    return fence.proved_at if seen_at is None or seen_at <= asked else None
 
 
 def unrecorded(found: FenceBefore) -> FencedTopic | None:

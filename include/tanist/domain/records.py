@@ -142,7 +142,8 @@ class CopiedUpTo(MirrorRecord):
     """Up to which source offset each partition had been copied when its topic was failed over.
 
     Written before the first producer fence. `topic_id`: of the approved mirror topic. By partition: `copied` (-1 if
-    unknown); `reserve_to`: where the reserve ends; `unreserved_to`: where it should end (0: there, -1: unknown).
+    unknown); `reserve_to`: where the reserve ends; `unreserved_to`: where it should end by the estimate (0: there, -1:
+    unknown); `covers_ms`: as `PartitionReserve.covers_ms`. Earlier versions do not store the last.
     """
 
     mirror: MirrorName
@@ -153,6 +154,7 @@ class CopiedUpTo(MirrorRecord):
     mirror_id: str = ""
     reserve_to: tuple[int, ...] = ()
     unreserved_to: tuple[int, ...] = ()
+    covers_ms: tuple[int, ...] = ()
 
 
 @stored("partition", "mirror", "partition", placement=Placement.HASHED)

@@ -57,7 +57,6 @@ def partition(at: TopicPartition, source_end: int = 10, copied: int = 10) -> Par
         state=MirrorState.MIRRORING,
         live=LiveEnd(SourceOffset(source_end), SourceOffset(source_end), SourceOffset(source_end)),
         known=KnownEnd(SourceOffset(copied), EpochMs(NOW - 1_000), 0.0, SourceOffset(0)),
-        looked_at=EpochMs(NOW - 1_000),
         start=DestinationOffset(0),
         first=DestinationOffset(0),
         end=DestinationOffset(copied),
@@ -74,6 +73,9 @@ def topic(name: str) -> ObservedTopic:
     return ObservedTopic(topic=name, mirrored=TOPICS[name], partitions=TOPICS[name])
 
 
+FOLLOWED = GroupSyncStatus(
+    mirror=MIRROR, worker="w", mode=OffsetTailMode.TAILING, complete_until_ms=EpochMs(NOW - 500), at=NOW
+)
 HEALTHY = Facts(
     now=NOW,
     source=SourceFacts(state=SourceState.ALIVE, authorizer=True, transactions_told=True),
@@ -81,9 +83,7 @@ HEALTHY = Facts(
     partitions=tuple(partition(at) for at in PARTITIONS),
     topics=tuple(topic(name) for name in TOPICS),
     workers_alive=1,
-)
-FOLLOWED = GroupSyncStatus(
-    mirror=MIRROR, worker="w", mode=OffsetTailMode.TAILING, complete_until_ms=EpochMs(NOW - 500), at=NOW
+    followed=FOLLOWED,
 )
 
 
@@ -98,16 +98,15 @@ def source(facts: Facts = HEALTHY, **changes: object) -> Facts:
     return replace(facts, source=replace(facts.source, **changes))  # type: ignore[arg-type]
 
 
-def silent(facts: Facts = HEALTHY, age_ms: int = 1_000, looked_ms: int | None = None) -> Facts:
-    """The source does not answer; `age_ms`: since it was last seen, `looked_ms`: since somebody last asked it."""
+def silent(facts: Facts = HEALTHY, age_ms: int = 1_000, vain_ms: int | None = None) -> Facts:
+    """The source does not answer; `age_ms`: since it was last seen, `vain_ms`: since a worker first asked in vain."""
     seen = EpochMs(NOW - age_ms)
-    looked = EpochMs(NOW - (age_ms if looked_ms is None else looked_ms))
+    since = None if vain_ms is None else EpochMs(NOW - vain_ms)
     without = tuple(
-        replace(each, live=None, known=each.known and replace(each.known, at=seen), looked_at=looked)
+        replace(each, live=None, known=each.known and replace(each.known, at=seen, silent_since=since))
         for each in facts.partitions
     )
-    refused = source(facts, state=SourceState.SILENT, reason="refused")
-    return replace(refused, partitions=without, followed=FOLLOWED)
+    return replace(source(facts, state=SourceState.SILENT, reason="refused"), partitions=without)
 
 
 # ── drawn ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,7 +128,7 @@ def _partition(luck: Random, at: TopicPartition, state: SourceState) -> Partitio
         error=_mostly(luck, None, "FOREIGN_WRITE", "RECORD_TOO_LARGE", "SOURCE_TRUNCATED"),
         live=found.live if answers else None,
         known=_mostly(luck, KnownEnd(SourceOffset(end), seen, luck.choice((0.0, 3.5)), None), None),
-        looked_at=_mostly(luck, seen, None, NOW),
+        fenced_since=_mostly(luck, None, EpochMs(seen - 100), EpochMs(seen + 5_000)),
         start=start,
         first=_mostly(luck, DestinationOffset(max(start, 3)), DestinationOffset(0), None),
         end=_mostly(luck, found.end, None),

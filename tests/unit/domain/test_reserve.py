@@ -12,11 +12,13 @@ from tanist.domain.checks import Mode
 from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts
 from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent
 from tanist.domain.failover.reserve import (
+    ALL,
+    COMPLETE,
     DEFAULT_RESERVE,
     MARGIN_MS,
     MARKERS_PER_SECOND,
     NEAR_RESERVE,
-    aged,
+    UNKNOWN,
     at_most,
     budget_of,
     of_reserve,
@@ -63,10 +65,8 @@ def test_a_true_end_above_the_high_watermark_is_where_the_estimate_begins() -> N
 
 
 def test_an_attested_time_bounds_what_the_source_may_have_written() -> None:
-    each = replace(dead(end=100, age_ms=3_600_000, rate=10.0), looked_at=None)
+    each = dead(end=100, age_ms=3_600_000, rate=10.0)
     assert at_most(each, None, NOW) == 100 + 10 * 3_601, "an old look makes it larger, not unknown"
-    assert aged(each, None, NOW)
-    assert not aged(each, EpochMs(NOW - 3_590_000), NOW)
     assert at_most(each, EpochMs(NOW - 3_590_000), NOW) == 100 + 10 * 11
     assert at_most(each, EpochMs(NOW - 3_600_000), NOW) == 100 + 10 * MARGIN_MS // 1000
 
@@ -109,11 +109,35 @@ def test_small_reserves_come_first_and_leaders_do_not_share_a_budget() -> None:
     assert found.seconds == 100 / MARKERS_PER_SECOND
 
 
-def test_what_does_not_fit_is_named_with_its_number() -> None:
-    (found,) = of_reserve(intent(20), facts(dead(A, end=60)))
-    assert f"{A} (30 of 50)" in found.detail
-    assert "--source-dead-since" in found.detail
-    assert not list(of_reserve(intent(50), facts(dead(A, end=60))))
+def test_what_an_estimate_says_is_no_limitation() -> None:
+    """OFFSETS_MAY_BE_REUSED came with the clock, and voided the approval of a source that was dead."""
+    assert not list(of_reserve(intent(20), facts(dead(A, end=60))))
+    assert not list(of_reserve(intent(20), facts(dead(A, end=60, age_ms=3_600_000, rate=500.0))))
+
+
+def test_a_reserve_says_how_long_after_the_last_look_it_lasts() -> None:
+    (each,) = reserve(intent(100), facts(dead(A, end=60, age_ms=60_000, rate=10.0))).partitions
+    assert (each.wanted, each.granted, each.covers_ms) == (50 + 10 * 61, 100, 5_000)
+    (idle,) = reserve(intent(100), facts(dead(A, end=60))).partitions
+    assert idle.covers_ms == ALL
+    (unknown,) = reserve(intent(100), facts(replace(dead(A), known=None))).partitions
+    assert unknown.covers_ms == UNKNOWN
+
+
+def test_a_reserve_is_complete_only_where_the_end_of_the_source_was_seen() -> None:
+    """Complete was said of a partition whose fetcher had been stopped 235,048 records before the source died."""
+    late = dead(A, end=60, age_ms=60_000)
+    seen_after, seen_before = intent(100, NOW - 60_000), intent(100, NOW - 59_999)
+    (found,) = reserve(seen_after, facts(late)).partitions
+    assert (found.complete, found.covers_ms) == (True, COMPLETE)
+    (found,) = reserve(seen_before, facts(late)).partitions
+    assert not found.complete
+    (found,) = reserve(intent(100), facts(late)).partitions
+    assert not found.complete
+    (found,) = reserve(intent(100), facts(replace(late, fenced_since=EpochMs(NOW - 60_000)))).partitions
+    assert found.complete
+    (found,) = reserve(intent(20), facts(replace(late, fenced_since=EpochMs(NOW - 60_000)))).partitions
+    assert not found.complete, "it does not fit"
 
 
 def test_a_planned_failover_reserves_offsets_behind_a_near_fence_only() -> None:
@@ -142,9 +166,9 @@ def test_partitions_of_a_leader_beyond_its_planned_reserve_are_named() -> None:
 
 
 def test_a_source_that_was_seen_after_its_attested_end_blocks() -> None:
-    for each in (dead(age_ms=1_000), partition(A)):
-        found = {e.name: e.blocks for e in of_reserve(intent(dead_since=NOW - 60_000), facts(each))}
-        assert found.get("SOURCE_SEEN_LATER") is True
+    (found,) = of_reserve(intent(dead_since=NOW - 60_000), facts(dead(age_ms=1_000)))
+    assert (found.name, found.blocks) == ("SOURCE_SEEN_LATER", True)
+    assert "--source-dead-since 1970-01-01T00:16:39.000Z" in found.detail
     assert not list(of_reserve(intent(dead_since=NOW), facts(dead(age_ms=1_000))))
 
 

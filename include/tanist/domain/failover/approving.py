@@ -74,7 +74,7 @@ class ApprovalRequest:
     on_behalf_of: str = ""
     """Whom our principal says it approves for, for instance "alice via Airflow"; empty: for itself."""
     reserve_to: ReserveEnds = ()
-    """As the approver has seen them. They grow with time, so the plan and its hash are without them."""
+    """Written by earlier versions, and still read. It binds nothing: a reserve is decided at the point of no return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,5 +276,4 @@ def approved(approval: Approval) -> ApprovedPlan:
         plan = ApprovedPlan.read(approval.plan_json)
     except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
         raise NotApproved(f"approval {approval.id} cannot be read by this version: {unreadable}") from unreadable
-    ends = {TopicPartition(topic, n): end for topic, found in approval.reserve_to for n, end in enumerate(found) if end}
-    return replace(plan, reserve_to=ends)
+    return plan

@@ -10,22 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode, named
-from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.plan import Limitation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts
     from tanist.domain.failover.plan import Intent
 
 
 def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """A planned failover waits until it is mended. An unplanned one can accept it, where nothing else is left.
+    """A planned failover waits until it is mended. In an unplanned one an approver accepts it by name.
 
-    That is: where the source is silent, so that nobody can mend it; or where the plan is of these topics only, because
-    to remove them, and add them again, is what mends them.
+    Whether it could be mended would depend on whether the source answers, and a source that answers voids nothing.
     """
+    planned = intent.mode is Mode.PLANNED
     ours = frozenset(intent.partitions)
     seen = tuple(facts.of(intent.names))
     if short := [each for each in facts.partitions if each.partition in ours and each.missing_at_start]:
@@ -34,7 +33,7 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         yield Limitation(
             "COPY_TRUNCATED",
             why,
-            blocks=_blocks(intent, facts, (e.partition.topic for e in short)),
+            blocks=planned,
             about=tuple(f"{e.partition} begins at {e.start}" for e in short),
         )
     yield from _of_strangers(intent, facts)
@@ -43,17 +42,16 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if more := [each for each in seen if _has_more(each)]:
         what = named(f"{each.topic} has {each.partitions} instead of {each.mirrored}" for each in more)
         why = f"partitions were added at the destination: {what}; {_AGAIN}"
-        yield Limitation("COPY_HAS_MORE_PARTITIONS", why, blocks=_blocks(intent, facts, (e.topic for e in more)))
+        yield Limitation("COPY_HAS_MORE_PARTITIONS", why, blocks=planned)
     if other := [each for each in seen if each.recreated]:
         why = f"{named(each.recreated for each in other)}; {_AGAIN}"
-        yield Limitation("TOPIC_RECREATED", why, blocks=_blocks(intent, facts, (e.topic for e in other)))
+        yield Limitation("TOPIC_RECREATED", why, blocks=planned)
     if altered := [f"{each.topic}: {', '.join(each.altered)}" for each in seen if each.altered]:
         why = (
             f"altered configurations may delete records of the mirror topic, or change new ones: {named(altered)}; "
             f"`tanist metadata sync {intent.mirror}` corrects them, `tanist validate {intent.mirror}` compares records"
         )
-        mendable = intent.mode is Mode.PLANNED or facts.source.state is not SourceState.SILENT
-        yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=mendable)
+        yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=planned)
     yield from _of_other_writers(seen)
 
 
@@ -69,7 +67,7 @@ def _of_other_writers(seen: Sequence[ObservedTopic]) -> Iterator[Limitation]:
         whys.append(f"principals other than the mirror may write to the mirror topic: {named(writers)}")
     if whys:
         unknown = tuple(f"{topic}: unknown" for topic in unreported)
-        yield Limitation(OTHERS, "; ".join(whys), about=(*about, *unknown))
+        yield Limitation(OTHERS, "; ".join(whys), about=(*about, *unknown), momentary=bool(unreported))
 
 
 def _of_strangers(intent: Intent, facts: Facts) -> Iterator[Limitation]:
@@ -77,13 +75,13 @@ def _of_strangers(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     ours = frozenset(intent.partitions)
     if strange := [each.partition for each in facts.partitions if each.partition in ours and each.foreign]:
         why = f"the last records were not written by the mirror: {named(strange, ', ')}; {_AGAIN}"
-        blocks = _blocks(intent, facts, (at.topic for at in strange))
+        blocks = intent.mode is Mode.PLANNED
         yield Limitation("COPY_HAS_FOREIGN_RECORDS", why, blocks=blocks, about=tuple(map(str, strange)))
     there = (each for each in facts.partitions if each.partition in ours and each.end is not None)
     if unreported := [each.partition for each in there if each.foreign is None]:
         why = f"cannot determine which producer wrote the last records: {named(unreported, ', ')}"
-        planned = intent.mode is Mode.PLANNED
-        yield Limitation("COPY_WRITER_UNKNOWN", why, blocks=planned, unknown=planned, about=tuple(map(str, unreported)))
+        planned, about = intent.mode is Mode.PLANNED, tuple(map(str, unreported))
+        yield Limitation("COPY_WRITER_UNKNOWN", why, blocks=planned, unknown=planned, about=about, momentary=True)
 
 
 def _of_truncated_sources(intent: Intent, facts: Facts) -> Iterator[Limitation]:
@@ -118,9 +116,3 @@ _AGAIN = "copy it again: `tanist mirrors remove`, which fences the source, then 
 
 def _has_more(seen: ObservedTopic) -> bool:
     return seen.partitions is not None and seen.mirrored is not None and seen.partitions > seen.mirrored
-
-
-def _blocks(intent: Intent, facts: Facts, damaged: Iterable[str]) -> bool:
-    if intent.mode is Mode.PLANNED:
-        return True
-    return facts.source.state is not SourceState.SILENT and set(damaged) != set(intent.names)

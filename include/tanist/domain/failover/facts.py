@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, SourceOffset, TopicPartition
     from tanist.domain.records import FailoverRun, GroupSyncStatus
     from tanist.domain.tails import TailFinding
-
-ESTIMATE_MS: Final = 30_000
-"""When nobody has looked at a source partition for longer than this, what it has taken since is not estimated."""
-
 
 LONGEST_TAIL: Final = 10_000
 """Offsets at the end of a log that are read to see whether they are markers only."""
@@ -67,9 +62,9 @@ class PartitionFacts:
     """`end` is the committed end of the copy, `copied` the position in the source that it stands for.
 
     `start` is the log start offset of the copy; `first` is where, in the copy, the oldest record lies that the source
-    has, or had when it was last seen. `error`: why the partition FAILED, by its name. `looked_at`: when somebody last
-    asked the source about this partition, with or without an answer; None: nobody is known to have. `named`: a
-    transaction at the source's coordinators names it, though it may have written nothing there yet; False, too, where
+    has, or had when it was last seen. `error`: why the partition FAILED, by its name. `known`: the source's last answer
+    that is on record. `fenced_since`: since when a proved source fence has ended the source's log; None: none does.
+    `named`: a transaction at the source's coordinators names it, though it may have written nothing there yet; False, too, where
     that can never be told (`SourceFacts.transactions_told`). `foreign`: somebody else than the mirror wrote the end of
     the copy, so no number tells how much of the source is in it. `tombstones_missed`: the copy may hold
     keys that were deleted at the source (`TombstonesMissed`). `longer`: the copy holds records from behind the end
@@ -81,7 +76,7 @@ class PartitionFacts:
     error: str | None = None
     live: LiveEnd | None = None
     known: KnownEnd | None = None
-    looked_at: EpochMs | None = None
+    fenced_since: EpochMs | None = None
     start: DestinationOffset | None = None
     first: DestinationOffset | None = None
     end: DestinationOffset | None = None
@@ -147,17 +142,6 @@ class PartitionFacts:
         if self.start is None or (self.start > 0 and self.first is None):
             return None
         return max(0, self.start - (self.first or 0))
-
-    def estimate(self, now: EpochMs) -> int | None:
-        """Offsets at risk, and what the source would have taken since it was last seen, at the rate of before.
-
-        None: it cannot be told, or nobody has looked for `ESTIMATE_MS`.
-        """
-        if self.at_risk is None or self.live is not None or self.known is None:
-            return self.at_risk
-        if now - max(self.known.at, self.looked_at or self.known.at) > ESTIMATE_MS:
-            return None
-        return self.at_risk + ceil(self.known.rate * max(0, now - self.known.at) / 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +233,8 @@ class Facts:
     map_missing: bool = False
     followed: GroupSyncStatus | None = None
     """How the positions of groups come to the destination; None: nobody has kept any."""
+    groups_unread: bool = False
+    """The destination does not tell `followed` for the moment."""
     run: FailoverRun | None = None
     """What is on record of the very plan that is asked about."""
     others_running: tuple[FailoverRun, ...] = ()

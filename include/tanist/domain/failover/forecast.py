@@ -1,45 +1,64 @@
-"""What a failover would cost now: the numbers at the moment of decision."""
+"""What a failover would cost: the numbers at the moment of decision. They move with time, so no hash has them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.failover import loss
+from tanist.domain.failover.source_look import is_final, iso_time
+from tanist.domain.names import EpochMs
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts, OpenTransaction
     from tanist.domain.failover.plan import Intent
     from tanist.domain.names import TopicPartition
 
+APPROVAL_MS: Final = 3_600_000
+"""How long an approval is valid by default."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """`offsets_at_risk` is None where it cannot be told; `age_ms`: of the oldest end of the source it is made of.
+    """`offsets_at_risk`: counted, as the source answered last; None: unknown for a partition.
 
-    `estimate`: `offsets_at_risk`, and what each partition of a source that is silent would have taken since it was last
-    seen, at its rate of before. It is no bound: nobody knows whether it grew faster. None: nobody has looked lately.
+    `seen_at`: the oldest last answer that it is made of, ms since 1970; None: a partition was never seen. `age_ms`: how
+    old the oldest is that there is. `estimate`, `estimate_at_end`: now, and at the end of an approval given now: with
+    what each silent partition would have accepted since, at its rate of then; no bound, as nobody knows whether it grew
+    faster; None: unknown. `rate`: offsets per second of the partitions that do not answer. `final`: nothing can have
+    come since the last answer. `last_answer`: the latest answer of the source, ms since 1970; None: none is known.
     """
 
     offsets_at_risk: int | None
     estimate: int | None
+    estimate_at_end: int | None
+    seen_at: EpochMs | None
     age_ms: int | None
+    rate: float
+    final: bool
+    last_answer: EpochMs | None
     by_partition: tuple[tuple[TopicPartition, int], ...]
     unknown: tuple[TopicPartition, ...]
     transactions: tuple[OpenTransaction, ...]
 
 
-def forecast(intent: Intent, facts: Facts) -> Forecast:
+def forecast(intent: Intent, facts: Facts, valid_ms: int = APPROVAL_MS) -> Forecast:
     """Gap markers and control batches count as records, so the number is more than the records that are lost.
 
-    A planned failover drains what is copied, so only what is not counts. What the source acknowledged after it was last
-    seen is only estimated: limitation RECORDS_UNSEEN.
+    A planned failover drains what is copied, so only what is not counts. `valid_ms`: how long an approval is valid.
     """
-    lost = loss.by_partition(intent, facts)
+    lost, counted = loss.by_partition(intent, facts), loss.undrained(intent, facts)
+    silent = [each for each in counted if each.live is None and not is_final(each, intent.dead_since)]
+    answers = [at for each in facts.partitions if (at := facts.now if each.live else each.known and each.known.at)]
     return Forecast(
         offsets_at_risk=loss.at_risk(intent, facts),
-        estimate=loss.estimate(intent, facts),
+        estimate=loss.estimate(intent, facts, facts.now),
+        estimate_at_end=loss.estimate(intent, facts, EpochMs(facts.now + valid_ms)),
+        seen_at=loss.seen_at(intent, facts),
         age_ms=loss.age_ms(intent, facts),
+        rate=round(sum(each.known.rate for each in silent if each.known), 3),
+        final=not silent,
+        last_answer=max(answers, default=None),
         by_partition=tuple((at, offsets) for at, offsets in lost if offsets),
         unknown=tuple(at for at, offsets in lost if offsets is None),
         transactions=facts.source.transactions,
@@ -47,10 +66,23 @@ def forecast(intent: Intent, facts: Facts) -> Forecast:
 
 
 def forecast_words(cost: Forecast) -> str:
-    """For people. An estimate is called one, with the age of what it rests on."""
+    """For people: what was counted and when; an estimate is called one. Never a bare 0."""
     at_risk = "an unknown number of" if cost.offsets_at_risk is None else cost.offsets_at_risk
-    seen = "never seen" if cost.age_ms is None else f"as seen {cost.age_ms} ms ago"
-    if cost.estimate is None:
-        return f"{at_risk} offsets at risk, {seen}; later writes are unknown"
-    since = f"; estimated by now: {cost.estimate}" if cost.estimate != cost.offsets_at_risk else ""
-    return f"{at_risk} offsets at risk, {seen}{since}"
+    if cost.final:
+        when = "now" if not cost.age_ms else f"{_seen(cost)}, when the source had ended"
+        return f"{at_risk} offsets at risk, as seen {when}"
+    if cost.age_ms is None:
+        return f"{at_risk} offsets at risk; the source was never seen, so what it has is unknown"
+    since = f"{at_risk} offsets at risk, as seen {_seen(cost)}; since then unknown"
+    if cost.estimate is None or cost.estimate_at_end is None:
+        return since
+    counted = cost.offsets_at_risk or 0
+    now, end = cost.estimate - counted, cost.estimate_at_end - counted
+    return (
+        f"{since}, at the rate of then ({cost.rate:.0f}/s) about {now} more by now and {end} at the end of an approval"
+    )
+
+
+def _seen(cost: Forecast) -> str:
+    age = f"{(cost.age_ms or 0) / 1000:.0f} s ago"
+    return f"{age} ({iso_time(cost.seen_at)})" if cost.seen_at is not None else f"{age} or never"

@@ -69,13 +69,20 @@ _SAID_BY: Final[Mapping[str, frozenset[str]]] = {
     ),
     "running": frozenset({"WITHOUT_DRAIN"}),
     "offset_map": frozenset({"OFFSET_MAP_MISSING"}),
-    "lag": frozenset({"RECORDS_AT_RISK_UNKNOWN"}),
+    "lag": frozenset({"RECORDS_AT_RISK_UNKNOWN", "RECORDS_UNSEEN"}),
 }
-"""Each check of the present, and the limitations that fail it."""
+"""Each check of the present, and the limitations that fail it, unless they are usual."""
 
 
 _UNKNOWN: Final = frozenset(
-    {"PARTITION_UNKNOWN", "RECORDS_AT_RISK_UNKNOWN", "SOURCE_DOWN", "DESTINATION_UNKNOWN", "COPY_WRITER_UNKNOWN"}
+    {
+        "PARTITION_UNKNOWN",
+        "RECORDS_AT_RISK_UNKNOWN",
+        "RECORDS_UNSEEN",
+        "SOURCE_DOWN",
+        "DESTINATION_UNKNOWN",
+        "COPY_WRITER_UNKNOWN",
+    }
 )
 
 
@@ -145,8 +152,8 @@ def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterab
 
 
 def _said(check: str, found: Mapping[Mode, Iterable[Limitation]]) -> list[Limitation]:
-    """The limitations of both plans that fail `check`, each once."""
-    each = {limitation.name: limitation for mode in found for limitation in found[mode]}
+    """The limitations of both plans that fail `check`, each once; what every failover of its kind has fails none."""
+    each = {limitation.name: limitation for mode in found for limitation in found[mode] if not limitation.usual}
     return [limitation for name, limitation in sorted(each.items()) if name in _SAID_BY[check]]
 
 

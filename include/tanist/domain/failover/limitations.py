@@ -12,17 +12,18 @@ from tanist.domain.checks import Mode, Readiness, named
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover import loss
 from tanist.domain.failover.damage import damage
-from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled, is_locked
+from tanist.domain.failover.facts import SourceState, fence_settled, is_locked
 from tanist.domain.failover.not_copied import not_copied
-from tanist.domain.failover.plan import NOT_SHUT_OUT, Intent, Limitation, Plan, TopicIntent, past_return
-from tanist.domain.failover.reserve import NOTHING_APPROVED, of_reserve
+from tanist.domain.failover.plan import NOT_DRAINED, NOT_SHUT_OUT, Intent, Limitation, Plan, TopicIntent, past_return
+from tanist.domain.failover.reserve import of_reserve
+from tanist.domain.failover.source_look import RECENT_MS, is_recent, iso_time
 from tanist.domain.failover.undecided import of_undecided
 from tanist.domain.fences import FenceStatus, is_stray
 from tanist.domain.losses import TombstonesMissed
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts
     from tanist.domain.names import TopicPartition
@@ -31,7 +32,7 @@ _COPYING: Final = frozenset({MirrorState.MIRRORING})
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, None})
 """After these a mirror partition differs from its source; a failure without a name could be one of them."""
 SILENT_MS: Final = 30_000
-"""A worker, or a reader of committed offsets, that has not reported for this long counts as dead."""
+"""A worker that has not reported for this long counts as dead."""
 
 
 def make_plan(intent: Intent, facts: Facts, steps: tuple[str, ...]) -> Plan:
@@ -67,13 +68,11 @@ def _in_state(intent: Intent, facts: Facts, *states: MirrorState) -> tuple[Parti
     return tuple(sorted(found, key=lambda each: each.partition))
 
 
-def limitations(
-    intent: Intent, facts: Facts, reserve_to: Mapping[TopicPartition, int] = NOTHING_APPROVED
-) -> Iterator[Limitation]:
+def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """The reasons against a failover, including those that nobody can accept.
 
-    After the point of no return only another unfinished run is one. `reserve_to`: the ends of the reserves that were
-    approved.
+    After the point of no return only another unfinished run is one. Names, what they name and what blocks come from
+    facts alone: the clock changes no more than their words, and in an unplanned failover whether they are usual.
     """
     yield from _of_runs(facts)
     if past_return(facts):
@@ -83,10 +82,10 @@ def limitations(
     yield from _of_topics(intent, facts)
     yield from damage(intent, facts)
     yield from _of_loss(intent, facts)
-    yield from of_reserve(intent, facts, reserve_to)
+    yield from of_reserve(intent, facts)
     yield from of_undecided(intent, facts)
     yield from _of_groups(intent, facts)
-    yield from _of_rights(facts)
+    yield from _of_rights(intent, facts)
 
 
 def _of_runs(facts: Facts) -> Iterator[Limitation]:
@@ -100,18 +99,30 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if facts.source.another_cluster:
         yield Limitation("ANOTHER_CLUSTER", facts.source.another_cluster, blocks=True)
     elif planned and facts.source.state is not SourceState.ALIVE:
-        why = f"a planned failover needs a source that answers: {facts.source.reason}"
+        why = (
+            f"a planned failover needs a source that answers: {facts.source.reason}; without it "
+            f"`tanist failover plan {intent.mirror} --mode unplanned`"
+        )
         yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True)
-    elif not planned and facts.source.state is SourceState.ALIVE:
-        why = "every partition of the source answers: a planned failover would drain it, an unplanned failover does not"
-        yield Limitation("SOURCE_ALIVE", why, usual=True)
-    elif not planned and facts.source.state is SourceState.SILENT:
-        why = f"producers may still reach it: the source fence stays pending until it answers ({facts.source.reason})"
-        yield Limitation("SOURCE_UNREACHABLE", why, usual=True)
     elif not planned:
-        why = f"partitions of the source that do not answer are not drained ({facts.source.reason})"
-        yield Limitation("SOURCE_PARTLY_DOWN", why, usual=True)
+        yield Limitation(NOT_DRAINED, f"an unplanned failover waits for no source: {_reach(facts)}", usual=True)
     yield from _of_transactions(intent, facts)
+
+
+def _reach(facts: Facts) -> str:
+    near = "; without an authorizer records of a few bytes pass its source fence" if _is_near(facts) else ""
+    if facts.source.state is SourceState.ALIVE:
+        return f"it answers, and a planned failover would drain it{near}"
+    if facts.source.state is SourceState.PARTLY:
+        return f"partitions that do not answer are not drained ({facts.source.reason}){near}"
+    return (
+        "producers may still reach it, and the source fence stays pending until it answers; without an authorizer there "
+        f"records of a few bytes pass that fence ({facts.source.reason})"
+    )
+
+
+def _is_near(facts: Facts) -> bool:
+    return facts.source.authorizer is False
 
 
 def _of_transactions(intent: Intent, facts: Facts) -> Iterator[Limitation]:
@@ -121,7 +132,7 @@ def _of_transactions(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     reason = facts.source.transactions_reason
     if facts.source.transactions_told is None and facts.source.state is SourceState.ALIVE and not is_locked(facts):
         why = f"transaction coordinators of the source do not report open transactions: {reason}"
-        yield Limitation("TRANSACTIONS_UNKNOWN", why, blocks=True, unknown=True)
+        yield Limitation("TRANSACTIONS_UNKNOWN", why, blocks=True, unknown=True, momentary=True)
     if facts.source.transactions_told is False:
         why = f"transactions without records yet cannot be seen and are not waited for ({reason})"
         yield Limitation("TRANSACTIONS_UNKNOWN", why)
@@ -132,14 +143,14 @@ def _of_the_destination(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     wanted = [ours[at] for at in intent.partitions if at in ours]
     missing = [at for at in intent.partitions if at not in ours]
     if offline := [*missing, *(each.partition for each in wanted if each.end is None or each.in_sync == 0)]:
-        yield Limitation("DESTINATION_OFFLINE", f"no leader answers for {_named(offline)}", blocks=True)
+        yield Limitation("DESTINATION_OFFLINE", f"no leader answers for {_named(offline)}", blocks=True, momentary=True)
     if blind := [each.partition for each in wanted if each.in_sync is None or each.min_in_sync is None]:
         why = f"in-sync replicas are unknown for {_named(blind)}"
-        yield Limitation("DESTINATION_UNKNOWN", why, blocks=True, unknown=True)
+        yield Limitation("DESTINATION_UNKNOWN", why, blocks=True, unknown=True, momentary=True)
     short = [e.partition for e in wanted if e.in_sync and e.min_in_sync and e.in_sync < e.min_in_sync]
     if short:
         why = f"producers could not write to {_named(short)}: fewer replicas in sync than min.insync.replicas"
-        yield Limitation("DESTINATION_BELOW_MIN_ISR", why, blocks=True)
+        yield Limitation("DESTINATION_BELOW_MIN_ISR", why, blocks=True, momentary=True)
     if facts.map_missing:
         why = "topic __mirror_offsets does not exist, so no offset can be translated: restore it"
         yield Limitation("OFFSET_MAP_MISSING", why, blocks=True)
@@ -252,42 +263,55 @@ def _of_beginnings(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """The loss, counted and bound in the same way in both modes; a planned failover does not lose what it drains."""
-    lost, estimate, least = loss.at_risk(intent, facts), loss.estimate(intent, facts), loss.at_least(intent, facts)
+    lost, least, beyond = loss.at_risk(intent, facts), loss.at_least(intent, facts), loss.beyond_drain(intent, facts)
     reported = f"{'at least ' if lost is None else ''}{least} offsets"
-    if lost is None or estimate is None:
-        blind = [str(at) for at, offsets in loss.by_partition(intent, facts) if offsets is None]
-        about = tuple(blind) or ("what came since",)
-        yield Limitation("RECORDS_AT_RISK_UNKNOWN", _why_unknown(intent, facts, lost), about=about)
-    if least > intent.loss_tolerance:
-        why = f"{reported} at risk; {intent.loss_tolerance} tolerated: to accept the loss, plan again"
+    if lost is None:
+        blind = [at for at, offsets in loss.by_partition(intent, facts) if offsets is None]
+        yield Limitation(
+            "RECORDS_AT_RISK_UNKNOWN",
+            f"offsets at risk are unknown for {_named(blind)}",
+            about=tuple(map(str, blind)),
+            momentary=any(each.end is None or each.foreign is None or each.longer is None for each in facts.partitions),
+        )
+    if beyond > intent.loss_tolerance:
+        why = (
+            f"{'at least ' if lost is None else ''}{beyond} offsets at risk; {intent.loss_tolerance} tolerated: to "
+            "accept the loss, plan again, and give `--max-loss` where the number moves"
+        )
         yield Limitation("BEYOND_TOLERANCE", why, blocks=True)
     if least or intent.loss_tolerance:
         why = f"{reported} of the source are not at the destination"
         yield Limitation("RECORDS_AT_RISK", f"{why}; {intent.loss_tolerance} tolerated", usual=True)
     if intent.mode is Mode.UNPLANNED:
-        yield from _of_what_is_unseen(intent, facts, estimate)
+        yield _what_is_unseen(intent, facts)
 
 
-def _why_unknown(intent: Intent, facts: Facts, lost: int | None) -> str:
-    blind = [at for at, offsets in loss.by_partition(intent, facts) if offsets is None]
-    if lost is None:
-        return f"offsets at risk are unknown for {_named(blind)}"
-    old = [each.partition for each in loss.undrained(intent, facts) if each.estimate(facts.now) is None]
-    return (
-        f"no worker has observed the source for {ESTIMATE_MS // 1000} s, so there is no estimate of later "
-        f"writes: {_named(old)}; {lost} offsets were at risk {_seconds(loss.age_ms(intent, facts))} ago"
-    )
-
-
-def _of_what_is_unseen(intent: Intent, facts: Facts, estimate: int | None) -> Iterator[Limitation]:
-    if any(each.live is None for each in facts.partitions):
-        reported = "no estimate" if estimate is None else f"estimated loss at the last write rate: {estimate} offsets"
-        age = _seconds(loss.age_ms(intent, facts))
-        why = f"writes after the source was last seen ({age} ago) are not counted; {reported}"
-        yield Limitation("RECORDS_UNSEEN", why, usual=True)
+def _what_is_unseen(intent: Intent, facts: Facts) -> Limitation:
+    """Accepted by name. Only whether it is usual, which no hash has, depends on how old the last looks are."""
+    old = [each for each in facts.partitions if not is_recent(each, intent.dead_since, facts.now)]
+    never = [each.partition for each in old if each.known is None]
+    late = [f"{each.partition} {_last_seen(each, facts)}" for each in old if each.known is not None]
+    whys = ["what the source accepted after its last answer is not counted"]
+    if late:
+        whys.append(f"not seen for more than {RECENT_MS // 1000} s when it fell silent: {_named(late)}")
+    if never:
+        whys.append(f"never seen: {_named(never)}")
+    if not old and not all(each.live for each in facts.partitions):
+        whys.append(f"last seen {_seconds(loss.age_ms(intent, facts))} ago")
+    if facts.followed is not None and facts.followed.complete_until_ms:
+        groups = facts.followed.complete_until_ms
+        age = _seconds(max(0, facts.now - groups))
+        whys.append(f"committed offsets of groups are complete up to {iso_time(groups)}, {age} ago")
     if facts.source.transactions:
-        names = {f"producer {each.producer_id} on {each.partition}" for each in facts.source.transactions}
-        yield Limitation("OPEN_TRANSACTIONS", f"open transactions hold back later records: {_named(sorted(names))}")
+        open_ones = {f"producer {each.producer_id} on {each.partition}" for each in facts.source.transactions}
+        whys.append(f"open transactions hold back later records: {_named(sorted(open_ones))}")
+    return Limitation("RECORDS_UNSEEN", "; ".join(whys), usual=not old)
+
+
+def _last_seen(each: PartitionFacts, facts: Facts) -> str:
+    if each.known is None:
+        return "never"
+    return f"{_seconds(max(0, facts.now - each.known.at))} ago ({iso_time(each.known.at)})"
 
 
 def _seconds(age_ms: int | None) -> str:
@@ -295,28 +319,24 @@ def _seconds(age_ms: int | None) -> str:
 
 
 def _of_groups(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """None while the source answers: its committed offsets are then read from the source itself."""
-    if intent.mode is Mode.PLANNED or facts.source.state is SourceState.ALIVE:
+    """Whether any are kept; how old they are is in RECORDS_UNSEEN. Whether the source answers changes nothing."""
+    if intent.mode is Mode.PLANNED or (facts.followed is not None and facts.followed.complete_until_ms):
         return
-    kept = facts.followed
-    if kept is None or not kept.complete_until_ms:
-        yield Limitation("GROUP_POSITIONS_OLD", "no committed offsets of groups were kept: none can be translated")
-    elif facts.now - kept.at > SILENT_MS:
-        why = f"committed offsets of consumer groups were last read {_seconds(facts.now - kept.at)} ago"
-        yield Limitation("GROUP_POSITIONS_OLD", f"{why}: records read since then are read again")
+    why = "no committed offsets of groups were kept: none can be translated unless the source answers"
+    yield Limitation("GROUP_POSITIONS_OLD", why, momentary=facts.groups_unread)
 
 
-def _of_rights(facts: Facts) -> Iterator[Limitation]:
+def _of_rights(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if facts.destination_authorizer is False:
         why = "the destination has no authorizer, so any client can write an approval"
         yield Limitation("UNPROTECTED", why, usual=True)
     if facts.destination_authorizer is None:
         why = "cannot determine whether the destination enforces ACLs, so approvals cannot be trusted"
-        yield Limitation("RIGHTS_UNKNOWN", why, blocks=True, unknown=True)
+        yield Limitation("RIGHTS_UNKNOWN", why, blocks=True, unknown=True, momentary=True)
     if facts.destination_authorizer and (unbound := [login.unbound for login in facts.logins if login.unbound]):
         why = "the producer fence stops the mirror's old producers, but its login can still write"
         yield Limitation(NOT_SHUT_OUT, f"{why}: {_named(sorted(unbound))}")
-    if facts.source.authorizer is False:
+    if intent.mode is Mode.PLANNED and _is_near(facts):
         why = "the source has no authorizer, so records of a few bytes pass its source fence"
         yield Limitation("NEAR_FENCE", why, usual=True)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
+from tanist.domain.failover.source_look import unseen
+from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tanist.domain.failover.facts import Facts, PartitionFacts
     from tanist.domain.failover.plan import Intent
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import EpochMs, TopicPartition
 
 
 def undrained(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
@@ -45,11 +47,33 @@ def at_least(intent: Intent, facts: Facts) -> int:
     return sum(offsets for _, offsets in by_partition(intent, facts) if offsets)
 
 
-def estimate(intent: Intent, facts: Facts) -> int | None:
-    """And with what the source would have taken since it was last seen; None where a partition cannot tell."""
-    since = [each.estimate(facts.now) for each in undrained(intent, facts)]
-    gone = [each.missing_at_start for each in facts.partitions]
-    return _sum([*since, *gone, *(each.offsets for each in facts.source.uncopied)])
+def beyond_drain(intent: Intent, facts: Facts) -> int:
+    """As `at_least`, without what an unplanned run still has to drain: partitions that answer and are copied.
+
+    The lag of a source that answers moves all the time. It is a loss once the drain has ended.
+    """
+    if intent.mode is not Mode.UNPLANNED or facts.marked("drain"):
+        return at_least(intent, facts)
+    draining = {each.partition for each in facts.partitions if each.live and each.state is MirrorState.MIRRORING}
+    gone = sum(each.missing_at_start or 0 for each in facts.partitions if each.partition in draining)
+    return gone + sum(offsets for at, offsets in by_partition(intent, facts) if offsets and at not in draining)
+
+
+def estimate(intent: Intent, facts: Facts, until: EpochMs) -> int | None:
+    """Offsets at risk, and those that the source would have used from its last answer to `until`, at its last rate.
+
+    None where a partition cannot tell. With an attested time of death nothing is counted beyond it.
+    """
+    counted = at_risk(intent, facts)
+    since = sum(unseen(each, intent.dead_since, until) for each in undrained(intent, facts))
+    return None if counted is None else counted + since
+
+
+def seen_at(intent: Intent, facts: Facts) -> EpochMs | None:
+    """When the source answered last about the partition whose last answer is the oldest; None: one has none."""
+    times = [facts.now if each.live else each.known.at if each.known else None for each in undrained(intent, facts)]
+    known = [at for at in times if at is not None]
+    return min(known, default=facts.now) if len(known) == len(times) else None
 
 
 def age_ms(intent: Intent, facts: Facts) -> int | None:

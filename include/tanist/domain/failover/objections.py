@@ -2,53 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.failover import loss
+from tanist.domain.failover.approving import time_objections
 from tanist.domain.failover.limitations import limitations
 from tanist.domain.failover.plan import Limitation
-from tanist.domain.failover.reserve import MAY_BE_REUSED, named_for_age
+from tanist.domain.failover.reserve import MAY_BE_REUSED, SEEN_LATER
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.failover.plan import ApprovedPlan, Intent
+    from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.names import EpochMs
 
-_BOUND_BY_NUMBER: Final = frozenset({"RECORDS_AT_RISK"})
-"""An approver accepts the number of offsets, the loss tolerance, and not the name."""
-_FOUND_BY_A_RUN: Final = frozenset({"RUN_UNFINISHED"})
-"""A run detects these itself, under the lock."""
-_OLD_AGE: Final = frozenset({"RECORDS_AT_RISK_UNKNOWN", "GROUP_POSITIONS_OLD"})
-"""Time alone turns RECORDS_UNSEEN into these, so an approval that accepts it covers them."""
+_NEVER_NEWS: Final = frozenset({"RUN_UNFINISHED", "RECORDS_AT_RISK", MAY_BE_REUSED, SEEN_LATER})
+"""A run detects the first itself, under the lock. Of the second an approver accepts the number, the loss tolerance, and
+not the name. The reserve is best effort, so nothing about it stops a run: the last two concern the plan."""
 
 
 def news(approved: ApprovedPlan, facts: Facts) -> tuple[Limitation, ...]:
-    """Limitations of `facts` that the approver has not accepted; progress and improvements are none."""
-    unseen = "RECORDS_UNSEEN" in approved.limitations
-    besides = _BOUND_BY_NUMBER | (_old_age(approved.intent, facts) if unseen else frozenset())
-    aged = named_for_age(approved.intent, facts, approved.reserve_to) if unseen else frozenset()
-    found = limitations(approved.intent, facts, approved.reserve_to)
-    ours = (each for each in found if each.name not in _FOUND_BY_A_RUN)
-    return tuple(e for e in ours if e.blocks or not (e.name in besides or _accepted(approved, e, aged)))
+    """Limitations of `facts` that the approver has not accepted; progress, improvements and time are none."""
+    found = (each for each in limitations(approved.intent, facts) if each.name not in _NEVER_NEWS)
+    return tuple(each for each in found if each.blocks or not approved.accepts(each))
 
 
-def _accepted(approved: ApprovedPlan, found: Limitation, aged: frozenset[str]) -> bool:
-    """Whether the approver has accepted it.
-
-    `aged`: partitions whose reserve is complete by an estimate that was recent when it was approved. A reserve that is
-    not complete any more must be accepted by name, whatever the reason.
-    """
-    if found.name != MAY_BE_REUSED:
-        return approved.accepts(found)
-    about = tuple(name for name in found.about if name not in aged)
-    return not about or approved.accepts(replace(found, about=about))
-
-
-def _old_age(intent: Intent, facts: Facts) -> frozenset[str]:
-    """The limitations that age explains; the end of a partition that is not known at all is not one of them."""
-    return _OLD_AGE if loss.at_risk(intent, facts) is not None else _OLD_AGE - {"RECORDS_AT_RISK_UNKNOWN"}
+def only_for_now(reasons: tuple[Limitation, ...]) -> bool:
+    """Whether everything against it is that a cluster does not tell for the moment: that is waited for."""
+    return bool(reasons) and all(each.momentary for each in reasons)
 
 
 def objections(
@@ -61,21 +41,9 @@ def objections(
 ) -> tuple[Limitation, ...]:
     """Why `approval` no longer permits the run; empty: it does.
 
-    `route`: the step ids of this version. `now`: our clock, `brokers_time`: the latest append time of the brokers, both
-    ms since 1970. An approval expires by the later of the two.
+    `route`: the step ids of this version. `now`, `brokers_time`: as in `time_objections`.
     """
-    found = list(news(approved, facts))
+    found = [*news(approved, facts), *time_objections(approval, now, brokers_time)]
     if approved.steps != route:
         found.append(Limitation("ANOTHER_ROUTE", "another version of Tanist made the plan: plan again", blocks=True))
-    theirs = max(approval.at, brokers_time or approval.at)
-    if (latest := max(now, theirs)) >= approval.expires_at:
-        found.append(
-            Limitation(
-                "APPROVAL_EXPIRED", f"valid until {approval.expires_at} ms, now is {latest} ms: approve it again"
-            )
-        )
-    if now < theirs - approval.SKEW_MS:
-        found.append(
-            Limitation("CLOCK_BEHIND", f"correct this host's clock: it shows {now} ms, the brokers' showed {theirs} ms")
-        )
     return tuple(sorted(found))

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 PlanHash = NewType("PlanHash", str)
 VERSION: Final = 1
+NOT_DRAINED: Final = "SOURCE_NOT_DRAINED"
+"""An unplanned failover waits for no source, whether it answers, partly, or not at all."""
+_EARLIER_SOURCE: Final = frozenset({"SOURCE_ALIVE", "SOURCE_UNREACHABLE", "SOURCE_PARTLY_DOWN"})
+"""What earlier versions said instead, depending on what the source answered."""
 NOT_SHUT_OUT: Final = "MIRROR_CANNOT_BE_SHUT_OUT"
 """The mirror's login keeps WRITE on what takes over; its producer ids are behind the barrier all the same."""
 
@@ -81,6 +85,7 @@ class Limitation:
     `blocks`: nobody can accept it. `unknown`: it blocks because it could not be found out, not because it is known.
     `usual`: every failover of its kind has it, or it is bound by a number, so it leaves the verdict GO.
     `about`: what it names, one by one, where an approver accepts no more than that; empty: the name alone.
+    `momentary`: a cluster has not told for the moment; a run waits for the answer, it is no reason to void an approval.
     """
 
     name: str
@@ -89,6 +94,7 @@ class Limitation:
     unknown: bool = field(default=False, compare=False)
     usual: bool = field(default=False, compare=False)
     about: tuple[str, ...] = field(default=(), compare=False)
+    momentary: bool = field(default=False, compare=False)
 
 
 # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,8 +157,6 @@ class ApprovedPlan:
     limitations: frozenset[str]
     about: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """What was named by a limitation, where no more than that was accepted."""
-    reserve_to: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Where the reserve of each partition ended when it was approved: a run reserves no less."""
 
     def accepts(self, limitation: Limitation) -> bool:
         """Whether the approver has accepted it: its name, and everything that it names."""
@@ -183,7 +187,10 @@ class ApprovedPlan:
             reverse=stored.get("reverse", False),
         )
         about = {name: frozenset(named) for name, named in found.get("about", {}).items()}
-        return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]), about)
+        accepted = frozenset(found["limitations"])
+        if accepted & _EARLIER_SOURCE:
+            accepted |= {NOT_DRAINED}
+        return cls(intent, tuple(found["steps"]), accepted, about)
 
 
 def plan_of(run: FailoverRun) -> ApprovedPlan | None:

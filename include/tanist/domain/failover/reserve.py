@@ -5,6 +5,8 @@ above the high watermark) and its rate tell how far it may have come (`at_most`)
 no offset names two records, on both clusters together. A planned failover drains to the true end; but behind a near
 fence, which refuses records by their size, transactional producers that try again and again go on spending offsets of
 the source on the markers of their aborts.
+
+The reserve is best effort. Its budget is approved; its size is decided once, directly before the point of no return.
 """
 
 from __future__ import annotations
@@ -14,22 +16,19 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, named
-from tanist.domain.failover.facts import ESTIMATE_MS
 from tanist.domain.failover.plan import Limitation
+from tanist.domain.failover.source_look import is_final, iso_time, open_until
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from tanist.domain.failover.approving import ReserveEnds
     from tanist.domain.failover.facts import Facts, PartitionFacts
     from tanist.domain.failover.plan import Intent
     from tanist.domain.names import BrokerId
-    from tanist.domain.records import CopiedUpTo
 
 MARKERS_PER_SECOND: Final = 30_000
 """Gap markers that a leader takes (measured)."""
@@ -42,11 +41,12 @@ MARGIN_MS: Final = 1_000
 SKEW_MS: Final = 5_000
 """Of the clocks of workers and operators."""
 MAY_BE_REUSED: Final = "OFFSETS_MAY_BE_REUSED"
-"""The limitation that names partitions without a complete reserve."""
-NOTHING_APPROVED: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
+"""The limitation that names partitions of which it is unknown how far the source has come, and near fences."""
+SEEN_LATER: Final = "SOURCE_SEEN_LATER"
+COMPLETE, ALL, UNKNOWN = -1, -2, -3
+"""Of `PartitionReserve.covers_ms`, beside times."""
 MOST_RESERVED: Final = 100_000_000
 """Offsets of one leader: almost an hour."""
-_AGE: Final = ESTIMATE_MS // 1000
 _BUDGET: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)(ms|s|m)?")
 _PER_UNIT: Final = {"ms": MARKERS_PER_SECOND / 1000, "s": MARKERS_PER_SECOND, "m": 60 * MARKERS_PER_SECOND, None: 1}
 
@@ -56,14 +56,17 @@ class PartitionReserve:
     """`wanted`: offsets behind the end of the copy that the source may have used; None: unknown.
 
     `granted`: how many are reserved, within the budget. `end`: where the reserve ends; None: where the copy ends is
-    unknown. `aged`: nobody has looked at the source for `ESTIMATE_MS`, so `wanted` is an estimate from an old look.
+    unknown. `final`: the end of the source was seen, so the estimate is none. `rate`: of the source when it was seen
+    last, offsets per second. `seen`: offsets of `wanted` that the source had used then.
     """
 
     partition: TopicPartition
     wanted: int | None
     granted: int
     end: DestinationOffset | None
-    aged: bool = False
+    final: bool = False
+    rate: float = 0.0
+    seen: int = 0
 
     @property
     def fits(self) -> bool:
@@ -71,9 +74,23 @@ class PartitionReserve:
         return self.wanted is not None and self.granted >= self.wanted
 
     @property
-    def covered(self) -> bool:
-        """Whether it fits, and the estimate rests on a recent look."""
-        return self.fits and not self.aged
+    def complete(self) -> bool:
+        """Whether no offset can name two records: it fits, and the end of the source was seen."""
+        return self.fits and self.final
+
+    @property
+    def covers_ms(self) -> int:
+        """How long after its last answer the source may have continued at its rate, for the reserve to suffice.
+
+        COMPLETE: its end was seen. ALL: it accepted no records when it answered last. UNKNOWN: how far it has come.
+        """
+        if self.wanted is None:
+            return UNKNOWN
+        if self.complete:
+            return COMPLETE
+        if self.rate <= 0:
+            return ALL if self.fits else 0
+        return max(0, int((self.granted - self.seen) / self.rate * 1000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +103,6 @@ class Reserve:
     @property
     def offsets(self) -> int:
         return sum(each.granted for each in self.partitions)
-
-    @property
-    def ends(self) -> ReserveEnds:
-        """Where the reserves end, as an approval has them."""
-        topics: defaultdict[str, dict[int, int]] = defaultdict(dict)
-        for each in self.partitions:
-            if each.granted and each.end is not None:
-                topics[each.partition.topic][each.partition.partition] = each.end
-        return tuple((topic, tuple(ends.get(n, 0) for n in range(max(ends) + 1))) for topic, ends in topics.items())
 
 
 def budget_of(text: str) -> int:
@@ -131,8 +139,8 @@ def time_of(text: str) -> EpochMs:
 def at_most(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) -> SourceOffset | None:
     """The offset up to which the source may have used offsets; None: unknown.
 
-    An old look makes the estimate larger, not unknown: `aged` tells how old it is.
-    `dead_since`: when the source accepted its last record, as somebody attests; None: it may be alive now.
+    An old look makes the estimate larger, not unknown. `dead_since`: when the source accepted its last record, as
+    somebody attests; None: it may be alive now.
     """
     if each.foreign is not False or each.longer is not False or each.source_truncated:
         return None
@@ -141,52 +149,35 @@ def at_most(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) -> S
         return SourceOffset(each.live.end + _grown(rate, MARGIN_MS))
     if each.known is None:
         return None
-    until = now if dead_since is None else dead_since
-    return each.known.grown(EpochMs(max(until, each.known.at) + MARGIN_MS))
+    return each.known.grown(EpochMs(max(open_until(each, dead_since, now), each.known.at) + MARGIN_MS))
 
 
-def aged(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) -> bool:
-    """Whether the source may be alive and nobody has looked at it for `ESTIMATE_MS`: its rate may have risen since."""
-    if each.live is not None or each.known is None or dead_since is not None:
-        return False
-    return now - max(each.known.at, each.looked_at or each.known.at) > ESTIMATE_MS
+def reserve(intent: Intent, facts: Facts) -> Reserve:
+    """What is reserved, within the budget of each leader: small reserves first, so that most partitions have theirs.
 
-
-def reserve(intent: Intent, facts: Facts, approved: Mapping[TopicPartition, int] = NOTHING_APPROVED) -> Reserve:
-    """What is reserved, within the budget of each leader.
-
-    What was approved comes first: `approved` has the ends of these reserves, so that a run reserves no less than its
-    approver has seen. Then small reserves, so that most partitions have theirs, and estimates from old looks last.
     In a planned failover, which drains to the true end, offsets are reserved only behind a near fence.
     """
     planned = intent.mode is Mode.PLANNED
-    if planned and facts.source.authorizer is not False and not approved:
+    if planned and facts.source.authorizer is not False:
         return Reserve((), 0.0)
     budget = DEFAULT_RESERVE if planned else intent.reserve
     ours = frozenset(intent.partitions)
     partitions = [each for each in facts.partitions if each.partition in ours]
     wanted = {each.partition: _wanted(intent, facts, each) for each in partitions}
-    old = {e.partition: not planned and aged(e, intent.dead_since, facts.now) for e in partitions}
-    granted = {each.partition: 0 for each in partitions}
     left: defaultdict[BrokerId | None, int] = defaultdict(lambda: budget)
-
-    def grant(each: PartitionFacts, offsets: int) -> None:
-        more = min(max(0, offsets - granted[each.partition]), left[each.leader])
-        granted[each.partition] += more
-        left[each.leader] -= more
-
-    seen = {each.partition: approved.get(each.partition, 0) - (each.end or 0) for each in partitions}
-    for each in sorted(partitions, key=lambda each: (seen[each.partition], each.partition)):
-        grant(each, 0 if each.end is None else seen[each.partition])
-    for each in sorted(partitions, key=lambda e: (old[e.partition], wanted[e.partition] or 0, e.partition)):
-        grant(each, wanted[each.partition] or 0)
+    granted: dict[TopicPartition, int] = {}
+    for each in sorted(partitions, key=lambda each: (wanted[each.partition] or 0, each.partition)):
+        granted[each.partition] = min(wanted[each.partition] or 0, left[each.leader])
+        left[each.leader] -= granted[each.partition]
     found = (
         PartitionReserve(
             partition=each.partition,
             wanted=wanted[each.partition],
             granted=granted[each.partition],
             end=None if each.end is None else DestinationOffset(each.end + granted[each.partition]),
-            aged=old[each.partition],
+            final=planned or is_final(each, intent.dead_since),
+            rate=each.known.rate if each.known else 0.0,
+            seen=_seen(each),
         )
         for each in partitions
     )
@@ -195,63 +186,58 @@ def reserve(intent: Intent, facts: Facts, approved: Mapping[TopicPartition, int]
 
 
 def reserve_words(of: Reserve) -> str:
-    """For people."""
-    return f"{of.offsets} offsets that the source may have used or may still use, about {of.seconds:.1f} s"
+    """For people: an estimate, and what it covers."""
+    offsets = f"{of.offsets} offsets that the source may have used or may still use, about {of.seconds:.1f} s"
+    times = [each.covers_ms for each in of.partitions]
+    if UNKNOWN in times:
+        return f"{offsets}; how far the source has come is unknown for {times.count(UNKNOWN)} partition(s)"
+    if times and all(ms == COMPLETE for ms in times):
+        return f"{offsets}; the end of the source was seen"
+    covered = [ms for ms in times if ms >= 0]
+    return f"{offsets}; an estimate, {covers(min(covered, default=ALL))}" if times else offsets
 
 
-def of_reserve(
-    intent: Intent, facts: Facts, approved: Mapping[TopicPartition, int] = NOTHING_APPROVED
-) -> Iterator[Limitation]:
-    """The limitations that concern the reserve. `approved`: as in `reserve`."""
+def of_reserve(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """The limitations that concern the reserve: what nobody knows. What an estimate says is forecast."""
     planned = intent.mode is Mode.PLANNED
     if not planned and intent.dead_since is not None and (seen := _seen_later(intent.dead_since, facts)):
-        why = f"--source-dead-since says {intent.dead_since} ms, but the source has answered later: {named(seen, ', ')}"
-        yield Limitation("SOURCE_SEEN_LATER", why, blocks=True)
-    if without := [each for each in reserve(intent, facts, approved).partitions if not each.covered]:
-        names = tuple(str(each.partition) for each in without)
-        missing = named(map(_missing, without), ", ")
+        last = max(each.known.at for each in facts.partitions if each.known)
+        why = (
+            f"--source-dead-since says {iso_time(intent.dead_since)}, but the source has answered later: "
+            f"{named(seen, ', ')}; give --source-dead-since {iso_time(last)}, or leave it out"
+        )
+        yield Limitation(SEEN_LATER, why, blocks=True)
+    found = reserve(intent, facts).partitions
+    without = [each for each in found if (not each.fits if planned else each.wanted is None)]
+    if without:
+        missing = named((each.partition for each in without), ", ")
         why = (
             f"new records may get offsets that refused transactional producers still use at the source: {missing}; "
             "stop these producers first, or fail over fewer topics at a time (--topic)"
             if planned
-            else f"new records may get offsets that the old source has used: {missing}; "
-            "a larger --reserve, or --source-dead-since, may reserve them"
+            else f"new records may get offsets that the old source has used, as nobody knows how far it has come: {missing}"
         )
-        yield Limitation(MAY_BE_REUSED, why, about=names)
+        yield Limitation(MAY_BE_REUSED, why, about=tuple(str(each.partition) for each in without))
 
 
-def named_for_age(intent: Intent, facts: Facts, approved: Mapping[TopicPartition, int]) -> frozenset[str]:
-    """The partitions that `MAY_BE_REUSED` names only because nobody has looked: their estimate is reserved."""
-    found = reserve(intent, facts, approved).partitions
-    return frozenset(str(each.partition) for each in found if each.fits and each.aged)
+def unreserved_to(each: PartitionReserve) -> int:
+    """The destination offset up to which offsets are not reserved that the source may have used, by the estimate.
 
-
-def unreserved_to(each: PartitionReserve, approved: Mapping[TopicPartition, int]) -> int:
-    """The destination offset up to which offsets are not reserved that the source may have used.
-
-    0: all are reserved; -1: nobody knows how far it has come. `approved`: as in `reserve`; an end that was approved and
-    is not reached any more counts, too.
+    0: all are reserved; -1: nobody knows how far it has come.
     """
     if each.wanted is None or each.end is None:
         return -1
-    most = max(each.end - each.granted + each.wanted, approved.get(each.partition, 0))
+    most = each.end - each.granted + each.wanted
     return most if most > each.end else 0
 
 
-def stored_gaps(copied: CopiedUpTo) -> dict[str, str]:
-    """The partitions of a run past its point of no return whose reserve is not complete, with the reason."""
-    return {
-        str(TopicPartition(copied.topic, n)): _gap(most, copied.reserve_to[n] if copied.reserve_to else 0)
-        for n, most in enumerate(copied.unreserved_to)
-        if most
-    }
-
-
-def _gap(most: int, reserved: int) -> str:
-    up_to = f"the reserve ends at offset {reserved}" if reserved else "no offset is reserved"
-    if most < 0:
-        return f"nobody knows how far the old source has come; {up_to}"
-    return f"the old source may have used offsets up to {most}; {up_to}"
+def covers(ms: int) -> str:
+    """What a reserve covers, for people. `ms`: `PartitionReserve.covers_ms`."""
+    if ms == COMPLETE:
+        return "the end of the source was seen"
+    if ms == ALL:
+        return "the source accepted no records when it answered last"
+    return f"covers the first {ms / 1000:.0f} s after its last answer"
 
 
 def _wanted(intent: Intent, facts: Facts, each: PartitionFacts) -> int | None:
@@ -265,17 +251,13 @@ def _grown(rate: float, ms: int) -> int:
     return ceil(rate * ms / 1000)
 
 
+def _seen(each: PartitionFacts) -> int:
+    """Offsets behind the copy that the source had used when it answered last."""
+    end = each.live.end if each.live else max(each.known.high_watermark, each.known.log_end or 0) if each.known else 0
+    return max(0, end - (each.copied or 0))
+
+
 def _seen_later(dead_since: EpochMs, facts: Facts) -> list[str]:
-    return [
-        f"{each.partition} {'now' if each.live else f'at {each.known.at} ms' if each.known else ''}"
-        for each in facts.partitions
-        if each.live is not None or (each.known is not None and each.known.at > dead_since + SKEW_MS)
-    ]
-
-
-def _missing(each: PartitionReserve) -> str:
-    if each.wanted is None:
-        return f"{each.partition} (unknown how many)"
-    if each.fits:
-        return f"{each.partition} ({each.granted} reserved, but nobody has observed the source for {_AGE} s)"
-    return f"{each.partition} ({each.wanted - each.granted} of {each.wanted})"
+    """By what is on record: a source that answers again does not contradict it before its answer is."""
+    late = (each for each in facts.partitions if each.known is not None and each.known.at > dead_since + SKEW_MS)
+    return [f"{each.partition} at {iso_time(each.known.at)}" for each in late if each.known is not None]

@@ -196,7 +196,7 @@ def _lift_of(
     if not ours:
         return []
     lock.confirm()
-    after = lifted(_at(group, clusters), ours, clock.deadline(2 * SOURCE_SECONDS))
+    after = lifted(_at(group, clusters), ours, clock.deadline(2 * SOURCE_SECONDS), clock.now())
     if changed := group.updated(after, clock.now()):
         lock.append([changed])
     return after

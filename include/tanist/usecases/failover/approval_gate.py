@@ -15,7 +15,8 @@ from tanist.domain.failover.approving import (
     choose,
     recorded,
 )
-from tanist.domain.failover.objections import objections
+from tanist.domain.errors import CouldNotTell
+from tanist.domain.failover.objections import objections, only_for_now
 from tanist.domain.failover.plan import past_return
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.route import STEP_IDS
@@ -31,7 +32,17 @@ if TYPE_CHECKING:
 
 class ApprovalVoid(NotPermitted):
     name = "APPROVAL_VOID"
-    operator_action = "no producer is fenced yet: undo the run with `tanist failover abort`, then plan again"
+    operator_action = (
+        "no producer is fenced yet: undo the run with `tanist failover abort`, then plan again (where the source does not "
+        "answer, with --mode unplanned)"
+    )
+
+
+class NotToldNow(CouldNotTell):
+    """Not known for the moment, such as a partition without a leader; that voids nothing."""
+
+    name = "NOT_TOLD_NOW"
+    operator_action = "none: it is asked again until the deadline; nothing was changed meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +86,19 @@ class ApprovalGate:
 
         Raises:
             NotPermitted: it does not permit what `facts` are now; ApprovalVoid, where the run has begun.
+            NotToldNow: a cluster does not tell for the moment.
         """
         if past_return(facts):
             return
         reported = self.clusters.destination.approvals.brokers_time(self.command.by)
         now = self.command.clock.now()
         if reasons := objections(permit.approval, permit.approved, facts, STEP_IDS, now, reported):
+            said = "; ".join(f"{reason.name}: {reason.detail}" for reason in reasons)
+            if only_for_now(reasons):
+                raise NotToldNow(said)
             begun = facts.run is not None and facts.run.status is RunStatus.RUNNING
             kind = ApprovalVoid if begun else NotPermitted
-            raise kind("; ".join(f"{reason.name}: {reason.detail}" for reason in reasons))
+            raise kind(said)
 
     def _approval(self, view: StateView) -> Approval:
         mirror = self.clusters.spec.mirror

@@ -44,11 +44,18 @@ def plan_item(planned: Planned) -> dict[str, Any]:
             "offsets": planned.reserve.offsets,
             "seconds": round(planned.reserve.seconds, 3),
             "by_partition": {str(e.partition): e.granted for e in planned.reserve.partitions if e.granted},
-            "may_be_reused": [str(each.partition) for each in planned.reserve.partitions if not each.covered],
+            "may_be_reused": [str(each.partition) for each in planned.reserve.partitions if not each.fits],
+            "complete": [str(each.partition) for each in planned.reserve.partitions if each.complete],
+            "covers_ms": {str(e.partition): e.covers_ms for e in planned.reserve.partitions if e.covers_ms >= 0},
         },
         "forecast": {
             "offsets_at_risk": cost.offsets_at_risk,
             "estimate": cost.estimate,
+            "estimate_at_end": cost.estimate_at_end,
+            "rate": cost.rate,
+            "seen_at_ms": cost.seen_at,
+            "last_answer_ms": cost.last_answer,
+            "final": cost.final,
             "loss_tolerance": plan.intent.loss_tolerance,
             "age_ms": cost.age_ms,
             "by_partition": {str(at): offsets for at, offsets in cost.by_partition},
@@ -133,7 +140,7 @@ def outcome_item(outcome: RunOutcome, folder: str) -> dict[str, Any]:
         "steps": step_items(outcome.left),
         "group_problems": groups.get("problems", []),
         "group_mismatches": groups.get("mismatches", []),
-        "may_be_reused": ended.get("may_be_reused") or sealed.get("may_be_reused", {}),
+        **{name: ended.get(name) or sealed.get(name, {}) for name in ("may_be_reused", "reserve_estimated")},
     }
 
 

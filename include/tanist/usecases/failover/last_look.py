@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AuthorizationFailed
 from tanist.domain.failover.approving import NotPermitted
-from tanist.domain.failover.objections import news
+from tanist.domain.failover.objections import news, only_for_now
 from tanist.domain.failover.postconditions import drained, fenced
 from tanist.usecases.failover.step import NotYet
 from tanist.usecases.rights import promotion_needs, refusals
@@ -31,12 +31,14 @@ def last_look(context: StepContext) -> Facts:
         AuthorizationFailed: this login lacks what the steps behind that point need.
         CopyChanged: something speaks against it that the approver has not accepted, such as records that were deleted
             from the copy, or more offsets at risk than are tolerated.
-        NotYet: a planned failover is not fenced and drained any more; the steps before are done again.
+        NotYet: a planned failover is not fenced and drained any more, and the steps before are done again; or a cluster
+            does not tell for the moment.
     """
     must_have_rights(context)
     facts = context.look()
     if found := news(context.approved, facts):
-        raise CopyChanged("; ".join(f"{each.name}: {each.detail}" for each in found))
+        said = "; ".join(f"{each.name}: {each.detail}" for each in found)
+        raise NotYet(said) if only_for_now(found) else CopyChanged(said)
     if context.intent.mode is Mode.PLANNED:
         if not fenced(context.intent, facts):
             raise NotYet("producers are no longer blocked at the source")

@@ -14,16 +14,16 @@ from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, Partitio
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import wanted_topics
 from tanist.domain.failover.takeover import missing
+from tanist.domain.fences import ended_since
 from tanist.domain.logins import logins_of, principals
-from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
+from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC, RunStatus
-from tanist.domain.state_partitions import state_partition_of
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs
 from tanist.ports.producer_fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
-from tanist.usecases.failover.answers import answered, answered_only, known
+from tanist.usecases.failover.answers import answered, answered_only, attempt, known
 from tanist.usecases.failover.coordinated import Coordinated
 from tanist.usecases.failover.source_seen import SourceSeen, see_source, silent, soon
 from tanist.usecases.failover.tails import foreign, longer, without_markers
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.failover.plan import Intent
+    from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
-    from tanist.domain.records import GroupSyncStatus, MirrorSpec, PartitionObserved, TopicDesired
+    from tanist.domain.names import EpochMs
+    from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
@@ -137,6 +139,7 @@ class Observer:
         source = self._source(wanted, view, both.source, ask=ask_source, whole=whole)
         now = self.context.clock.now()
         running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
+        followed = attempt(lambda: both.destination.state(GROUPS_TOPIC, by).groups_followed(spec))
         facts = Facts(
             now=now,
             source=source.facts,
@@ -148,17 +151,13 @@ class Observer:
             workers_alive=sum(now - each.at <= SILENT_MS for each in view.workers()),
             left=tuple(each.topic for each in view.removed(spec.mirror)),
             map_missing=both.destination.stored(OFFSETS_TOPIC, by) is None,
-            followed=None if source.facts.state is SourceState.ALIVE else self._followed(both.destination),
+            followed=None if isinstance(followed, TanistError) else followed,
+            groups_unread=isinstance(followed, TanistError),
             run=view.failover(spec.mirror, plan),
             others_running=tuple(each for each in running if each.plan != plan),
             undecided=undecided(view, spec.mirror),
         )
         return Look(facts=facts, source=source.ends, destination=copies)
-
-    def _followed(self, destination: ClusterSnapshot) -> GroupSyncStatus | None:
-        """Asked for only where the source cannot be: a topic that cannot be read is as good as none."""
-        found = answered(lambda: destination.state(GROUPS_TOPIC, self.context.by))
-        return None if found is None else found.groups_followed(self.clusters.spec)
 
     # ── the source ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -213,13 +212,12 @@ class Observer:
         ours = {at: each for at, each in copies.found.items() if at not in fenced and strangers.get(at) is False}
         beyond = longer(destination, ours, offsets, source.true_ends, by)
         last = last_known(view, spec.mirror)
-        heard = {each.worker: each.at for each in view.workers()}
+        fences, stands = {each.topic: each for each in view.source_fences(spec.mirror)}, source.fences.known()
         found = []
         for at in partitions:
             observed, live, seen = view.observed(spec.mirror, at), source.ends.found.get(at), last.get(at)
             copy, map_, in_sync = copies.found.get(at), offsets.get(at, OffsetMap()), replicas.get(at)
             end = DestinationOffset(copy.high_watermark) if copy else None
-            claim = view.claim(state_partition_of(spec.mirror, at, STATE_PARTITIONS))
             found.append(
                 PartitionFacts(
                     partition=at,
@@ -227,7 +225,7 @@ class Observer:
                     error=observed.error if observed else None,
                     live=_live(live, source.true_ends.get(at)),
                     known=seen,
-                    looked_at=_looked_at(observed, heard.get(claim.worker) if claim else None),
+                    fenced_since=_ended_since(fences.get(at.topic), seen, stands.get(at.topic)),
                     start=DestinationOffset(copy.start) if copy else None,
                     first=_first(live, seen, map_),
                     end=end,
@@ -312,9 +310,8 @@ def _first(live: LogEnds | None, seen: KnownEnd | None, map_: OffsetMap) -> Dest
     return None if seen is None or seen.log_start is None else map_.locate(seen.log_start)
 
 
-def _looked_at(observed: PartitionObserved | None, heard: EpochMs | None) -> EpochMs | None:
-    """A worker that copies a partition asks its source all the time; of what is paused or failed nobody asks."""
-    return heard if observed is not None and observed.state is MirrorState.MIRRORING else None
+def _ended_since(fence: FencedTopic | None, seen: KnownEnd | None, stands: bool | None) -> EpochMs | None:  # noqa: FBT001  # as the source says it
+    return ended_since(fence, None if seen is None else seen.at, stands=stands)
 
 
 def _recreated(topic: TopicDesired, at_source: str | None, copy: TopicFacts | None, copied_to: set[str]) -> str:

@@ -247,7 +247,6 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         reason=reason,
         valid_for_ms=valid_for_ms,
         on_behalf_of=on_behalf_of,
-        reserve_to=now.reserve.ends,
     )
     approval = clusters.destination.approvals.append(signed, command.by)
     approved(approval)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.reserve import stored_gaps
+from tanist.domain.failover.stored_reserves import stored_estimates, stored_gaps
 from tanist.domain.holes import Holes
 from tanist.domain.names import TopicPartition
 from tanist.usecases.failover.step import must_all
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.plan import Intent
     from tanist.domain.lineage import TopicLineage
+    from tanist.domain.records import CopiedUpTo
     from tanist.domain.state_view import StateView
     from tanist.usecases.failover.step import StepContext
 
@@ -48,9 +49,18 @@ def reserved_lineage(
 
 
 def reserve_gaps(view: StateView, intent: Intent) -> dict[str, str]:
-    """The partitions whose reserve is not complete, with the reason, as it was stored at the point of no return."""
-    stored = (view.copied_up_to(intent.mirror, name) for name in intent.names)
-    return {at: why for each in stored if each is not None for at, why in stored_gaps(each).items()}
+    """The partitions whose reserve fell short, with the reason and the cost, as it was stored at the point of no return."""
+    return {at: why for each in _stored(view, intent) for at, why in stored_gaps(each).items()}
+
+
+def reserve_estimates(view: StateView, intent: Intent) -> dict[str, str]:
+    """The partitions whose reserve is complete only by an estimate, with what it covers."""
+    return {at: why for each in _stored(view, intent) for at, why in stored_estimates(each).items()}
+
+
+def _stored(view: StateView, intent: Intent) -> tuple[CopiedUpTo, ...]:
+    found = (view.copied_up_to(intent.mirror, name) for name in intent.names)
+    return tuple(each for each in found if each is not None)
 
 
 def _ends(lineage: Sequence[TopicLineage]) -> dict[TopicPartition, int]:

@@ -30,12 +30,15 @@ from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
 from tanist.usecases.failover.journal import Journal, evidence_head, open_evidence
 from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.reachability import must_not_answer
 from tanist.usecases.failover.route import GROUPS, ids, remaining, route_to
 from tanist.usecases.failover.runner import Runner
 from tanist.usecases.failover.session import WAIT_SECONDS, RunSession, record_of
 from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
@@ -82,16 +85,17 @@ def run(
     *,
     until: str | None = None,
     request: str | None = None,
+    although_it_answers: bool = False,
 ) -> RunOutcome:
     """Run an approved plan to its end, or go on with one that was cut short.
 
     `until`: only as far as the postcondition of that step. The run stays RUNNING with nobody at work, and the next call
     takes it over at once; every call checks everything. Where that step is done already nothing is: but every call that
     comes past the groups before the point of no return translates them again. `request`: what its approval must answer
-    (`choose`).
+    (`choose`). `although_it_answers`: an unplanned failover of a source that answers is meant.
 
     Raises:
-        Misconfigured: the route has no step `until`.
+        Misconfigured: the route has no step `until`. SourceAnswers: nothing was changed.
         NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, RunUnderWay: nothing was changed.
         AuthorizationFailed: this login lacks what is needed behind the point of no return, where nothing is past it.
         DrainMissed, FenceLeaks, InvariantBroken: everything was undone. RunAborted: somebody else has undone it.
@@ -106,7 +110,9 @@ def run(
         route_to(until)
         purpose = _purpose(gate, view)
         ensure_unlocked(view, clusters.spec.mirror, purpose)
-        first = _look(gate, observer, view)
+        first = _look_again(gate, observer, observer.view)
+        if not although_it_answers:
+            must_not_answer(first.permit.approved.intent, first.facts)
         if (done := _done_already(first, tools, until)) is not None:
             return done
         with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
@@ -133,6 +139,18 @@ class _Look(NamedTuple):
     facts: Facts
     at: float
     epoch: int | None
+
+
+def _look_again(gate: ApprovalGate, observer: Observer, view: Callable[[], StateView]) -> _Look:
+    """As `_look`. While a cluster does not answer, or tell what matters, and there is time it is asked again."""
+    clock = gate.command.clock
+    while True:
+        try:
+            return _look(gate, observer, view())
+        except (CouldNotTell, BrokerError) as why:
+            if not why.retriable or not gate.command.by.left(clock.monotonic()):
+                raise
+            clock.wait(WAIT_SECONDS)
 
 
 def _look(gate: ApprovalGate, observer: Observer, view: StateView) -> _Look:
@@ -176,20 +194,10 @@ def _done_already(look: _Look, tools: Tools, until: str | None) -> RunOutcome | 
 
 
 def _look_behind(lock: LockedMirror, first: _Look, gate: ApprovalGate, observer: Observer) -> _Look:
-    """What was seen before, where nobody else can have been at work since; else it is looked at again.
-
-    While a cluster does not answer and there is time it is asked again.
-    """
-    clock = gate.command.clock
-    while True:
-        try:
-            if first.epoch == lock.epoch - 1 and clock.monotonic() - first.at <= FRESH_SECONDS:
-                return first._replace(permit=gate.permit(lock.view()))
-            return _look(gate, observer, lock.view())
-        except (CouldNotTell, BrokerError) as why:
-            if not why.retriable or not gate.command.by.left(clock.monotonic()):
-                raise
-            clock.wait(WAIT_SECONDS)
+    """What was seen before, where nobody else can have been at work since; else it is looked at again."""
+    if first.epoch == lock.epoch - 1 and gate.command.clock.monotonic() - first.at <= FRESH_SECONDS:
+        return first._replace(permit=gate.permit(lock.view()))
+    return _look_again(gate, observer, lock.view)
 
 
 def _runner(lock: LockedMirror, look: _Look, gate: ApprovalGate, tools: Tools, observer: Observer) -> Runner:

@@ -11,7 +11,7 @@ from tanist.domain.failover.invariants import Breach, check_invariants
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, DONE
-from tanist.usecases.failover.reserving import reserve_gaps
+from tanist.usecases.failover.reserving import reserve_estimates, reserve_gaps
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS, ids, remaining, route_to
 from tanist.usecases.failover.step import StepContext
 from tanist.usecases.failover.steps.drain import DrainMissed
@@ -101,9 +101,13 @@ class Runner:
             return left
         self.session.save(status=RunStatus.DONE, reason="; ".join(map(str, ran.broken)))
         pending = {"reversal": "pending"} if self.intent.reverse else {}
-        gaps = reserve_gaps(self.session.view(), self.intent)
-        reused = {"may_be_reused": gaps} if gaps else {}
-        self.journal.report("end", DONE, {"steps": list(STEP_IDS), **pending, **reused})
+        view = self.session.view()
+        found = {
+            "may_be_reused": reserve_gaps(view, self.intent),
+            "reserve_estimated": reserve_estimates(view, self.intent),
+        }
+        reserves = {name: partitions for name, partitions in found.items() if partitions}
+        self.journal.report("end", DONE, {"steps": list(STEP_IDS), **pending, **reserves})
         return ()
 
     # ── one step ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ from tanist.domain.failover.health import (
     runs_check,
 )
 from tanist.domain.failover.plan import NOT_SHUT_OUT, plan_of
+from tanist.domain.failover.stored_reserves import reserves_check
 from tanist.domain.kept_fences import fence_groups
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.promotions import promoted_twice, recreated, still_promoted
@@ -55,6 +56,7 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
     gone = ids if isinstance(ids, TanistError) else recreated(view, spec.mirror, ids)
     return (
         promoted_check(gone, promoted_twice(view, spec.mirror, known), len(left)),
+        reserves_check(each for topic in promoted if (each := view.copied_up_to(spec.mirror, topic.topic)) is not None),
         tails_check(tails_of(view, spec.mirror), undecided(view, spec.mirror)),
         findings_check(findings_of(view, spec.mirror)),
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tanist.domain.failover.plan import Intent
+    from tanist.domain.names import EpochMs
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.session import RunSession
@@ -32,14 +33,15 @@ def undo(
     names = frozenset(name for name in intent.names if not view.promoted(mirror, name))
     ours = [each for each in view.source_fences(mirror) if each.topic in names]
     session.confirm()
-    after = lifted(clusters, ours, session.command.clock.deadline(2 * SOURCE_SECONDS))
+    clock = session.command.clock
+    after = lifted(clusters, ours, clock.deadline(2 * SOURCE_SECONDS), clock.now())
     store(session, clusters.spec, after)
     checkpoint("abort:lifted")
     session.save(status=RunStatus.ABORTED, reason=reason)
     return [each.topic for each in after if each.status is FenceStatus.LIFT_PENDING]
 
 
-def lifted(clusters: FailoverContext, entries: Iterable[FencedTopic], by: Deadline) -> list[FencedTopic]:
+def lifted(clusters: FailoverContext, entries: Iterable[FencedTopic], by: Deadline, now: EpochMs) -> list[FencedTopic]:
     """`entries` after lifting. What was never tried is owed no more; where an answer was lost it may stand."""
     held = list(entries)
     standing = [each.before for each in held if each.before and may_stand(each)]
@@ -50,9 +52,11 @@ def lifted(clusters: FailoverContext, entries: Iterable[FencedTopic], by: Deadli
         answers = source
     after = []
     for each in held:
-        error = _answer(each, answers)
-        status = FenceStatus.LIFTED if error is None else FenceStatus.LIFT_PENDING
-        after.append(replace(each, status=status, reason=str(error) if error else ""))
+        if (error := _answer(each, answers)) is None:
+            after.append(replace(each, status=FenceStatus.LIFTED, reason="", proved_at=None, lift_asked_at=None))
+        else:
+            asked = each.lift_asked_at or now
+            after.append(replace(each, status=FenceStatus.LIFT_PENDING, reason=str(error), lift_asked_at=asked))
     return after
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.errors import TanistError, TopicNotInMirror, UnknownMirror
+from tanist.domain.failover.stored_reserves import stored_gaps
 from tanist.domain.lineage import Segment, segments, writer_of
 from tanist.domain.names import TopicPartition
 from tanist.domain.problems import refuse
@@ -40,6 +41,8 @@ class Lineage:
     stored_on: Mapping[str, tuple[str, ...]]
     names: Mapping[str, str]
     silent: Mapping[str, TanistError]
+    short: Mapping[str, str] = field(default_factory=dict)
+    """By partition: up to where offsets may name two records after the last promotion, and what that costs."""
 
     def segments(self, offset: int | None = None) -> tuple[Segment, ...]:
         """Of all partitions, by topic, partition and offset. `offset`: only those that hold it."""
@@ -93,7 +96,13 @@ def lineage(
         stored_on={e.key: tuple(name for name, view in views.items() if view.get(e.key) == e) for e in entries},
         names={s.source_cluster_id: s.source for s in specs} | {s.destination_cluster_id: s.destination for s in specs},
         silent=silent,
+        short=_short(mirror, {each.topic for each in entries}, views.values()),
     )
+
+
+def _short(mirror: MirrorName, topics: Iterable[str], views: Iterable[StateView]) -> dict[str, str]:
+    stored = (view.copied_up_to(mirror, topic) for view in views for topic in sorted(topics))
+    return {at: why for each in stored if each is not None for at, why in stored_gaps(each).items()}
 
 
 def _read(connect: Callable[[], Cluster], context: CommandContext) -> StateView | TanistError:
@@ -135,4 +144,5 @@ def segment_item(found: Lineage, segment: Segment) -> dict[str, Any]:
         "reserved": segment.reserved,
         "promotion_epoch": segment.promotion_epoch,
         "stored_on": sorted(everywhere),
+        "may_be_reused": found.short.get(str(segment.partition)),
     }

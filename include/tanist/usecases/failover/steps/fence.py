@@ -9,6 +9,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, is_stray, may_stand
+from tanist.domain.names import EpochMs
 from tanist.domain.records import fences_with
 from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.context import SOURCE_SECONDS
@@ -45,15 +46,19 @@ def do(context: StepContext) -> Done:
     context.checkpoint("fence:applied")
     standing = [each for each in entries.values() if each.status in HOLDS_PRODUCERS_OFF]
     waited, unproved = _prove(context, context.source, standing)
-    status = {each.topic: FenceStatus.UNPROVED if each.topic in unproved else FenceStatus.PROVED for each in standing}
-    store(
-        context.session,
-        context.spec,
-        (replace(each, status=status[each.topic], reason="") for each in standing),
-    )
+    proved_at = EpochMs(context.clock.now() - round(context.patience.proof * 1000))
+    store(context.session, context.spec, (_proved(each, unproved, proved_at) for each in standing))
     statuses = {each.topic: each.status for each in context.session.view().source_fences(context.intent.mirror)}
     kinds = sorted({each.before.kind for each in standing if each.before})
     return Done({"fences": statuses, "kinds": kinds, "proof_seconds": context.patience.proof}, waited)
+
+
+def _proved(fence: FencedTopic, unproved: frozenset[str], at: EpochMs) -> FencedTopic:
+    """`at`: since when no log has taken a record. What was proved before stays proved since then."""
+    if fence.topic in unproved:
+        return replace(fence, status=FenceStatus.UNPROVED, reason="", proved_at=None)
+    since = fence.proved_at if fence.status is FenceStatus.PROVED else None
+    return replace(fence, status=FenceStatus.PROVED, reason="", proved_at=since or at, lift_asked_at=None)
 
 
 def store(session: RunSession, spec: MirrorSpec, entries: Iterable[FencedTopic]) -> None:
@@ -77,7 +82,14 @@ def _pending(context: StepContext, topic: str, held: FencedTopic | None, reason:
     before = held.before if held and held.status is not FenceStatus.LIFTED else None
     settled = held is not None and held.status in {FenceStatus.PROVED, FenceStatus.UNPROVED}
     status = held.status if held is not None and settled else FenceStatus.PENDING
-    return FencedTopic(topic=topic, status=status, wanted_by=context.session.record.plan, before=before, reason=reason)
+    return FencedTopic(
+        topic=topic,
+        status=status,
+        wanted_by=context.session.record.plan,
+        before=before,
+        reason=reason,
+        proved_at=held.proved_at if held is not None and settled else None,
+    )
 
 
 def _snapshot(context: StepContext, source: Cluster, by: Deadline) -> dict[str, FencedTopic]:
@@ -97,7 +109,8 @@ def _snapshot(context: StepContext, source: Cluster, by: Deadline) -> dict[str, 
             _must_not_be_planned(context, name, again)
         if old and (may_stand(old) or is_stray(old, stands=again is True)):
             status = old.status if old.status in HOLDS_PRODUCERS_OFF else FenceStatus.SNAPSHOT
-            entries[name] = replace(old, status=status, wanted_by=context.session.record.plan)
+            since = old.proved_at if status is old.status else None
+            entries[name] = replace(old, status=status, wanted_by=context.session.record.plan, proved_at=since)
         else:
             new.append(name)
     answers = attempt(lambda: source.fencing.snapshot(new, by)) if new else {}

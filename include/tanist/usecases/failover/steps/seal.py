@@ -14,7 +14,7 @@ from tanist.ports.producer_fencing import Kept
 from tanist.usecases.failover.answers import raise_first
 from tanist.usecases.failover.last_look import last_look
 from tanist.usecases.failover.lineage import recorded_lineage
-from tanist.usecases.failover.reserving import reserve_gaps, reserved_lineage
+from tanist.usecases.failover.reserving import reserve_estimates, reserve_gaps, reserved_lineage
 from tanist.usecases.failover.step import Done, NotYet, must_all
 from tanist.usecases.rights import named
 
@@ -66,6 +66,7 @@ def do(context: StepContext) -> Done:
             "ends": {str(at): end for at, end in ends.items()},
             "lineage": {each.topic: {"old_ends": each.old_ends, "reserve_ends": each.reserve_ends} for each in lineage},
             "may_be_reused": reserve_gaps(context.session.view(), ours),
+            "reserve_estimated": reserve_estimates(context.session.view(), ours),
             "by_marker_alone": by_marker_alone,
         }
     )
@@ -85,10 +86,10 @@ def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
     """As it was last seen: the first barrier adds offsets of our own. The id is that of the copy that was judged."""
     seen = {each.topic: each.copy_id for each in facts.topics}
     copied = {each.partition: each.copied for each in facts.partitions}
-    approved = context.approved.reserve_to
-    made = reserve(context.intent, facts, approved).partitions
+    made = reserve(context.intent, facts).partitions
     reserved = {each.partition: int(each.end or 0) for each in made if each.granted}
-    missing = {each.partition: unreserved_to(each, approved) for each in made}
+    missing = {each.partition: unreserved_to(each) for each in made}
+    covers = {each.partition: each.covers_ms for each in made}
     spec, now = context.spec, context.clock.now()
     found = []
     for topic in context.intent.topics:
@@ -104,6 +105,7 @@ def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
                 copied=known,
                 reserve_to=to if any(to) else (),
                 unreserved_to=unreserved if any(unreserved) else (),
+                covers_ms=_by_partition(topic, covers) if covers else (),
                 topic_id=seen.get(topic.topic, ""),
                 at=now,
             )

@@ -1,0 +1,61 @@
+"""What became of the reserves of past failovers: up to where an offset may name two records, and what that costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.checks import Check, Verdict, named
+from tanist.domain.failover.reserve import COMPLETE, UNKNOWN, covers
+from tanist.domain.names import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.records import CopiedUpTo
+
+
+def stored_gaps(copied: CopiedUpTo) -> dict[str, str]:
+    """The partitions of a run past its point of no return whose reserve fell short, with the reason and the cost."""
+    return {
+        str(TopicPartition(copied.topic, n)): _gap(copied, n, most)
+        for n, most in enumerate(copied.unreserved_to)
+        if most
+    }
+
+
+def stored_estimates(copied: CopiedUpTo) -> dict[str, str]:
+    """The partitions of such a run whose reserve did not fall short by the estimate, but whose end nobody saw."""
+    short = stored_gaps(copied)
+    found = ((str(TopicPartition(copied.topic, n)), ms) for n, ms in enumerate(copied.covers_ms))
+    return {at: f"an estimate, {covers(ms)}" for at, ms in found if at not in short and ms != COMPLETE}
+
+
+def _gap(copied: CopiedUpTo, n: int, most: int) -> str:
+    reserved = copied.reserve_to[n] if copied.reserve_to else 0
+    up_to = f"the reserve ends at offset {reserved}" if reserved else "no offset is reserved"
+    ms = copied.covers_ms[n] if n < len(copied.covers_ms) else UNKNOWN
+    if reserved and ms >= 0:
+        up_to += f" and {covers(ms)}"
+    how = (
+        "nobody knows how far the old source has come"
+        if most < 0
+        else f"the old source may have used offsets up to {most}"
+    )
+    cost = (
+        f"if it has used more, the topic returns by `tanist mirrors reverse {copied.mirror} --recreate {copied.topic}`"
+    )
+    return f"{how}; {up_to}; {cost}"
+
+
+def reserves_check(stored: Iterable[CopiedUpTo]) -> Check:
+    """Whether offsets of failed-over topics may name two records. `stored`: of topics that have taken over."""
+    held = tuple(stored)
+    short = {at: why for each in held for at, why in stored_gaps(each).items()}
+    guessed = {at: why for each in held for at, why in stored_estimates(each).items()}
+    return Check(
+        name="reserves",
+        verdict=Verdict.UNKNOWN if short or guessed else Verdict.PASS,
+        observed=f"{len(short)} partition(s) without enough reserved offsets, {len(guessed)} by an estimate",
+        limit="every offset names one record, on both clusters together",
+        reason=named(f"{at}: {why}" for at, why in (*short.items(), *guessed.items())),
+    )
