@@ -259,11 +259,15 @@ class FailoverWorld:
         until: str | None = None,
         runner: str = "eve@host",
         request: str | None = None,
+        although_it_answers: bool = True,
     ) -> RunOutcome:
         tools, clusters = self.tools(checkpoint, runner), self.clusters("operator")
         halves = Halves(clusters.destination.producer_fencing, checkpoint)
         clusters = replace(clusters, destination=replace(clusters.destination, producer_fencing=halves))
-        return run(plan, clusters, tools, self.command(seconds), until=until, request=request)
+        command = self.command(seconds)
+        return run(
+            plan, clusters, tools, command, until=until, request=request, although_it_answers=although_it_answers
+        )
 
     # ── what must never be ────────────────────────────────────────────────────────────────────────────────────────
 
