@@ -192,7 +192,7 @@ class SourceEnd:
     """Last known ends of a source partition; None: unknown. `rate`: highest recent offsets per second, older ones fade.
 
     `log_end`: true end, up to `LOG_END_AGE_MS` older. `copied_until`: all before is copied. See also `CopiedRecord`.
-    `at`: when the source last answered about this partition; None: written by an earlier version, see `SourceEnds.seen`.
+    `at`: when the source last answered about this partition; None: by an earlier version, see `SourceEnds.seen`.
     `silent_since`: when a worker first asked about it in vain since then; None: it answers, or nobody has asked.
     """
 
