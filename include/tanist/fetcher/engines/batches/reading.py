@@ -154,9 +154,9 @@ class SourceReading:
         """Read both logs again: the topic may have been re-created when the broker answers next."""
         self.stale = True
         self._source.drop(self._broker)
-        now = self._clock.monotonic()
+        now, epoch = self._clock.monotonic(), self._clock.now()
         for each in self._posted:
-            each.source.refused(why, now)
+            each.source.refused(why, now, epoch)
             each.halt(None, now)
 
     def _take(self, of: BatchPartition, fetched: FetchedPartition) -> None:
@@ -166,9 +166,7 @@ class SourceReading:
         if fetched.error_code != NONE:
             self._refused(of, error_for(fetched.error_code, f"fetch of {of.at} at {of.fetch_from}"))
             return
-        of.source.served(
-            self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset
-        )
+        of.source.served(self._asked_at, fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset)
         if fetched.diverging is not None:
             of.diverged(SourceOffset(fetched.diverging[1]), self._clock.monotonic())
             return
@@ -216,7 +214,7 @@ class SourceReading:
             # Both logs tell which end was overrun; and a topic that comes back may be another one, already longer.
             of.halt(why, now)
         else:
-            of.source.refused(why, now)
+            of.source.refused(why, now, self._clock.now())
 
 
 def _steps(
