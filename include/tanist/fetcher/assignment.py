@@ -74,8 +74,8 @@ Assignment = dict["FetcherThreadKey", "dict[MirrorPartition, Assigned]"]
 class Report:
     """A fetcher thread's report of one partition. `error` is set while it cannot be copied; `finding` drives its state.
 
-    Offsets are None while unknown. `failing_since` is monotonic seconds. `observed_at`: when the source was asked for
-    what it has answered last; `silent_since`: when a request was first found to be in vain since then.
+    Offsets are None while unknown. `failing_since` is monotonic seconds. `observed_at`: when the source last answered,
+    never later than that; `silent_since`: when a request was first found to be in vain since then.
     """
 
     finding: Finding | None = None

@@ -103,8 +103,8 @@ class GroupTail(RoundThread):
         source.cache.topics = self._topics()
         by, began = self._clock.deadline(ANSWER_SECONDS), self._clock.now()
         if isinstance(source, OffsetPoller):
-            source.read(by)
-            self._read_at = began
+            if source.read(by):
+                self._read_at = began
             self._stopping.wait(POLL_SECONDS)
         elif source.read(self._patience_ms(source), by):
             self._read_at = began

@@ -34,8 +34,8 @@ READ_AGAIN_SECONDS: Final = 0.2
 class SourceView:
     """What was observed of the partition at the source; None: nothing yet. Set by reading.
 
-    `observed_at`: when that was asked for; the answer may have waited in the socket of a busy or frozen process.
-    `silent_since`: when a request was first found to be in vain since then; None: none was.
+    `observed_at`: when the source answered, never later than that. `silent_since`: when a request was first found to be
+    in vain since then; None: none was.
     """
 
     log_start: SourceOffset = SourceOffset(0)  # noqa: RUF009
@@ -52,9 +52,9 @@ class SourceView:
     failing_since: float | None = None
     read_again_at: float = 0.0
 
-    def served(self, asked_at: EpochMs, high_watermark: int, last_stable: int, log_start: int) -> None:
-        """The source has answered."""
-        self.observed_at, self.silent_since = asked_at, None
+    def served(self, at: EpochMs, high_watermark: int, last_stable: int, log_start: int) -> None:
+        """The source has answered, at this time or later."""
+        self.observed_at, self.silent_since = at, None
         self.high_watermark, self.last_stable = SourceOffset(high_watermark), SourceOffset(last_stable)
         self.log_start = SourceOffset(log_start)
         self.error = self.failing_since = None
