@@ -181,7 +181,7 @@ class PartitionObserved(MirrorRecord):
     copied_until: SourceOffset | None = None
     record_until: SourceOffset | None = None
     record_epoch: int | None = None
-    """How far a partition was copied when it FAILED, as in `SourceEnd`, which is not written for it any more."""
+    """How far a partition was copied when it FAILED, as in `SourceEnd`, which stays as it was before."""
 
     @property
     def state_of_copy(self) -> MirrorState:
@@ -194,7 +194,7 @@ class SourceEnd:
     """Last known ends of a source partition; None: unknown. `rate`: highest recent offsets per second, older ones fade.
 
     `log_end`: true end, up to `LOG_END_AGE_MS` older. `copied_until`: all before is copied. See also `CopiedRecord`.
-    `at`: when the source last answered about this partition; None: written by an earlier version, see `SourceEnds.seen`.
+    `at`: when the source last answered about this partition; None: by an earlier version, see `SourceEnds.seen`.
     `silent_since`: when a worker first asked about it in vain since then; None: it answers, or nobody has asked.
     """
 
@@ -349,7 +349,9 @@ class OffsetTailMode(StrEnum):
 class GroupSyncStatus(MirrorRecord):
     """How committed offsets of a mirror's groups reach the destination, and up to when they are complete.
 
-    `complete_until_ms`: every commit before it was stored (0: never yet). `reason`: why the mode is not TAILING.
+    `complete_until_ms`: when the source was last asked for all of them and has answered; every commit before it is
+    stored, and it never goes back (0: never yet). `at`: heartbeat of the worker, which says nothing about the source.
+    `reason`: why the mode is not TAILING.
     """
 
     mirror: MirrorName

@@ -174,9 +174,13 @@ class StateView(Mapping[str, StateRecord]):
         """The source's ends as workers last recorded them, in chunks."""
         return tuple(self._all_of(SourceEnds, mirror))
 
+    def source_chunk(self, mirror: MirrorName, chunk: int) -> SourceEnds | None:
+        """The source's ends in one state partition, as a worker last recorded them."""
+        return self._of(mirror, self._found(SourceEnds, f"ends/{mirror}/{chunk}"))
+
     def source_end(self, mirror: MirrorName, chunk: int, at: TopicPartition) -> SourceEnd | None:
         """The end of one source partition as a worker last recorded it."""
-        found = self._of(mirror, self._found(SourceEnds, f"ends/{mirror}/{chunk}"))
+        found = self.source_chunk(mirror, chunk)
         return next((end for end in found.ends if end.partition == at), None) if found else None
 
     def progress(self, mirror: MirrorName, chunk: int, at: TopicPartition) -> StoredProgress:

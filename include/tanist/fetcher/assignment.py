@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.caught_up import DEFAULT_DELETE_RETENTION_MS
 from tanist.domain.holes import Holes
@@ -74,7 +74,8 @@ Assignment = dict["FetcherThreadKey", "dict[MirrorPartition, Assigned]"]
 class Report:
     """A fetcher thread's report of one partition. `error` is set while it cannot be copied; `finding` drives its state.
 
-    Offsets are None while unknown. `failing_since` is monotonic seconds.
+    Offsets are None while unknown. `failing_since` is monotonic seconds. `observed_at`: when the source last answered,
+    never later than that; `silent_since`: when a request was first found to be in vain since then.
     """
 
     finding: Finding | None = None
@@ -89,9 +90,14 @@ class Report:
     source_log_end: SourceOffset | None = None
     topic_id: UUID | None = None
     observed_at: EpochMs | None = None
+    silent_since: EpochMs | None = None
     caught_up_at: EpochMs | None = None
     last_mirrored_epoch: int = -1
     record_until: SourceOffset | None = None
     record_epoch: int | None = None
     records: int = 0
     bytes: int = 0
+
+
+NO_NEWS: Final = Report()
+"""Of a partition that no fetcher thread has."""

@@ -8,22 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.records import SourceEnds, WorkerAlive
-from tanist.fetcher.assignment import MirrorPartition
+from tanist.domain.records import WorkerAlive
+from tanist.fetcher.assignment import NO_NEWS, MirrorPartition
 from tanist.fetcher.claims import held_epoch
 from tanist.fetcher.own_login import NOBODY
-from tanist.fetcher.planning import (
-    NO_NEWS,
-    Moment,
-    Owned,
-    assigned,
-    ends_news,
-    next_observed,
-    owned,
-    rated,
-    source_ends,
-)
+from tanist.fetcher.planning import Moment, Owned, assigned, next_observed, owned
 from tanist.fetcher.rounds import RoundThread
+from tanist.fetcher.source_ends import ends_news, source_ends
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
 
 if TYPE_CHECKING:
@@ -31,7 +22,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import PartitionObserved
+    from tanist.domain.records import PartitionObserved, SourceEnds
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned, Report
@@ -94,8 +85,7 @@ class Coordination(RoundThread):
         self._assigned: dict[MirrorPartition, Assigned] = {}
         self._leaders: dict[MirrorName, SourceLeaders] = {}
         self._ends: dict[str, SourceEnds] = {}
-        """As last recorded; `_seen`: as last observed."""
-        self._seen: dict[str, SourceEnds] = {}
+        """As last observed."""
         self._ends_at = self._alive_at = 0.0
 
     def stop(self) -> None:
@@ -185,21 +175,12 @@ class Coordination(RoundThread):
         now = self._clock.monotonic()
         if now - self._ends_at < ENDS_EVERY_SECONDS:
             return
-        since, self._ends_at = now - self._ends_at, now
-        found = source_ends(self.reports, self._owned)
-        known = {key: self._rated(key, new, since) for key, new in found.items()}
-        self._seen = known
-        changed = {key: new for key, new in known.items() if ends_news(new, self._ends.get(key))}
-        if changed:
-            self._state.append(list(changed.values()), self._clock.deadline(WRITE_SECONDS))
-            self._ends |= changed
-
-    def _rated(self, key: str, new: SourceEnds, since: float) -> SourceEnds:
-        """With rates since our last observation, or since that of the previous owner."""
-        if (seen := self._seen.get(key)) is not None:
-            return rated(new, seen, since)
-        left = self._state.view().get(key)
-        return rated(new, left, (self._clock.now() - left.at) / 1000) if isinstance(left, SourceEnds) else new
+        self._ends_at, view = now, self._state.view()
+        contacts = {copied: self._leaders[copied.mirror].contact(copied.partition) for copied in self._assigned}
+        self._ends = source_ends(self._owned, self.reports, contacts, view, self._ends)
+        news = [new for new in self._ends.values() if ends_news(new, view.source_chunk(new.mirror, new.chunk))]
+        if news:
+            self._state.append(news, self._clock.deadline(WRITE_SECONDS))
 
 
 def _log_transition(new: PartitionObserved, *, changed: bool) -> None:

@@ -170,8 +170,8 @@ class OffsetPoller:
         self.listed = 0
         self._spec, self._router, self._clock = spec, router, clock
 
-    def read(self, by: Deadline) -> None:
-        """Poll all groups that are visible to us, and those that were known before.
+    def read(self, by: Deadline) -> bool:
+        """Poll all groups that are visible to us, and those that were known before; True: all have been answered.
 
         Groups that do not answer keep their known positions. A revoked permission looks like a deleted group only
         in the list of groups, not in the query for the group.
@@ -190,6 +190,8 @@ class OffsetPoller:
         answered = Answered(found, frozenset(unsure), self._hidden_topics(by))
         self.cache.record_answer(answered, self._clock.now())
         self.complete, self.whole = True, not silent
+        errors = (*silent, *(each for each in answers.values() if isinstance(each, TanistError)))
+        return not any(each.retriable for each in errors)
 
     def _hidden_topics(self, by: Deadline) -> frozenset[str]:
         """Topics that we may not see: brokers omit their positions from every answer without an error."""

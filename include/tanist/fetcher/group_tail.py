@@ -1,7 +1,8 @@
 """The thread that stores the latest committed offsets of a source's groups at the destination, in `__mirror_groups`.
 
 It has no state of its own: it reads `__consumer_offsets` from its beginning, and writes what differs. If that log may
-not be read it polls each second, and reports that. If the source is down, the last offsets stay stored.
+not be read it polls each second, and reports that. If the source is down, the last offsets stay stored, and so does up
+to when they are complete, whoever was restarted since.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ class GroupTail(RoundThread):
         source.cache.topics = self._topics()
         by, began = self._clock.deadline(ANSWER_SECONDS), self._clock.now()
         if isinstance(source, OffsetPoller):
-            source.read(by)
-            self._read_at = began
+            if source.read(by):
+                self._read_at = began
             self._stopping.wait(POLL_SECONDS)
         elif source.read(self._patience_ms(source), by):
             self._read_at = began
@@ -195,14 +196,16 @@ class GroupTail(RoundThread):
             )
         elif isinstance(self._source, OffsetsLog):
             reason = _remarks(self._source)
+        spec, groups = self._tools.spec, self._source.cache.groups() if self._source is not None else 0
+        before = self._tools.groups.view().groups_followed(spec)
         return GroupSyncStatus(
-            mirror=self._tools.spec.mirror,
-            mirror_id=self._tools.spec.mirror_id,
+            mirror=spec.mirror,
+            mirror_id=spec.mirror_id,
             worker=self._tools.worker,
             mode=how,
             reason=reason,
-            groups=self._source.cache.groups() if self._source is not None else 0,
-            complete_until_ms=self._complete_until_ms,
+            groups=groups if before is None or self._complete_until_ms else max(groups, before.groups),
+            complete_until_ms=max(self._complete_until_ms, before.complete_until_ms if before else EpochMs(0)),
             at=self._clock.now(),
         )
 

@@ -10,28 +10,25 @@ from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.holes import holes_of, is_compacted
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
 from tanist.domain.names import topic_id_of, topic_id_text
-from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
+from tanist.domain.records import PartitionObserved
 from tanist.domain.small_batches import may_merge
 from tanist.domain.state_partitions import state_partition_of
 from tanist.domain.states import RESUMED_ROW, SOURCE_DELETED_ROW, DesiredState, Finding, MirrorState, next_row
 from tanist.domain.topic_configs import CLEANUP_POLICY
-from tanist.fetcher.assignment import Assigned, MirrorPartition, Report
+from tanist.fetcher.assignment import Assigned, MirrorPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
-    from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+    from tanist.domain.names import EpochMs, TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
+    from tanist.fetcher.assignment import Report
 
 TELL_AFTER_SECONDS: Final = 3.0
 """An error that recovers by itself is recorded only if it lasts this long."""
-ENDS_AGE_MS: Final = 10_000
-"""Ends that do not move are recorded this often, so that their age shows how long the source has been silent."""
-RATE_HALVED_SECONDS: Final = 30.0
 COPYING: Final = frozenset({MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSING})
-NO_NEWS: Final = Report()
 
 
 class Owned(NamedTuple):
@@ -231,68 +228,6 @@ def _with_progress(new: Assigned, view: StateView) -> Assigned:
     """With what the worker before has stored."""
     end = view.source_end(new.spec.mirror, new.state_partition, new.partition)
     return new if end is None else replace(new, caught_up_at=end.caught_up_at, copied_until=end.copied_until)
-
-
-def source_ends(reports: Mapping[MirrorPartition, Report], mine: Iterable[Owned]) -> dict[str, SourceEnds]:
-    """The last known ends of the sources and when they were observed, by mirror and state partition, by their key."""
-    packed: dict[tuple[MirrorName, str, int], list[tuple[SourceEnd, EpochMs]]] = {}
-    for each in mine:
-        report = reports.get(each.mirror_partition, NO_NEWS)
-        high, stable, seen = report.source_high_watermark, report.source_last_stable, report.observed_at
-        if high is not None and stable is not None and seen is not None:
-            chunk = (each.spec.mirror, each.spec.mirror_id, each.state_partition)
-            end = SourceEnd(
-                each.partition,
-                high,
-                stable,
-                log_start=report.source_log_start,
-                caught_up_at=report.caught_up_at,
-                copied_until=report.position,
-                record_until=report.record_until,
-                record_epoch=report.record_epoch,
-                log_end=report.source_log_end,
-            )
-            packed.setdefault(chunk, []).append((end, seen))
-    found = [_packed(*chunk, ends) for chunk, ends in packed.items()]
-    return {ends.key: ends for ends in found}
-
-
-def _packed(mirror: MirrorName, mirror_id: str, chunk: int, ends: list[tuple[SourceEnd, EpochMs]]) -> SourceEnds:
-    """A record is as old as its oldest observation."""
-    ordered = tuple(sorted((end for end, _ in ends), key=lambda end: end.partition))
-    at = min(seen for _, seen in ends)
-    return SourceEnds(mirror=mirror, mirror_id=mirror_id, chunk=chunk, ends=ordered, at=at)
-
-
-def rated(new: SourceEnds, before: SourceEnds | None, seconds: float) -> SourceEnds:
-    """`new` with growth rates since the observation `seconds` before.
-
-    The highest rate counts, halved after each `RATE_HALVED_SECONDS`, so that a forecast is not too optimistic.
-    """
-    held = {end.partition: end for end in before.ends} if before is not None and seconds > 0 else {}
-    fading = 0.5 ** (seconds / RATE_HALVED_SECONDS)
-    return replace(new, ends=tuple(_rated(end, held.get(end.partition), seconds, fading) for end in new.ends))
-
-
-def _rated(end: SourceEnd, held: SourceEnd | None, seconds: float, fading: float) -> SourceEnd:
-    if held is None:
-        return end
-    grown = max(0, end.high_watermark - held.high_watermark) / seconds
-    return replace(end, rate=round(max(grown, held.rate * fading), 3))
-
-
-def ends_news(new: SourceEnds, written: SourceEnds | None) -> bool:
-    """Whether ends must be recorded: they moved, or the record is older than the observation."""
-    return written is None or _places(new) != _places(written) or new.at - written.at >= ENDS_AGE_MS
-
-
-def _places(ends: SourceEnds) -> list[tuple[TopicPartition, int, int, int | None, int]]:
-    return [(end.partition, end.high_watermark, end.last_stable, end.log_start, _true_end(end)) for end in ends.ends]
-
-
-def _true_end(end: SourceEnd) -> int:
-    """A true end that is no larger than the high watermark is older, and no news."""
-    return end.high_watermark if end.log_end is None else max(end.log_end, end.high_watermark)
 
 
 def recreated(topic: str, added: UUID | None, found: UUID | None) -> SourceTopicRecreated | None:

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.deletion import deleted
 from tanist.domain.errors import AnotherCluster, Stopped, TanistError
-from tanist.domain.names import topic_id_of
+from tanist.domain.names import TopicPartition, topic_id_of
 from tanist.domain.states import Finding
 from tanist.fetcher.assignment import FetcherThreadKey, Report
 from tanist.fetcher.deletions import SourceDeletions
 from tanist.fetcher.planning import recreated
+from tanist.fetcher.source_ends import Contact, is_silence
 from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.fetcher.assignment import Assigned, Assignment, MirrorPartition
     from tanist.fetcher.planning import Owned
@@ -56,6 +57,8 @@ class SourceLeaders:
         """Topics whose partitions all had a leader, with their numbers of partitions."""
         self._topic_ids: Mapping[str, str] = {}
         """Those that the last look was for."""
+        self._contact = Contact()
+        self._leaderless: dict[TopicPartition, Contact] = {}
 
     def look(self, spec: MirrorSpec, topics: Mapping[str, SourceTopic], *, stale: bool) -> None:
         """Refresh if necessary: a leader moved, topics are new or without leader, or the last refresh is too old.
@@ -72,6 +75,7 @@ class SourceLeaders:
         hurry = stale or self.error is not None or unled
         if now - self._looked_at < (LOOK_AGAIN_SECONDS if hurry else LOOK_EVERY_SECONDS):
             return
+        asked_at = self._clock.now()
         try:
             if self._router is None:
                 self._router = Router(self._resolve(), self._client_id, spec.source_cluster_id or None)
@@ -85,11 +89,29 @@ class SourceLeaders:
         except TanistError as why:
             self.failing_since = now if self.error is None else self.failing_since
             self.error = why
+            vain = (self._contact.silent_since or self._clock.now()) if is_silence(why) else None
+            self._contact = self._contact._replace(silent_since=vain)
         else:
             self.error = self.failing_since = None
             found = self._router.topics()
+            self._leaderless = self._without_leader(found, asked_at)
+            self._contact = Contact(asked_at)
             self._led = {name: len(info.partitions) for name, info in found.items() if _led(info)}
         self._looked_at = self._clock.monotonic()
+
+    def _without_leader(self, found: Mapping[str, TopicInfo], now: EpochMs) -> dict[TopicPartition, Contact]:
+        """The partitions that have none, each with when it still had one and when it was first seen without."""
+        at = (
+            TopicPartition(name, part.partition)
+            for name, info in found.items()
+            for part in info.partitions
+            if part.leader is None
+        )
+        return {each: self._leaderless.get(each, Contact(self._contact.led_at, now)) for each in at}
+
+    def contact(self, partition: TopicPartition) -> Contact:
+        """What the source's metadata say about a partition."""
+        return self._leaderless.get(partition, self._contact)
 
     def _forget_replaced(self, topic_ids: Mapping[str, str]) -> None:
         replaced = {name for name, topic_id in topic_ids.items() if self._topic_ids.get(name, topic_id) != topic_id}

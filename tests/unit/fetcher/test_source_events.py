@@ -16,8 +16,8 @@ from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, T
 from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
 from tanist.domain.state_view import StateView, fold
 from tanist.domain.states import DesiredState, Finding, MirrorState
-from tanist.fetcher.assignment import Report
-from tanist.fetcher.planning import NO_NEWS, TELL_AFTER_SECONDS, Moment, Owned, next_observed
+from tanist.fetcher.assignment import NO_NEWS, Report
+from tanist.fetcher.planning import TELL_AFTER_SECONDS, Moment, Owned, next_observed
 
 M, AT, S = MirrorName("m"), TopicPartition("orders", 0), MirrorState
 SPEC = MirrorSpec(

@@ -204,14 +204,15 @@ def groups_check(followed: GroupSyncStatus | None, now: EpochMs) -> Check:
             name="groups", verdict=Verdict.UNKNOWN, observed="no committed offsets of groups are kept", reason=why
         )
     silent = now - followed.at > SILENT_MS
-    never = followed.complete_until_ms == 0
+    never, old = followed.complete_until_ms == 0, now - followed.complete_until_ms > SILENT_MS
     return Check(
         name="groups",
-        verdict=Verdict.UNKNOWN if never or silent or followed.mode is OffsetTailMode.DEGRADED else Verdict.PASS,
+        verdict=Verdict.UNKNOWN if old or followed.mode is OffsetTailMode.DEGRADED else Verdict.PASS,
         observed=f"{followed.groups} group(s), {followed.mode}",
         limit=f"updated within {SILENT_MS // 1000} s",
         age_ms=None if never else max(0, now - followed.complete_until_ms),
-        reason=followed.reason or ("its worker no longer reports" if silent else ""),
+        reason=followed.reason
+        or ("its worker no longer reports" if silent else "not all of them could be read since" if old else ""),
     )
 
 

@@ -526,7 +526,16 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","chunk":1,"ends":[{"partition":{"topic":"orders.v1_a-b","partition"'
         ':3},"high_watermark":9,"last_stable":8,"rate":0.0,"log_start":null,"caught_up_at":null,"copied_until":null,'
-        '"record_until":null,"record_epoch":null,"log_end":null}],"at":1,"mirror_id":""}'
+        '"record_until":null,"record_epoch":null,"log_end":null,"at":null,"silent_since":null}],"at":1,'
+        '"mirror_id":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","chunk":2,"ends":[{"partition":{"topic":"orders.v1_a-b","partition"'
+        ':3},"high_watermark":9,"last_stable":8,"rate":0.0,"log_start":null,"caught_up_at":null,"copied_until":null,'
+        '"record_until":null,"record_epoch":null,"log_end":null,"at":5,"silent_since":6},{"partition":{"topic":"t",'
+        '"partition":0},"high_watermark":9,"last_stable":8,"rate":0.0,"log_start":null,"caught_up_at":null,'
+        '"copied_until":null,"record_until":null,"record_epoch":null,"log_end":null,"at":1,"silent_since":null}],'
+        '"at":1,"mirror_id":""}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topics":[{"topic":"t","status":"proved","owed_by":"p","before":{"t'

@@ -12,6 +12,7 @@ from tanist.domain.holes import Holes
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.small_batches import Merging
 from tanist.fetcher.assignment import Report
+from tanist.fetcher.source_ends import is_silence
 from tanist.kafka.protocol.frames import FetchPosition, ProduceBatch
 from tanist.kafka.protocol.refilling import DeletedKeys
 
@@ -31,7 +32,11 @@ READ_AGAIN_SECONDS: Final = 0.2
 
 @dataclass(slots=True)
 class SourceView:
-    """What was observed of the partition at the source, and when (`observed_at`); None: nothing yet. Set by reading."""
+    """What was observed of the partition at the source; None: nothing yet. Set by reading.
+
+    `observed_at`: when the source answered, never later than that. `silent_since`: when a request was first found to be
+    in vain since then; None: none was.
+    """
 
     log_start: SourceOffset = SourceOffset(0)  # noqa: RUF009
     high_watermark: SourceOffset | None = None
@@ -41,14 +46,15 @@ class SourceView:
     asked_end: int = -1
     """`end`, before the leader was last asked for it."""
     observed_at: EpochMs | None = None
+    silent_since: EpochMs | None = None
     error: TanistError | None = None
     """Why the source cannot be read; the destination is not affected."""
     failing_since: float | None = None
     read_again_at: float = 0.0
 
-    def served(self, now: EpochMs, high_watermark: int, last_stable: int, log_start: int) -> None:
-        """The source has answered."""
-        self.observed_at = now
+    def served(self, at: EpochMs, high_watermark: int, last_stable: int, log_start: int) -> None:
+        """The source has answered, at this time or later."""
+        self.observed_at, self.silent_since = at, None
         self.high_watermark, self.last_stable = SourceOffset(high_watermark), SourceOffset(last_stable)
         self.log_start = SourceOffset(log_start)
         self.error = self.failing_since = None
@@ -58,9 +64,11 @@ class SourceView:
         """The largest end that is known."""
         return max(self.high_watermark or 0, self.log_end or 0)
 
-    def refused(self, why: TanistError, now: float) -> None:
-        """The source has not served it. `now`: monotonic seconds."""
+    def refused(self, why: TanistError, now: float, epoch: EpochMs) -> None:
+        """The source has not served it. `now`: monotonic seconds; `epoch`: the same, ms since 1970."""
         self.error = why
+        if is_silence(why) and self.silent_since is None:
+            self.silent_since = epoch
         self.failing_since = now if self.failing_since is None else self.failing_since
         self.read_again_at = now + READ_AGAIN_SECONDS
 
@@ -226,6 +234,7 @@ class BatchPartition:
             source_log_start=None if source.high_watermark is None else source.log_start,
             topic_id=self.topic_id,
             observed_at=source.observed_at,
+            silent_since=source.silent_since,
             caught_up_at=self.tombstones.caught_up.at,
             last_mirrored_epoch=self.last_mirrored_epoch,
             record_until=self.copied_record.until if self.copied_record else None,

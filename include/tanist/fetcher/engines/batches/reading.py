@@ -15,7 +15,7 @@ from tanist.domain.broker_errors import (
 from tanist.domain.copying import AbortedTransaction, Fill, Refuse, Step, decide
 from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, Stopped, TanistError
 from tanist.domain.holes import Holes
-from tanist.domain.names import SourceOffset
+from tanist.domain.names import EpochMs, SourceOffset
 from tanist.fetcher.engines.batches.evidence import ends_abort
 from tanist.fetcher.engines.batches.lost_tombstones import first_hole
 from tanist.kafka.protocol.batch import split, walk
@@ -69,6 +69,7 @@ class SourceReading:
         self._posted: list[BatchPartition] = []
         self._turn = 0
         self._asked_at = clock.now()
+        self._wait_ms = 0
         self._true_ends_at = float("-inf")
         self._looks = 0
 
@@ -84,7 +85,8 @@ class SourceReading:
             return False
         self._turn += 1
         self._asked_at = self._clock.now()
-        limits = FetchLimits(max_wait_ms=HURRY_MS if hurry else WAIT_MS, max_bytes=FETCH_BYTES)
+        self._wait_ms = HURRY_MS if hurry else WAIT_MS
+        limits = FetchLimits(max_wait_ms=self._wait_ms, max_bytes=FETCH_BYTES)
         size = max(PARTITION_BYTES, min(MOST_PARTITION_BYTES, FETCH_BYTES // len(self._posted)))
         positions = [each.position(ONE_BY_ONE_BYTES if each.one_by_one else size) for each in self._posted]
         try:
@@ -147,28 +149,36 @@ class SourceReading:
             return
         self.stale = False
         asked = {(each.at.topic, each.at.partition): each for each in self._posted}
+        answered_at = self._answered_at(answer.partitions)
         for fetched in answer.partitions:
-            self._take(asked[fetched.topic, fetched.partition], fetched)
+            self._take(asked[fetched.topic, fetched.partition], fetched, answered_at)
+
+    def _answered_at(self, partitions: Iterable[FetchedPartition]) -> EpochMs:
+        """When the answer was made, at the earliest: it may have waited in the socket of a busy or frozen process.
+
+        Without records the leader has waited for some as long as it was asked to.
+        """
+        if any(each.records or each.error_code != NONE or each.diverging is not None for each in partitions):
+            return self._asked_at
+        return EpochMs(min(self._clock.now(), self._asked_at + self._wait_ms))
 
     def _lost(self, why: TanistError) -> None:
         """Read both logs again: the topic may have been re-created when the broker answers next."""
         self.stale = True
         self._source.drop(self._broker)
-        now = self._clock.monotonic()
+        now, epoch = self._clock.monotonic(), self._clock.now()
         for each in self._posted:
-            each.source.refused(why, now)
+            each.source.refused(why, now, epoch)
             each.halt(None, now)
 
-    def _take(self, of: BatchPartition, fetched: FetchedPartition) -> None:
+    def _take(self, of: BatchPartition, fetched: FetchedPartition, answered_at: EpochMs) -> None:
         pipeline = of.pipeline
         if pipeline.halted:
             return  # an append failed meanwhile: what was fetched ahead of it is void
         if fetched.error_code != NONE:
             self._refused(of, error_for(fetched.error_code, f"fetch of {of.at} at {of.fetch_from}"))
             return
-        of.source.served(
-            self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset
-        )
+        of.source.served(answered_at, fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset)
         if fetched.diverging is not None:
             of.diverged(SourceOffset(fetched.diverging[1]), self._clock.monotonic())
             return
@@ -216,7 +226,7 @@ class SourceReading:
             # Both logs tell which end was overrun; and a topic that comes back may be another one, already longer.
             of.halt(why, now)
         else:
-            of.source.refused(why, now)
+            of.source.refused(why, now, self._clock.now())
 
 
 def _steps(

@@ -1,0 +1,160 @@
+"""The stored ends of the sources: what each said last of a partition and when, and since when it is silent. Pure.
+
+Only an answer of the source is a look. While it is silent nothing moves, neither a time nor a rate, whichever worker
+owns the partition: one that was started after the source died keeps what the worker before it has stored.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tanist.domain.broker_errors import LeaderNotAvailable
+from tanist.domain.errors import ConnectionLost, TimedOut, Unreachable
+from tanist.domain.names import EpochMs
+from tanist.domain.records import SourceEnd, SourceEnds
+from tanist.fetcher.assignment import NO_NEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.state_view import StateView
+    from tanist.fetcher.assignment import MirrorPartition, Report
+    from tanist.fetcher.planning import Owned
+
+ENDS_AGE_MS: Final = 10_000
+"""Ends that do not move are recorded this often while the source answers, so that their times stay recent."""
+RATE_HALVED_SECONDS: Final = 30.0
+SHORTEST_SECONDS: Final = 1.0
+"""Growth between two answers that are closer counts as that of a second: one batch must not look like a flood."""
+_SILENCE: Final = (Unreachable, TimedOut, ConnectionLost, LeaderNotAvailable)
+
+
+class Contact(NamedTuple):
+    """What the source's metadata say about a partition that is being copied.
+
+    `led_at`: when it was last asked and named a leader. `silent_since`: when it first did not answer, or named none,
+    since then; None: it does.
+    """
+
+    led_at: EpochMs | None = None
+    silent_since: EpochMs | None = None
+
+
+def is_silence(why: TanistError) -> bool:
+    """Whether a request was in vain. A source that refuses one, for example for want of an ACL, is alive."""
+    return isinstance(why, _SILENCE)
+
+
+def source_ends(
+    mine: Iterable[Owned],
+    reports: Mapping[MirrorPartition, Report],
+    contacts: Mapping[MirrorPartition, Contact],
+    stored: StateView,
+    seen: Mapping[str, SourceEnds],
+) -> dict[str, SourceEnds]:
+    """The last known ends of the sources, by mirror and state partition, by their key.
+
+    `contacts`: of the partitions that are asked; the others (PAUSED, FAILED, STOPPED) stay as they were. `stored`: what
+    was recorded, by whichever worker. `seen`: what this function returned before.
+    """
+    chunks: defaultdict[tuple[MirrorName, str, int], list[Owned]] = defaultdict(list)
+    for each in mine:
+        chunks[each.spec.mirror, each.spec.mirror_id, each.state_partition].append(each)
+    found: dict[str, SourceEnds] = {}
+    for (mirror, mirror_id, number), partitions in chunks.items():
+        chunk = SourceEnds(mirror=mirror, mirror_id=mirror_id, chunk=number, ends=(), at=EpochMs(0))
+        held = _later(stored.source_chunk(mirror, number), seen.get(chunk.key))
+        known = (
+            _end(each.partition, reports.get(key, NO_NEWS), contacts.get(key), held.get(each.partition))
+            for each in partitions
+            for key in (each.mirror_partition,)
+        )
+        ends = tuple(sorted((end for end in known if end is not None), key=lambda end: end.partition))
+        if ends:
+            found[chunk.key] = replace(chunk, ends=ends, at=min(map(chunk.seen, ends)))
+    return found
+
+
+def _later(stored: SourceEnds | None, seen: SourceEnds | None) -> dict[TopicPartition, SourceEnd]:
+    """Each partition as it was last seen, by this worker or by the one whose record is stored; `at` is set in all."""
+    found = {end.partition: replace(end, at=stored.seen(end)) for end in stored.ends} if stored else {}
+    for end in seen.ends if seen else ():
+        before = found.get(end.partition)
+        if before is None or (before.at or 0) < (end.at or 0):
+            found[end.partition] = end
+    return found
+
+
+def _end(at: TopicPartition, report: Report, contact: Contact | None, held: SourceEnd | None) -> SourceEnd | None:
+    """What is known of a partition now; None: the source has never answered about it."""
+    last = _answer(at, report, held) or held
+    if last is None or contact is None:
+        return last
+    return replace(last, silent_since=_silent_since(last, held, report, contact))
+
+
+def _answer(at: TopicPartition, report: Report, held: SourceEnd | None) -> SourceEnd | None:
+    """The last answer to this worker; None: it has not had one."""
+    high, stable, seen = report.source_high_watermark, report.source_last_stable, report.observed_at
+    if high is None or stable is None or seen is None:
+        return None
+    end = SourceEnd(
+        at,
+        high,
+        stable,
+        log_start=report.source_log_start,
+        caught_up_at=report.caught_up_at,
+        copied_until=report.position,
+        record_until=report.record_until,
+        record_epoch=report.record_epoch,
+        log_end=report.source_log_end,
+        at=seen,
+    )
+    return end if held is None else replace(end, rate=_rate(end, held))
+
+
+def _rate(end: SourceEnd, held: SourceEnd) -> float:
+    """Growth since the answer before, in offsets per second.
+
+    The highest rate counts, halved after each `RATE_HALVED_SECONDS`, so that a forecast is not too optimistic. Without
+    a new answer it stays.
+    """
+    seconds = ((end.at or 0) - (held.at or 0)) / 1000
+    if seconds <= 0:
+        return held.rate
+    grown = max(0, end.high_watermark - held.high_watermark) / max(seconds, SHORTEST_SECONDS)
+    fading: float = 0.5 ** (seconds / RATE_HALVED_SECONDS)
+    return round(max(grown, held.rate * fading), 3)
+
+
+def _silent_since(last: SourceEnd, held: SourceEnd | None, report: Report, contact: Contact) -> EpochMs | None:
+    """The first request in vain since the last answer that no sign of life has followed."""
+    at = last.at or 0
+    vain = [each for each in (report.silent_since, contact.silent_since) if each is not None]
+    if last is held:  # the clock of the worker before may be ahead of ours
+        vain = [EpochMs(max(each, at)) for each in vain]
+    if held is not None and held.silent_since is not None and held.at == last.at:
+        vain.append(held.silent_since)
+    return min((each for each in vain if each >= max(at, contact.led_at or 0)), default=None)
+
+
+def ends_news(new: SourceEnds, written: SourceEnds | None) -> bool:
+    """Whether ends must be recorded: they moved, the source fell silent or answers again, or a recorded time is old."""
+    if written is None or [each.partition for each in new.ends] != [each.partition for each in written.ends]:
+        return True
+    return any(
+        _places(end) != _places(old)
+        or end.silent_since != old.silent_since
+        or new.seen(end) - written.seen(old) >= ENDS_AGE_MS
+        for end, old in zip(new.ends, written.ends, strict=True)
+    )
+
+
+def _places(end: SourceEnd) -> tuple[int, int, int | None, int]:
+    """A true end that is no larger than the high watermark is older, and no news."""
+    true_end = end.high_watermark if end.log_end is None else max(end.log_end, end.high_watermark)
+    return end.high_watermark, end.last_stable, end.log_start, true_end

@@ -1,0 +1,308 @@
+"""Only an answer of the source is a look: what is stored of its ends, when, and what is never written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.broker_errors import LeaderNotAvailable, NotLeader, TopicAuthorizationFailed
+from tanist.domain.errors import AuthenticationFailed, ConnectionLost, TimedOut, Unreachable
+from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.records import MirrorSpec, SourceEnd, SourceEnds, TopicDesired
+from tanist.domain.state_view import StateView, fold
+from tanist.domain.states import DesiredState
+from tanist.fetcher.assignment import MirrorPartition, Report
+from tanist.fetcher.planning import Owned
+from tanist.fetcher.source_ends import RATE_HALVED_SECONDS, Contact, ends_news, is_silence, source_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DR = MirrorName("dr")
+CHUNK = 7
+SPEC = MirrorSpec(
+    mirror=DR,
+    source="east",
+    destination="west",
+    source_cluster_id="e",
+    destination_cluster_id="w",
+    data_id=ProducerId(1),
+    marker_id=ProducerId(2),
+    start_id=ProducerId(3),
+    created_at=EpochMs(0),
+)
+TOPIC = TopicDesired(
+    mirror=DR, topic="orders", desired=DesiredState.MIRRORING, source_topic_id="", partitions=2, changed_at=EpochMs(0)
+)
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+MINE = tuple(Owned(SPEC, TOPIC, at, CHUNK) for at in (FIRST, SECOND))
+LED = Contact(EpochMs(0))
+T = 1_000_000
+"""When the scenes begin, ms."""
+
+
+def answer(ms: int, high: int = 100, silent: int | None = None) -> Report:
+    return Report(
+        source_high_watermark=SourceOffset(high),
+        source_last_stable=SourceOffset(high),
+        observed_at=EpochMs(ms),
+        silent_since=None if silent is None else EpochMs(silent),
+    )
+
+
+class Fetcher:
+    """One worker over a state topic: it writes what is news, and counts that."""
+
+    def __init__(self, view: StateView | None = None) -> None:
+        self.view = fold(view or StateView(), [SPEC, TOPIC])
+        self.writes = 0
+        self._seen: dict[str, SourceEnds] = {}
+
+    def look(
+        self,
+        reports: Mapping[TopicPartition, Report],
+        contact: Contact = LED,
+        *,
+        asked: tuple[TopicPartition, ...] = (FIRST, SECOND),
+    ) -> None:
+        named = {MirrorPartition(DR, at): report for at, report in reports.items()}
+        contacts = {MirrorPartition(DR, at): contact for at in asked}
+        self._seen = source_ends(MINE, named, contacts, self.view, self._seen)
+        for new in self._seen.values():
+            if ends_news(new, self.view.source_chunk(DR, CHUNK)):
+                self.writes += 1
+                self.view = fold(self.view, [new])
+
+    def __getitem__(self, at: TopicPartition) -> SourceEnd:
+        found = self.view.source_end(DR, CHUNK, at)
+        assert found is not None
+        return found
+
+
+def times(end: SourceEnd) -> tuple[int | None, int | None]:
+    return end.at, end.silent_since
+
+
+@pytest.fixture
+def fetcher() -> Fetcher:
+    """It has seen both partitions at T, growing by 10 offsets per second before."""
+    made = Fetcher()
+    made.look({FIRST: answer(T - 10_000, 0), SECOND: answer(T - 10_000, 0)})
+    made.look({FIRST: answer(T), SECOND: answer(T)})
+    assert {times(made[at]) for at in (FIRST, SECOND)} == {(T, None)}
+    assert {made[at].rate for at in (FIRST, SECOND)} == {10.0}
+    made.writes = 0
+    return made
+
+
+# ── a source that falls silent ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_time_of_the_last_answer_is_stored_when_the_source_falls_silent_and_then_nothing_more(
+    fetcher: Fetcher,
+) -> None:
+    fetcher.look({FIRST: answer(T + 4_000), SECOND: answer(T + 4_000)})
+    assert fetcher.writes == 0, "nothing has moved, and the record is recent"
+    dead = {FIRST: answer(T + 4_700, silent=T + 4_800), SECOND: answer(T + 4_650, silent=T + 4_800)}
+    for _ in range(600):
+        fetcher.look(dead, Contact(EpochMs(T), EpochMs(T + 5_200)))
+    assert times(fetcher[FIRST]) == (T + 4_700, T + 4_800)
+    assert times(fetcher[SECOND]) == (T + 4_650, T + 4_800)
+    assert fetcher.writes == 1
+
+
+def test_the_first_partition_that_falls_silent_does_not_make_the_other_one_old(fetcher: Fetcher) -> None:
+    for second in range(1, 41):
+        fetcher.look({FIRST: answer(T + 500, silent=T + 900), SECOND: answer(T + second * 1_000)})
+    assert times(fetcher[FIRST]) == (T + 500, T + 900)
+    assert times(fetcher[SECOND]) == (T + 31_000, None)
+    record = fetcher.view.source_chunk(DR, CHUNK)
+    assert record is not None
+    assert record.at == T + 500, "workers of the version before read the oldest"
+
+
+def test_a_source_that_answers_again_is_stored_at_once(fetcher: Fetcher) -> None:
+    fetcher.look({FIRST: answer(T, silent=T + 800), SECOND: answer(T, silent=T + 800)})
+    fetcher.look({FIRST: answer(T + 3_000), SECOND: answer(T, silent=T + 800)}, Contact(EpochMs(T + 700)))
+    assert (times(fetcher[FIRST]), times(fetcher[SECOND])) == ((T + 3_000, None), (T, T + 800))
+    assert fetcher.writes == 2
+
+
+def test_an_idle_partition_is_stored_every_ten_seconds_while_the_source_answers(fetcher: Fetcher) -> None:
+    for second in range(1, 61):
+        fetcher.look({FIRST: answer(T + second * 1_000), SECOND: answer(T + second * 1_000)})
+    assert fetcher.writes == 6
+    assert times(fetcher[FIRST]) == (T + 60_000, None)
+
+
+def test_a_rate_does_not_fade_while_the_source_is_silent(fetcher: Fetcher) -> None:
+    for _ in range(600):
+        fetcher.look({FIRST: answer(T, silent=T + 500), SECOND: answer(T, silent=T + 500)})
+    assert fetcher[FIRST].rate == 10.0
+
+
+def test_a_partition_without_a_leader_is_asked_in_vain(fetcher: Fetcher) -> None:
+    """Its fetcher thread has let it go, and its last answer stays."""
+    fetcher.look({FIRST: answer(T + 2_000), SECOND: answer(T + 2_000)})
+    fetcher.look({}, Contact(EpochMs(T + 2_100), EpochMs(T + 2_600)))
+    assert times(fetcher[FIRST]) == (T + 2_000, T + 2_600)
+
+
+def test_a_leader_that_is_named_again_is_a_sign_of_life_but_no_look(fetcher: Fetcher) -> None:
+    """Whoever is not answered by it must not take it for dead since then: others may write to it."""
+    silent = {FIRST: answer(T, silent=T + 800), SECOND: answer(T, silent=T + 800)}
+    fetcher.look(silent)
+    assert times(fetcher[FIRST]) == (T, T + 800)
+    for second in range(1, 31):
+        fetcher.look(silent, Contact(EpochMs(T + 800 + second * 1_000)))
+    assert times(fetcher[FIRST]) == (T, None)
+    assert fetcher.writes == 2, "and it is not written each time"
+
+
+def test_metadata_that_do_not_come_say_nothing_while_fetches_are_answered(fetcher: Fetcher) -> None:
+    deaf = Contact(EpochMs(T), EpochMs(T + 900))
+    fetcher.look({FIRST: answer(T + 1_000), SECOND: answer(T + 1_000)}, deaf)
+    fetcher.look({FIRST: answer(T + 12_000), SECOND: answer(T + 12_000)}, deaf)
+    assert times(fetcher[FIRST]) == (T + 12_000, None)
+
+
+@pytest.mark.parametrize("why", [Unreachable("x"), TimedOut("x"), ConnectionLost("x"), LeaderNotAvailable("x")])
+def test_silence_is_what_nobody_answers(why: Unreachable) -> None:
+    assert is_silence(why)
+
+
+@pytest.mark.parametrize("why", [TopicAuthorizationFailed("x"), AuthenticationFailed("x"), NotLeader("x")])
+def test_a_source_that_refuses_is_alive(why: NotLeader) -> None:
+    """It may be written to for hours: nobody may take the refusal for its death."""
+    assert not is_silence(why)
+
+
+# ── another worker ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_worker_started_after_the_source_died_keeps_the_last_look_and_stores_its_first_vain_attempt(
+    fetcher: Fetcher,
+) -> None:
+    fetcher.look({FIRST: answer(T + 11_000, 900), SECOND: answer(T + 11_000)})
+    late = Fetcher(fetcher.view)
+    late.look({})
+    assert late.writes == 0
+    for second in range(60):
+        late.look({}, Contact(None, EpochMs(T + 90_000 + second)))
+    assert late[FIRST] == replace(fetcher[FIRST], silent_since=EpochMs(T + 90_000))
+    assert late[FIRST].rate == fetcher[FIRST].rate > 0
+    assert late.writes == 1
+
+
+def test_a_later_worker_does_not_replace_the_first_vain_attempt_of_the_one_before(fetcher: Fetcher) -> None:
+    fetcher.look({FIRST: answer(T, silent=T + 800), SECOND: answer(T, silent=T + 800)})
+    late = Fetcher(fetcher.view)
+    late.look({}, Contact(None, EpochMs(T + 90_000)))
+    assert times(late[FIRST]) == (T, T + 800)
+    assert late.writes == 0
+
+
+def test_the_first_vain_attempt_by_a_clock_that_is_behind_is_not_before_the_last_answer(fetcher: Fetcher) -> None:
+    late = Fetcher(fetcher.view)
+    late.look({}, Contact(None, EpochMs(T - 3_000)))
+    assert times(late[FIRST]) == (T, T)
+
+
+def test_of_what_was_never_seen_nothing_is_stored() -> None:
+    late = Fetcher()
+    late.look({FIRST: Report(silent_since=EpochMs(T))}, Contact(None, EpochMs(T)))
+    assert late.writes == 0
+    assert late.view.source_chunk(DR, CHUNK) is None
+
+
+def test_partitions_that_are_not_copied_keep_what_was_stored(fetcher: Fetcher) -> None:
+    """PAUSED or FAILED: nobody asks about them, so nothing is claimed, and nothing is lost."""
+    for second in range(1, 41):
+        contact = Contact(EpochMs(T + second * 1_000))
+        fetcher.look({SECOND: answer(T + second * 1_000, 100 + second)}, contact, asked=(SECOND,))
+    assert fetcher[FIRST] == SourceEnd(FIRST, SourceOffset(100), SourceOffset(100), 10.0, at=EpochMs(T))
+    fetcher.look({SECOND: answer(T + 41_000, silent=T + 41_500)}, Contact(None, EpochMs(T + 42_000)), asked=(SECOND,))
+    assert (times(fetcher[FIRST]), times(fetcher[SECOND])) == ((T, None), (T + 41_000, T + 41_500))
+
+
+# ── a worker of the version before ────────────────────────────────────────────────────────────────────────────────
+
+
+def before(record: SourceEnds, *partitions: TopicPartition) -> SourceEnds:
+    """As it writes it: one time for all, and only the partitions that it copies itself."""
+    ends = tuple(replace(end, at=None, silent_since=None) for end in record.ends if end.partition in partitions)
+    return replace(record, ends=ends)
+
+
+def test_a_record_of_the_version_before_is_taken_over_with_its_one_time(fetcher: Fetcher) -> None:
+    record = fetcher.view.source_chunk(DR, CHUNK)
+    assert record is not None
+    late = Fetcher(fold(fetcher.view, [before(record, FIRST, SECOND)]))
+    late.look({}, Contact(None, EpochMs(T + 90_000)))
+    assert {times(late[at]) for at in (FIRST, SECOND)} == {(T, T + 90_000)}
+
+
+def test_what_a_worker_of_the_version_before_left_out_is_written_again(fetcher: Fetcher) -> None:
+    record = fetcher.view.source_chunk(DR, CHUNK)
+    assert record is not None
+    fetcher.view = fold(fetcher.view, [before(record, SECOND)])
+    fetcher.look({SECOND: answer(T + 500)}, asked=(SECOND,))
+    assert (times(fetcher[FIRST]), times(fetcher[SECOND])) == ((T, None), (T + 500, None))
+
+
+# ── rates ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def rate_after(high: int, seconds: float, held: float = 0.0) -> float:
+    """Of a partition that ended at 100, with this rate, so long ago."""
+    old = SourceEnd(FIRST, SourceOffset(100), SourceOffset(100), held)
+    record = SourceEnds(mirror=DR, chunk=CHUNK, ends=(old,), at=EpochMs(T))
+    worker = Fetcher(fold(StateView(), [record]))
+    worker.look({FIRST: answer(T + round(seconds * 1000), high)})
+    return worker[FIRST].rate
+
+
+def test_what_was_never_seen_before_has_no_rate() -> None:
+    """All that a log held when it was first seen did not come in a second."""
+    worker = Fetcher()
+    worker.look({FIRST: answer(T, 1_000_000)})
+    assert worker[FIRST].rate == 0
+
+
+def test_growth_is_counted_by_the_time_between_two_answers() -> None:
+    assert rate_after(300, 2.0) == 100
+    assert rate_after(0, 2.0) == 0, "a log that was cut did not grow"
+
+
+def test_one_batch_right_after_an_answer_is_no_flood() -> None:
+    assert rate_after(1_100, 0.005) == 1_000
+
+
+def test_a_peak_counts_for_less_as_it_gets_older() -> None:
+    """But a steady rate stays, and a slow second does not hide a fast one."""
+    assert rate_after(100, RATE_HALVED_SECONDS, held=80.0) == 40
+    assert 78 < rate_after(101, 1.0, held=80.0) < 80
+    assert rate_after(190, 1.0, held=80.0) == 90
+
+
+# ── what is news ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ends(high: int, rate: float = 0.0, at: int = 0, log_end: int | None = None) -> SourceEnds:
+    end = SourceEnd(FIRST, SourceOffset(high), SourceOffset(high), rate, at=EpochMs(at))
+    end = end if log_end is None else replace(end, log_end=SourceOffset(log_end))
+    return SourceEnds(mirror=DR, chunk=0, ends=(end,), at=EpochMs(at))
+
+
+def test_a_true_end_is_news_where_it_is_above_the_high_watermark() -> None:
+    assert ends_news(ends(100, log_end=120), ends(100, log_end=110))
+    assert ends_news(ends(100, log_end=120), ends(100))
+    assert not ends_news(ends(100, log_end=90), ends(100))
+
+
+def test_a_rate_that_fades_is_no_news() -> None:
+    assert not ends_news(ends(100, rate=70.0, at=9_000), ends(100, rate=80.0))
+    assert ends_news(ends(101, rate=80.0), ends(100, rate=80.0))
+    assert ends_news(ends(100, rate=70.0, at=10_000), ends(100, rate=80.0))
