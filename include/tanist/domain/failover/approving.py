@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused
-from tanist.domain.failover.plan import ApprovedPlan, hash_of
+from tanist.domain.failover.plan import ApprovedPlan, Limitation, hash_of
 from tanist.domain.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -247,6 +247,23 @@ def withdrawn(entries: Sequence[Entry], approval: Approval) -> Withdrawal | None
         and (no.request == approval.request if no.request else n > where)
     )
     return next(voiding, None)
+
+
+def time_objections(approval: Approval, now: EpochMs, brokers_time: EpochMs | None) -> tuple[Limitation, ...]:
+    """Why the time does not permit what was approved; empty: it does. The rule of every gate.
+
+    `now`: our clock, `brokers_time`: the latest append time of the brokers, None: not known, both ms since 1970. An
+    approval expires by the later of the two, so our clock must not be behind the brokers'.
+    """
+    theirs = max(approval.at, brokers_time or approval.at)
+    found = []
+    if (latest := max(now, theirs)) >= approval.expires_at:
+        why = f"valid until {approval.expires_at} ms, now is {latest} ms: approve it again"
+        found.append(Limitation("APPROVAL_EXPIRED", why))
+    if now < theirs - approval.SKEW_MS:
+        why = f"correct this host's clock: it shows {now} ms, the brokers' showed {theirs} ms"
+        found.append(Limitation("CLOCK_BEHIND", why))
+    return tuple(found)
 
 
 def approved(approval: Approval) -> ApprovedPlan:
