@@ -83,7 +83,8 @@ def plan_decision(
     before: records that have expired since then are not expired in it. None: the plan as it is now.
 
     Raises:
-        AnotherDecision: the tails do not make the plan that was shown. NothingToDecide: no tail is rescued and undecided. ClassesMissing: a class has records, and is not given.
+        AnotherDecision: the tails do not make the plan that was shown. NothingToDecide: no tail is rescued and
+        undecided. ClassesMissing: a class has records, and is not given.
         QuarantineChanged: rescued records are not in quarantine any more.
     """
     view, mirror = state_topics.read(clusters.destination, STATE_TOPIC, command.by), clusters.spec.mirror
