@@ -16,10 +16,8 @@ from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, out_of_time, sign
-from tanist.usecases.failback.survey import failed_over
-from tanist.usecases.failover.coordinated import Coordinated
+from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
-from tanist.usecases.failover.source_seen import see_source
 from tanist.usecases.lock import LockedMirror, changing, ensure_unlocked
 from tanist.usecases.rights import named
 from tanist.usecases.snapshot import MirrorSnapshot
@@ -106,7 +104,7 @@ def _fenced(
     """
     topics = [topic for topic, _ in failed_over(view, clusters.spec.mirror, include)]
     source = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None).reachable_source()
-    seen = see_source(clusters.spec, source, topics, view, Coordinated(), command, whole=False)
+    seen = see_returned(clusters.spec, source, topics, view, command)
     stands = seen.fences.known()
     if unfenced := [each.topic for each in topics if stands.get(each.topic) is not True]:
         raise SourceNotFenced(f"the source fence is not in force: {some(unfenced, ', ')}")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tanist.domain.failback.decision import MINUTE_MS
+from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import KafkaSide, Pair, running
@@ -204,12 +204,10 @@ def test_a_record_that_expires_after_the_decision_is_replayed_as_it_was_approved
     until(lambda: own.tanist("failback", "survey", MIRROR, expected=None).code != 3, 60)
     own.tanist("failback", "rescue", MIRROR)
     minute = (clock.now() + 20_000) // MINUTE_MS * MINUTE_MS + MINUTE_MS
-    west = AdminClient(own.west.client("admin"))
-    retention = ConfigEntry(
-        "retention.ms", str(minute - 1 - (NOW - HOUR_MS)), incremental_operation=AlterConfigOpType.SET
-    )
-    topic = ConfigResource(ConfigResource.Type.TOPIC, "logs", incremental_configs=[retention])
-    west.incremental_alter_configs([topic])[topic].result(20)
+    west = KafkaCluster(own.west.cluster.endpoint())
+    retention = {"retention.ms": str(minute - 1 - (NOW - HOUR_MS))}
+    assert west.topics.alter_configs("logs", retention, clock.deadline(20)) is None
+    west.close()
 
     chosen = ("--replay", "safe", "--drop", "expired")
     shown = own.tanist("failback", "decide", MIRROR, *chosen, "--json").item
