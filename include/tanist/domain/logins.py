@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY
+from tanist.domain.checks import named
 from tanist.domain.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.records import WorkerAlive
 
-_TOGETHER_MS: Final = 60_000
+FORGET: Final = "once that process has ended for good, `tanist fetcher forget ID` removes it"
 USER: Final = "User:"
 SETTING: Final = 'principal = "User:..." in the cluster\'s section, or tanist.principal in its connection'
 
@@ -60,11 +61,21 @@ class MirrorLogin:
 
 
 def logins_of(workers: Iterable[WorkerAlive]) -> tuple[MirrorLogin, ...]:
-    """The logins that the most recently alive workers have reported; reports of older workers may be outdated."""
-    reported = tuple(workers)
-    since = max((each.at for each in reported), default=0) - _TOGETHER_MS
-    found = {MirrorLogin(each.principal, each.unbound) for each in reported if each.at >= since}
-    return tuple(sorted((each for each in found if each.principal or each.unbound), key=str))
+    """The logins that workers copy with, or may: all that are on record, however long ago they were reported.
+
+    A silent worker may be frozen, and resume with its login: no age of a heartbeat says that it has ended. So a login
+    counts until a worker of the same id has reported another one, or `tanist fetcher forget` has deleted the record.
+    """
+    by_login: dict[tuple[str | None, str], list[str]] = {}
+    for each in workers:
+        if each.principal or each.unbound:
+            by_login.setdefault((each.principal, each.unbound), []).append(each.worker)
+    found = (MirrorLogin(name, _with_way_on(why, reported)) for (name, why), reported in by_login.items())
+    return tuple(sorted(found, key=str))
+
+
+def _with_way_on(unbound: str, workers: Iterable[str]) -> str:
+    return f"{unbound} (reported by worker {named(sorted(workers), ', ')}; {FORGET})" if unbound else ""
 
 
 def principals(logins: Iterable[MirrorLogin]) -> frozenset[str]:

@@ -244,7 +244,11 @@ def quarantine_topic(topic: str) -> str:
 @stored("decision", "mirror", "plan")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailDecision(MirrorRecord):
-    """An approved plan that is being carried out, or was. `plan_json`: the plan, word for word."""
+    """An approved plan that is being carried out, or was. `plan_json`: the plan, word for word.
+
+    `expired_at`: the time by which records have expired, from the plan, or that of the approval, where an earlier
+    version made the plan. 0: none had expired; -1: an earlier version wrote this.
+    """
 
     mirror: MirrorName
     plan: str
@@ -256,6 +260,7 @@ class TailDecision(MirrorRecord):
     started_at: EpochMs
     at: EpochMs
     mirror_id: str = ""
+    expired_at: int = -1
 
 
 @stored("replay", "mirror", "partition", "promotion_epoch")

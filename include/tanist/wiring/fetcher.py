@@ -68,6 +68,11 @@ def run_fetcher(
     return 70 if failed else 0
 
 
+def worker_store(registry: ClusterRegistry, destination: str, by: Deadline) -> closing[CompactedTopic]:
+    """The state topic of a destination with the writer of a worker, which locks no mirror."""
+    return closing(_store(registry.cluster(destination), STATE_TOPIC, by))
+
+
 def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: SystemClock) -> Parts:
     """Everything that the service needs of this destination; creates the state topics if they are missing."""
     from tanist import __version__  # noqa: PLC0415

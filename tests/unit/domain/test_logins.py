@@ -40,19 +40,25 @@ def alive(name: str, at: int, principal: str | None, why: str = "") -> WorkerAli
     return WorkerAlive(worker=name, version="1", host="h", started_at=when, at=when, principal=principal, unbound=why)
 
 
-def test_logins_are_those_of_the_workers_that_lived_last_also_where_all_are_dead() -> None:
+def test_login_of_a_worker_that_is_silent_for_long_still_counts() -> None:
+    """It dropped out 60 s after another worker's heartbeat, although a frozen process may resume with it."""
     now = 1_000_000_000
-    reported = [
-        alive("old", now - 90_000, "User:old"),
-        alive("a", now, ME),
-        alive("b", now - 9, ME),
-        alive("c", now, None),
-    ]
-    assert logins_of(reported) == (MirrorLogin(ME),)
+    reported = [alive("old", 1, "User:old"), alive("a", now, ME), alive("b", now - 9, ME), alive("c", now, None)]
+    assert logins_of(reported) == (MirrorLogin(ME), MirrorLogin("User:old"))
     assert logins_of([]) == ()
-    nameless = logins_of([*reported, alive("d", now, None, "nobody knows")])
-    assert MirrorLogin(None, "nobody knows") in nameless
-    assert principals(nameless) == {ME}
+    assert logins_of([*reported[1:], alive("old", now + 1, ME)]) == (MirrorLogin(ME),), "it has reported another one"
+
+
+def test_login_that_cannot_be_denied_names_its_workers_and_how_it_is_removed() -> None:
+    super_user = "it is a super user"
+    found = logins_of(
+        [alive("b", 1, ME, super_user), alive("a", 9, ME, super_user), alive("d", 5, None, "nobody knows")]
+    )
+    assert principals(found) == {ME}
+    texts = {each.principal: each.unbound for each in found}
+    assert texts[ME].startswith("it is a super user (reported by worker a, b; ")
+    assert "`tanist fetcher forget ID`" in texts[ME]
+    assert texts[None].startswith("nobody knows (reported by worker d; ")
 
 
 def test_who_else_may_write_is_who_is_allowed_and_not_denied_everywhere() -> None:

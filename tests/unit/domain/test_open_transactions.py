@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -25,6 +26,20 @@ def test_a_plan_is_read_back_as_it_was_hashed_and_binds_each_transaction() -> No
         replace(PLAN, source_cluster_id="W"),
     )
     assert PLAN.hash not in {each.hash for each in others}
+
+
+def test_state_of_a_transaction_that_moves_by_itself_makes_no_other_plan() -> None:
+    moved = replace(PLAN, transactions=(replace(NAMED, state="PrepareAbort"), LOST))
+    assert (moved, moved.hash) == (PLAN, PLAN.hash)
+
+
+def test_a_plan_that_was_approved_with_states_is_read_without_them() -> None:
+    """As the version before wrote it."""
+    states = iter((ONGOING, HANGING))
+    words = json.loads(PLAN.canonical_plan)
+    words["v"] = 1
+    words["transactions"] = [[*each[:4], next(states), *each[4:]] for each in words["transactions"]]
+    assert AbortPlan.read(json.dumps(words)) == PLAN
 
 
 @pytest.mark.parametrize(

@@ -1,28 +1,36 @@
 """What becomes of the records of divergent tails: their classes, and the plan that an approver accepts.
 
 A class is determined when a record is replayed, not when the plan is made: the new primary goes on writing. So a plan
-says what becomes of each class, and a key that gets a newer value in the meantime is a conflict.
+says what becomes of each class, and a key that gets a newer value in the meantime is a conflict. Time alone changes no
+class: the plan says up to which time records have expired, and the replay judges by that time.
+
+That time is taken from the records, not from a clock: it is when the last of the expired ones did expire, as a whole
+minute. So the same records make the same plan until another one expires, and a plan that was shown can be made again
+from the records afterwards: there are as many as minutes in which one expires.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Refused
 from tanist.domain.failover.plan import PlanHash, canonical, hash_of
-from tanist.domain.names import MirrorName
+from tanist.domain.names import EpochMs, MirrorName
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec
     from tanist.domain.tails import TopicTails
 
 VERSION: Final = 1
+MINUTE_MS: Final = 60_000
+NOTHING_EXPIRED: Final = EpochMs(0)
+"""The time of a plan for records of which none had expired."""
 
 
 class TailClass(StrEnum):
@@ -55,14 +63,47 @@ class NothingToDecide(Refused):
 
 
 def classify(
-    key: bytes | None, time: int, newer: Container[bytes], retention_ms: int | None, now: EpochMs
+    key: bytes | None, time: int, newer: Container[bytes], retention_ms: int | None, expired_at: EpochMs
 ) -> TailClass:
-    """The class of a record. `newer`: keys that the new primary has written itself. `retention_ms`: None: unlimited."""
-    if retention_ms is not None and time < now - retention_ms:
+    """The class of a record. `newer`: keys that the new primary has written itself.
+
+    `retention_ms`: None: unlimited. `expired_at`: the time by which a record has expired or not, see `DecisionPlan`.
+    """
+    if retention_ms is not None and time < expired_at - retention_ms:
         return TailClass.EXPIRED
     if key is None:
         return TailClass.UNORDERED
     return TailClass.CONFLICT if key in newer else TailClass.SAFE
+
+
+def expiry(time: int, retention_ms: int | None) -> EpochMs | None:
+    """The first whole minute by which a record of this `time` has expired (ms since 1970); None: it never does."""
+    return None if retention_ms is None else EpochMs(-(-(time + retention_ms + 1) // MINUTE_MS) * MINUTE_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiringCounts:
+    """How many records have a class until they expire, and when that is; see `expiry`."""
+
+    records: Mapping[tuple[TailClass, EpochMs | None], int]
+
+    def at(self, expired_at: EpochMs) -> Counter[TailClass]:
+        """The records by class, with those that have expired by that time."""
+        found = Counter[TailClass]()
+        for (each, expires), count in self.records.items():
+            found[TailClass.EXPIRED if expires is not None and expires <= expired_at else each] += count
+        return found
+
+
+def times_of(counts: Iterable[ExpiringCounts]) -> tuple[EpochMs, ...]:
+    """The times that plans for these records can have, the latest one first."""
+    found = {expires for each in counts for _, expires in each.records if expires is not None}
+    return tuple(sorted(found | {NOTHING_EXPIRED}, reverse=True))
+
+
+def time_of(times: Iterable[EpochMs], now: EpochMs) -> EpochMs:
+    """The one of `times_of` that a plan has which is made `now`."""
+    return next((each for each in times if each <= now), NOTHING_EXPIRED)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -80,7 +121,12 @@ class DecidedTail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionPlan:
-    """What an approver accepts. `actions`: by class, all of them."""
+    """What an approver accepts. `actions`: by class, all of them.
+
+    `expired_at`: records that would have been deleted by that time are expired, all others are not, however late they
+    are replayed (ms since 1970, `NOTHING_EXPIRED`: none had). None: an earlier version made the plan; the time of its
+    approval counts.
+    """
 
     mirror: MirrorName
     mirror_id: str
@@ -88,11 +134,12 @@ class DecisionPlan:
     destination_cluster_id: str
     tails: tuple[DecidedTail, ...]
     actions: Mapping[TailClass, TailAction]
+    expired_at: EpochMs | None = None
 
     @property
     def canonical_plan(self) -> str:
         """As canonical JSON: what an approval binds."""
-        words = {
+        words: dict[str, Any] = {
             "mirror": self.mirror,
             "mirror_id": self.mirror_id,
             "clusters": [self.source_cluster_id, self.destination_cluster_id],
@@ -101,6 +148,8 @@ class DecisionPlan:
             ],
             "actions": {str(name): str(action) for name, action in self.actions.items()},
         }
+        if self.expired_at is not None:
+            words["expired_at"] = self.expired_at
         return canonical({"v": VERSION, "decision": words})
 
     @property
@@ -123,7 +172,13 @@ class DecisionPlan:
             destination_cluster_id=destination,
             tails=tuple(DecidedTail(*each) for each in stored["tails"]),
             actions={each: TailAction(stored["actions"][each]) for each in TailClass},
+            expired_at=None if (time := stored.get("expired_at")) is None else EpochMs(int(time)),
         )
+
+    def as_shown(self, plan_hash: str, times: Iterable[EpochMs]) -> DecisionPlan | None:
+        """This plan with the one of these times with which it has the hash; None: it has it with none of them."""
+        made = (replace(self, expired_at=time) for time in times)
+        return next((each for each in made if each.hash == plan_hash), None)
 
 
 def decided_tails(tails: Sequence[TopicTails]) -> tuple[DecidedTail, ...]:
@@ -138,7 +193,7 @@ def decided_tails(tails: Sequence[TopicTails]) -> tuple[DecidedTail, ...]:
 
 
 def make_decision(
-    spec: MirrorSpec, tails: Sequence[TopicTails], actions: Mapping[TailClass, TailAction]
+    spec: MirrorSpec, tails: Sequence[TopicTails], actions: Mapping[TailClass, TailAction], expired_at: EpochMs
 ) -> DecisionPlan:
     """The plan for `tails`, which are rescued."""
     return DecisionPlan(
@@ -148,4 +203,5 @@ def make_decision(
         destination_cluster_id=spec.destination_cluster_id,
         tails=decided_tails(tails),
         actions=actions,
+        expired_at=expired_at,
     )

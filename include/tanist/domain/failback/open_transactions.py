@@ -7,7 +7,7 @@ abort a transaction after its own timeout. One that no coordinator knows any mor
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import CouldNotTell, Refused
@@ -17,7 +17,9 @@ from tanist.domain.names import EpochMs, TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""1: with the state of each transaction, which is not read."""
+_STATE_IN_V1: Final = 4
 ONGOING: Final = "Ongoing"
 """The state in which a coordinator waits for its producer. In all others it is about to write markers itself."""
 HANGING: Final = "Hanging"
@@ -42,14 +44,15 @@ class ReturnedTransaction:
     """An open transaction of the old source. `transactional_id`: empty for one that no coordinator knows.
 
     `since`: when it began, in ms by its coordinator's clock; of a hanging one when it last wrote. `coordinator_epoch`:
-    of a hanging one, as its leader knows it. `partitions`: all that it names, also those of other topics.
+    of a hanging one, as its leader knows it. `partitions`: all that it names, also those of other topics. `state`: as
+    it was seen. It changes by itself, so it is no part of a plan, and two of different states are equal.
     """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     since: EpochMs
-    state: str
+    state: str = field(compare=False)
     partitions: tuple[TopicPartition, ...]
     coordinator_epoch: int = 0
 
@@ -87,7 +90,6 @@ class AbortPlan:
                 each.producer_id,
                 each.producer_epoch,
                 each.since,
-                each.state,
                 sorted([at.topic, at.partition] for at in each.partitions),
                 each.coordinator_epoch,
             ]
@@ -102,17 +104,23 @@ class AbortPlan:
 
     @classmethod
     def read(cls, plan_json: str) -> AbortPlan:
-        """Raises ValueError, KeyError or TypeError if this is not the plan of an abort."""
+        """The plan; the states of its transactions are empty.
+
+        Raises ValueError, KeyError or TypeError if this is not the plan of an abort.
+        """
         found: dict[str, Any] = json.loads(plan_json)
+        transactions: list[list[Any]] = found["transactions"]
+        if found["v"] < VERSION:
+            transactions = [each[:_STATE_IN_V1] + each[_STATE_IN_V1 + 1 :] for each in transactions]
         return cls(
             mirror=found["abort"],
             mirror_id=found["mirror_id"],
             source_cluster_id=found["source"],
             transactions=tuple(
                 ReturnedTransaction(
-                    name, number, epoch, EpochMs(since), state, tuple(TopicPartition(*at) for at in where), coordinator
+                    name, number, epoch, EpochMs(since), "", tuple(TopicPartition(*at) for at in where), coordinator
                 )
-                for name, number, epoch, since, state, where, coordinator in found["transactions"]
+                for name, number, epoch, since, where, coordinator in transactions
             ),
         )
 

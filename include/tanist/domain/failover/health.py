@@ -295,7 +295,12 @@ def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[
     let_in = [f"{topic}: the mirror's login may write to it" for topic, shut in shut_out.items() if shut is False]
     blind = [f"{topic}: {shut}" for topic, shut in shut_out.items() if not isinstance(shut, bool)]
     denied = " ".join(f"--deny-principal {shlex.quote(login)}" for login in sorted(logins))
-    mend = f"; deny it again with `kafka-acls.sh --add {denied} --operation Write --topic NAME`" if let_in else ""
+    mend = (
+        f"; deny it again with `kafka-acls.sh --add {denied} --operation Write --topic NAME`; "
+        "`tanist fetcher forget ID` removes a worker that has ended for good, and its login with it"
+        if let_in
+        else ""
+    )
     return Check(
         name="openings",
         verdict=Verdict.FAIL if let_in else Verdict.UNKNOWN if blind else Verdict.PASS,

@@ -15,11 +15,9 @@ from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactio
 from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import state_topics
-from tanist.usecases.failback.approving import check_words, sign
-from tanist.usecases.failback.survey import failed_over
-from tanist.usecases.failover.coordinated import Coordinated
+from tanist.usecases.failback.approving import check_words, out_of_time, sign
+from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
-from tanist.usecases.failover.source_seen import see_source
 from tanist.usecases.lock import LockedMirror, changing, ensure_unlocked
 from tanist.usecases.rights import named
 from tanist.usecases.snapshot import MirrorSnapshot
@@ -106,7 +104,7 @@ def _fenced(
     """
     topics = [topic for topic, _ in failed_over(view, clusters.spec.mirror, include)]
     source = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None).reachable_source()
-    seen = see_source(clusters.spec, source, topics, view, Coordinated(), command, whole=False)
+    seen = see_returned(clusters.spec, source, topics, view, command)
     stands = seen.fences.known()
     if unfenced := [each.topic for each in topics if stands.get(each.topic) is not True]:
         raise SourceNotFenced(f"the source fence is not in force: {some(unfenced, ', ')}")
@@ -187,8 +185,8 @@ def _approved(plan_hash: str, clusters: ReturnContext, command: CommandContext) 
         raise AbortNotApproved(f"{missing.reason}: {how} --reason ...") from missing
     except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
         raise AbortNotApproved(f"plan {plan_hash} does not abort transactions: {unreadable}") from unreadable
-    if max(command.clock.now(), approvals.brokers_time(command.by) or 0) >= approval.expires_at:
-        raise AbortRefused(f"approval {approval.id} of plan {plan_hash} has expired")
+    if why := out_of_time(approval, clusters, command):
+        raise AbortRefused(why)
     if (plan.mirror_id, plan.source_cluster_id) != (spec.id, spec.source_cluster_id):
         raise AbortRefused("the plan is for another mirror, or for another source than the mirror has now")
     return plan

@@ -6,7 +6,14 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Protocol
 
 from tanist.domain.errors import Misconfigured
-from tanist.domain.failover.approving import LONGEST_MS, ApprovalRequest, NoApproverTopic, Withdrawal, command_request
+from tanist.domain.failover.approving import (
+    LONGEST_MS,
+    ApprovalRequest,
+    NoApproverTopic,
+    Withdrawal,
+    command_request,
+    time_objections,
+)
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
@@ -64,6 +71,14 @@ def sign(  # noqa: PLR0913  # what an approver says, named
         on_behalf_of=on_behalf_of,
     )
     return side.approvals.append(request, command.by)
+
+
+def out_of_time(approval: Approval, clusters: ReturnContext, command: CommandContext) -> str:
+    """Why the time does not permit what was approved, in words; empty: it does. See `time_objections`."""
+    brokers_time = clusters.destination.approvals.brokers_time(command.by)
+    found = time_objections(approval, command.clock.now(), brokers_time)
+    reasons = "; ".join(f"{each.name}: {each.detail}" for each in found)
+    return f"approval {approval.id} of plan {approval.plan} is not valid: {reasons}" if reasons else ""
 
 
 def take_back(plan_hash: str, clusters: ReturnContext, command: CommandContext, *, reason: str) -> None:

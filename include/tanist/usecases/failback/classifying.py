@@ -85,10 +85,10 @@ class KeyWatch:
         found = None if key is None else self.last.get(key)
         return found is not None and found.own
 
-    def classify(self, record: RescuedRecord, now: EpochMs) -> TailClass:
-        """The class of a record, as far as was read."""
+    def classify(self, record: RescuedRecord, expired_at: EpochMs) -> TailClass:
+        """The class of a record, as far as was read. `expired_at`: see `DecisionPlan`."""
         newer = {record.key} if record.key is not None and self.is_newer(record.key) else set()
-        return classify(record.key, record.time, newer, self.rules.retention_ms, now)
+        return classify(record.key, record.time, newer, self.rules.retention_ms, expired_at)
 
 
 def entry_of(view: StateView, tails: TopicTails) -> TopicLineage:

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.errors import Refused, TopicNotInMirror
 from tanist.domain.failback.decision import (
+    NOTHING_EXPIRED,
     ClassesMissing,
+    ExpiringCounts,
     NothingToDecide,
     TailAction,
     TailClass,
+    expiry,
     make_decision,
+    time_of,
+    times_of,
 )
 from tanist.domain.failback.pending import left_undecided
 from tanist.domain.problems import refuse
@@ -27,11 +32,11 @@ from tanist.usecases.failback.survey import MirrorReversed
 from tanist.usecases.lock import ensure_unlocked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.failback.decision import DecisionPlan
     from tanist.domain.failover.approving import Approval
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorName, TopicPartition
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
     from tanist.usecases.command import CommandContext
@@ -47,30 +52,39 @@ class AnotherDecision(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailCount:
-    """The records of a partition by class, as they were when the plan was made."""
+    """The records of a partition by class, as they are now; see `ExpiringCounts`."""
 
     partition: TopicPartition
-    counts: Mapping[TailClass, int]
+    records: ExpiringCounts
     compacted: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDecision:
+    """`expired_at`: the time by which the plan and the counts judge whether a record has expired."""
+
     plan: DecisionPlan
     counts: tuple[TailCount, ...]
+    expired_at: EpochMs
 
 
 def plan_decision(
-    clusters: ReturnContext, include: Sequence[str], given: Mapping[TailClass, TailAction], command: CommandContext
+    clusters: ReturnContext,
+    include: Sequence[str],
+    given: Mapping[TailClass, TailAction],
+    command: CommandContext,
+    shown: str | None = None,
 ) -> PlannedDecision:
     """The plan for all tails that are rescued and not decided; changes nothing.
 
     Of a tail that has grown since an earlier plan was carried out, the records since then are decided about.
 
-    `given`: by class. A class without records that is not given is dropped.
+    `given`: by class. A class without records that is not given is dropped. `shown`: the hash of a plan that was shown
+    before: records that have expired since then are not expired in it. None: the plan as it is now.
 
     Raises:
-        NothingToDecide: no tail is rescued and undecided. ClassesMissing: a class has records, and is not given.
+        AnotherDecision: the tails do not make the plan that was shown. NothingToDecide: no tail is rescued and
+        undecided. ClassesMissing: a class has records, and is not given.
         QuarantineChanged: rescued records are not in quarantine any more.
     """
     view, mirror = state_topics.read(clusters.destination, STATE_TOPIC, command.by), clusters.spec.mirror
@@ -78,12 +92,25 @@ def plan_decision(
     tails = undecided_tails(view, mirror, include)
     ensure_present(clusters, tails, command.by)
     counts = tuple(each for of in tails for each in _counts(clusters, view, of, command))
-    total = sum((Counter(dict(each.counts)) for each in counts), Counter[TailClass]())
+    times = times_of(each.records for each in counts)
+    actions = {each: given.get(each, TailAction.DROP) for each in TailClass}
+    plan = make_decision(clusters.spec, tails, actions, time_of(times, command.clock.now()))
+    if shown is not None:
+        plan = _as_shown(plan, shown, times)
+    expired_at = plan.expired_at or NOTHING_EXPIRED
+    total = sum((each.records.at(expired_at) for each in counts), Counter[TailClass]())
     missing = [f"{each} ({total[each]} records)" for each in TailClass if total[each] and each not in given]
     if missing:
         raise ClassesMissing(f"nothing is said about {', '.join(missing)}")
-    actions = {each: given.get(each, TailAction.DROP) for each in TailClass}
-    return PlannedDecision(plan=make_decision(clusters.spec, tails, actions), counts=counts)
+    return PlannedDecision(plan=plan, counts=counts, expired_at=expired_at)
+
+
+def _as_shown(plan: DecisionPlan, shown: str, times: Iterable[EpochMs]) -> DecisionPlan:
+    """Raises AnotherDecision: more than the time differs."""
+    found = plan.as_shown(shown, times)
+    if found is None:
+        raise AnotherDecision(f"{shown} was requested, but the plan is now {plan.hash}")
+    return found
 
 
 def undecided_tails(view: StateView, mirror: MirrorName, include: Sequence[str]) -> tuple[TopicTails, ...]:
@@ -110,14 +137,15 @@ def undecided_tails(view: StateView, mirror: MirrorName, include: Sequence[str])
 
 def _counts(clusters: ReturnContext, view: StateView, tails: TopicTails, command: CommandContext) -> list[TailCount]:
     rules = rules_of(clusters.destination.topics.describe([tails.topic], command.by)[tails.topic])
-    now = command.clock.now()
     found = []
     for tail in tails.with_records():
         earlier = replay_of(view, tails, tail)
         watch = watch_keys(clusters, tails, tail, rules, view, command.by)
         left = records_from(watch, earlier.end if earlier is not None else 0, command)
-        counts = Counter(watch.classify(each, now) for each in left)
-        found.append(TailCount(partition=tails.partition_of(tail), counts=counts, compacted=rules.compacted))
+        records = ExpiringCounts(
+            Counter((watch.classify(each, NOTHING_EXPIRED), expiry(each.time, rules.retention_ms)) for each in left)
+        )
+        found.append(TailCount(partition=tails.partition_of(tail), records=records, compacted=rules.compacted))
     return found
 
 
@@ -131,15 +159,13 @@ def approve_decision(  # noqa: PLR0913  # what an approver says, named
     reason: str,
     valid_seconds: float,
 ) -> Approval:
-    """Put our name under a plan, if the rescued tails still make it.
+    """Put our name under a plan, if the rescued tails still make it. Time alone makes no other plan.
 
     Raises:
         AnotherDecision: they make another one. NoApproverTopic. AuthorizationFailed: we are no approver. Misconfigured.
     """
     valid_for_ms = check_words(reason, valid_seconds)
-    plan = plan_decision(clusters, include, given, command).plan
-    if plan.hash != plan_hash:
-        raise AnotherDecision(f"{plan_hash} was requested, but the plan is now {plan.hash}")
+    plan = plan_decision(clusters, include, given, command, plan_hash).plan
     return sign(plan, clusters, command, reason=reason, valid_for_ms=valid_for_ms)
 
 
@@ -147,18 +173,20 @@ def approve_decision(  # noqa: PLR0913  # what an approver says, named
 
 
 def decision_item(found: PlannedDecision) -> dict[str, Any]:
-    """The plan, with the number of records by class as it is now."""
+    """The plan, with the number of records by class as it is now. `expired_at_ms`: None: no record has expired."""
     plan = found.plan
     return {
         "mirror": plan.mirror,
         "plan_hash": plan.hash,
+        "expired_at_ms": found.expired_at or None,
         "actions": {str(name): str(action) for name, action in plan.actions.items()},
-        "tails": [_count_item(each) for each in found.counts],
+        "tails": [_count_item(each, found.expired_at) for each in found.counts],
     }
 
 
-def _count_item(of: TailCount) -> dict[str, Any]:
-    counts = {str(each): of.counts.get(each, 0) for each in TailClass}
+def _count_item(of: TailCount, expired_at: EpochMs) -> dict[str, Any]:
+    found = of.records.at(expired_at)
+    counts = {str(each): found[each] for each in TailClass}
     return {
         "topic": of.partition.topic,
         "partition": of.partition.partition,

@@ -2,7 +2,8 @@
 
 Before each batch its range is stored, and the batch names how many records the same producer id has written before it.
 So a command that was killed learns from the log whether its last batch is there, and a late batch of it is refused.
-A record is classified directly before it is appended, because the new primary goes on writing.
+A record is classified directly before it is appended, because the new primary goes on writing; whether it has expired
+is judged by the time of the plan.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tanist.domain.failback.decision import (
     TailAction,
     TailClass,
 )
+from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.tails import ReplayProgress, TailDecision, TailStage
 from tanist.usecases import state_topics
@@ -172,6 +174,7 @@ class _Partition:
         self._clusters, self._locked = owner.clusters, owner.locked
         self._at = tails.partition_of(tail)
         self._now = owner.locked.command.clock.now
+        self._expired_at = EpochMs(owner.decision.expired_at)
 
     def run(self) -> None:
         progress = self._progress()
@@ -256,7 +259,7 @@ class _Partition:
         outgoing: list[RescuedRecord] = []
         replayed = restated = 0
         for record in chunk:
-            action = self._owner.plan.actions[watch.classify(record, self._now())]
+            action = self._owner.plan.actions[watch.classify(record, self._expired_at)]
             if action is TailAction.REPLAY:
                 outgoing.append(record)
                 replayed += 1

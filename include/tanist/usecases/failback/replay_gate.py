@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import named
 from tanist.domain.errors import AuthorizationFailed, Refused
 from tanist.domain.failback.decision import DecisionPlan, TailAction, decided_tails
-from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
+from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals, choose
 from tanist.domain.records import RunStatus
 from tanist.domain.tails import TailDecision, TailStage
+from tanist.usecases.failback.approving import out_of_time
 from tanist.usecases.failback.quarantined import ensure_present
 
 if TYPE_CHECKING:
@@ -47,14 +49,10 @@ def permitted(plan: str, view: StateView, clusters: ReturnContext, command: Comm
     mirror = clusters.spec.mirror
     held = view.decision(mirror, plan)
     if held is not None and held.status is RunStatus.RUNNING:
-        return held
-    approvals = clusters.destination.approvals
-    approval = choose(approvals.all(command.by), view.decisions(mirror), mirror, plan)
-    now = max(command.clock.now(), approvals.brokers_time(command.by) or 0)
-    if now >= approval.expires_at:
-        raise DecisionRefused(
-            f"approval {approval.id} was valid until {approval.expires_at} ms: approve the plan again"
-        )
+        return _with_time(held, clusters, command)
+    approval = choose(clusters.destination.approvals.all(command.by), view.decisions(mirror), mirror, plan)
+    if why := out_of_time(approval, clusters, command):
+        raise DecisionRefused(why)
     try:
         approved = DecisionPlan.read(approval.plan_json)
     except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
@@ -74,7 +72,21 @@ def permitted(plan: str, view: StateView, clusters: ReturnContext, command: Comm
         status=RunStatus.RUNNING,
         started_at=started,
         at=started,
+        expired_at=approval.at if approved.expired_at is None else approved.expired_at,
     )
+
+
+def _with_time(begun: TailDecision, clusters: ReturnContext, command: CommandContext) -> TailDecision:
+    """The decision with the time by which records have expired. An earlier version stored none: that of the approval.
+
+    It stands in for the time at which the decision was begun where the approval does not exist any more.
+    """
+    if begun.expired_at >= 0:
+        return begun
+    side = clusters.destination.approvals
+    entries = side.all(command.by) if side.exists(command.by) else ()
+    at = next((each.at for each in approvals(entries) if each.id == begun.approval), begun.started_at)
+    return replace(begun, expired_at=at)
 
 
 def _must_be_alone(plan: DecisionPlan, view: StateView) -> None:

@@ -30,7 +30,7 @@ from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.usecases import state_topics
-from tanist.usecases.failback.approving import check_words, sign
+from tanist.usecases.failback.approving import check_words, out_of_time, sign
 from tanist.usecases.failback.quarantined import altered_topics
 from tanist.usecases.failback.recreating import plan_recreations, uncompared_topics, unfit_topics
 from tanist.usecases.failback.survey import NothingFailedOver, survey, topics_only_there
@@ -341,8 +341,8 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
         found = choose(entries, [last] if last else (), mirror, made.hash, request.answers)
     except NotApproved as missing:
         raise ReversalNotApproved(f"{missing.reason}: {how}") from missing
-    if max(command.clock.now(), side.approvals.brokers_time(command.by) or 0) >= found.expires_at:
-        raise ReversalNotApproved(f"approval {found.id} of plan {made.hash} has expired: {how}")
+    if why := out_of_time(found, clusters, command):
+        raise ReversalNotApproved(f"{why}; the command that approves: {how}")
     return found
 
 

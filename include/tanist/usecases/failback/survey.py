@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
 from tanist.domain.failback.findings import undecided
@@ -16,7 +16,10 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import Selection
 from tanist.domain.tails import TailStage, TailVerdict
+from tanist.ports.clock import Deadline
 from tanist.ports.tails import CopiedSpan
+from tanist.usecases.failover import source_fences
+from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.coordinated import Coordinated
 from tanist.usecases.failover.source_seen import see_source, topics_without_copy
 from tanist.usecases.mirrors.describe import maps
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
-    from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
     from tanist.ports.recreation import LogSizes, TopicDeletion
@@ -57,6 +59,7 @@ SURVEY_COLUMNS = (
     "reason",
 )
 ABORTED_BY = "wait for its timeout, or abort it with `tanist failback abort-transactions`"
+ANSWER_SECONDS: Final = 30.0
 NOT_FENCED = "its source fence is not in force: producers may still write to it"
 
 
@@ -104,7 +107,7 @@ def survey(clusters: ReturnContext, include: Sequence[str], command: CommandCont
     promoted = failed_over(view, clusters.spec.mirror, include)
     source = both.reachable_source()
     wanted = [topic for topic, _ in promoted]
-    seen = see_source(clusters.spec, source, wanted, view, Coordinated(), command, whole=False)
+    seen = see_returned(clusters.spec, source, wanted, view, command)
     mapped = maps(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
     found = [_begun(at, topic, entry, seen, view) for topic, entry in promoted for at in topic.all_partitions()]
     found = _with_starts(found, seen, both.destination, command.by)
@@ -112,6 +115,29 @@ def survey(clusters: ReturnContext, include: Sequence[str], command: CommandCont
     found += _never_mirrored(promoted, seen)
     found = list(_with_records(found, view.tails(clusters.spec.mirror)))
     return tuple(sorted(_compared(found, view, clusters, command.by), key=lambda each: each.partition))
+
+
+def see_returned(
+    spec: MirrorSpec, source: ClusterSnapshot, wanted: Sequence[TopicDesired], view: StateView, command: CommandContext
+) -> SourceSeen:
+    """Everything about `wanted` at an old source that has returned. One that is slow is waited for: it is needed.
+
+    A failover has a few seconds for a source that may be gone, and takes a late answer for none. Here what takes long
+    is asked before, with more time, and in the same order. A snapshot asks nothing twice.
+
+    Raises as `see_source`.
+    """
+    by = Deadline(min(command.by.at, command.clock.deadline(ANSWER_SECONDS).at))
+    partitions = [at for topic in wanted for at in topic.all_partitions()]
+    names = {topic.topic for topic in wanted}
+    fences = view.source_fences(spec.mirror)
+    source.true_ends(partitions, by)
+    source.ends(partitions, by)
+    source.registry([topic.topic for topic in wanted], by)
+    ours = [each for each in fences if each.topic in names]
+    attempt(lambda: source_fences.look(source, ours, names - {each.topic for each in fences}, by))
+    attempt(lambda: source.named_in_transactions(partitions, by))
+    return see_source(spec, source, wanted, view, Coordinated(), command, whole=False)
 
 
 def failed_over(view: StateView, mirror: MirrorName, include: Sequence[str]) -> list[tuple[TopicDesired, TopicLineage]]:

@@ -1,7 +1,7 @@
 """Other writers of mirror topics are denied WRITE by name where the destination has an authorizer.
 
 Whom that concerns is stored with the topic before the first ACL is created, so a failover removes exactly these ACLs.
-Never denied: the logins of running fetchers, our own, and principals that may ALTER the cluster or act as a broker.
+Never denied: the logins of fetchers on record, our own, and principals that may ALTER the cluster or act as a broker.
 Fetchers and failovers need one of these permissions, and who has the first can remove any DENY.
 """
 

@@ -6,18 +6,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict
-from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.items import pending_reversal_item, run_item
 from tanist.usecases.items import check_item, limitation_item, row_item, status_item
+from tanist.usecases.workers import worker_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import EpochMs
-    from tanist.domain.records import FailoverRun, WorkerAlive
+    from tanist.domain.records import FailoverRun
     from tanist.usecases.status.observe import MirrorStatus
 
 STALE_MS: Final = 30_000
@@ -54,7 +54,7 @@ def board_item(seen: MirrorStatus, at: EpochMs, evidence: Callable[[str], str | 
         "troubled_count": len(troubled),
         "last_failover": _run_item(seen.runs[-1], evidence) if seen.runs else None,
         "pending_reversal": pending_reversal_item(seen.reversal),
-        "workers": [_worker_item(worker, at) for worker in seen.workers],
+        "workers": [worker_item(worker, at) for worker in seen.workers],
     }
 
 
@@ -92,15 +92,3 @@ def _urgency(row: PartitionRow) -> tuple[int, float]:
 
 def _run_item(run: FailoverRun, evidence: Callable[[str], str | None]) -> dict[str, Any]:
     return run_item(run, folder=evidence(run.plan))
-
-
-def _worker_item(worker: WorkerAlive, now: EpochMs) -> dict[str, Any]:
-    age = max(0, now - worker.at)
-    return {
-        "worker": worker.worker,
-        "host": worker.host,
-        "version": worker.version,
-        "started_at_ms": worker.started_at,
-        "age_ms": age,
-        "alive": age <= SILENT_MS,
-    }

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from confluent_kafka import Producer
 
+from tanist.domain.failback.decision import MINUTE_MS
+from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import KafkaSide, Pair, running
@@ -183,3 +185,41 @@ def test_a_tail_that_grows_while_its_decision_is_carried_out_is_decided_about_ag
     assert tails_check(own)["verdict"] == "PASS"
     checks = own.tanist("status", MIRROR, "--json", expected=None).item["checks"]
     assert [each["observed"] for each in checks if each["name"] == "left_behind" and each["verdict"] != "PASS"] == []
+
+
+def test_a_record_that_expires_after_the_decision_is_replayed_as_it_was_approved(own: Pair) -> None:
+    """It was dropped unseen: the replay judged by its own clock what retention would delete."""
+    clock = SystemClock()
+    own.east.topic("logs", 1, retention_ms="-1", cleanup_policy="delete")
+    write(own.east, "logs", [(b"k0", b"copied", NOW)])
+    own.tanist("mirrors", "create", MIRROR, "--source", "east", "--topic", "logs")
+    own.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    own.worker().send(signal.SIGKILL)
+    old = [(b"gone", b"expired", NOW - 2 * HOUR_MS), (b"soon", b"expires", NOW - HOUR_MS), (b"new", b"stays", NOW)]
+    write(own.east, "logs", old)
+    own.east.cluster.kill()
+    own.tanist("failover", "run", MIRROR, "--plan", own.approved(MIRROR, mode="unplanned"), *QUICK, expected=None)
+    own.east.cluster.start()
+    own.worker("w2")
+    until(lambda: own.tanist("failback", "survey", MIRROR, expected=None).code != 3, 60)
+    own.tanist("failback", "rescue", MIRROR)
+    minute = (clock.now() + 20_000) // MINUTE_MS * MINUTE_MS + MINUTE_MS
+    west = KafkaCluster(own.west.cluster.endpoint())
+    retention = {"retention.ms": str(minute - 1 - (NOW - HOUR_MS))}
+    assert west.topics.alter_configs("logs", retention, clock.deadline(20)) is None
+    west.close()
+
+    chosen = ("--replay", "safe", "--drop", "expired")
+    shown = own.tanist("failback", "decide", MIRROR, *chosen, "--json").item
+    (row,) = shown["tails"]
+    assert (row["safe"], row["expired"]) == (2, 1)
+    assert shown["expired_at_ms"] < clock.now() < minute, "too slow: the record expired before the decision"
+    assert own.tanist("failback", "decide", MIRROR, *chosen, "--json").item["plan_hash"] == shown["plan_hash"]
+    until(lambda: clock.now() > minute, 90)
+    (row,) = own.tanist("failback", "decide", MIRROR, *chosen, "--json").item["tails"]
+    assert (row["safe"], row["expired"]) == (1, 2)
+    plan = shown["plan_hash"]
+    own.tanist("failback", "approve", MIRROR, plan, *chosen, "--reason", "drill", user="approver")
+    (row,) = own.tanist("failback", "replay", MIRROR, "--plan", plan, "--json").item["tails"]
+    assert (row["replayed"], row["dropped"]) == (2, 1)
+    assert values(own, "logs")[-2:] == [(b"soon", b"expires"), (b"new", b"stays")]

@@ -511,7 +511,7 @@ WRITTEN: tuple[str, ...] = (
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","plan":"abc","plan_json":"{}","approval":"0-1","approver":"alice","'
-        'status":"RUNNING","reason":"","started_at":3,"at":4,"mirror_id":""}'
+        'status":"RUNNING","reason":"","started_at":3,"at":4,"mirror_id":"","expired_at":-1}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"promotion_epoch":2,'

@@ -1,0 +1,133 @@
+"""The gates of replay, abort and reversal ask the same about time as that of a failover."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
+from tanist.domain.failback.open_transactions import AbortPlan
+from tanist.domain.failback.reversal import Reversal
+from tanist.domain.names import EpochMs
+from tanist.domain.records import STATE_TOPIC, RunStatus
+from tanist.ports.cluster import Cluster
+from tanist.usecases import state_topics
+from tanist.usecases.failback.aborting import AbortRefused, abort_transactions
+from tanist.usecases.failback.approving import sign
+from tanist.usecases.failback.replay_gate import DecisionRefused, permitted
+from tanist.usecases.failback.reversal import ReversalNotApproved, ReversalRequest, approval_of
+from tanist.usecases.failback.survey import ReturnContext
+from tests.unit.usecases.failover.world import DR, FailoverWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.tails import TailDecision
+
+NOTHING: Any = None
+REVERSAL = Reversal(mirror=DR, mirror_id="", source_cluster_id="W", destination_cluster_id="E", topics=())
+ABORT = AbortPlan(mirror=DR, mirror_id="", source_cluster_id="id-east", transactions=())
+DECISION = DecisionPlan(
+    mirror=DR,
+    mirror_id="",
+    source_cluster_id="id-east",
+    destination_cluster_id="id-west",
+    tails=(),
+    actions=dict.fromkeys(TailClass, TailAction.DROP),
+    expired_at=EpochMs(0),
+)
+
+
+def opened(world: FailoverWorld) -> ReturnContext:
+    both = world.clusters()
+    assert isinstance(both.source, Cluster)
+    return ReturnContext(
+        spec=both.spec,
+        source=both.source,
+        destination=both.destination,
+        tails=NOTHING,
+        quarantine=NOTHING,
+        replays=NOTHING,
+        transactions=NOTHING,
+        deletion=NOTHING,
+        sizes=NOTHING,
+    )
+
+
+def signed(world: FailoverWorld, plan: Any) -> Approval:
+    return sign(plan, opened(world), world.command(), reason="drill", valid_for_ms=60_000)
+
+
+def replays(world: FailoverWorld) -> None:
+    view = state_topics.read(opened(world).destination, STATE_TOPIC, world.soon())
+    permitted(DECISION.hash, view, opened(world), world.command())
+
+
+def aborts(world: FailoverWorld) -> None:
+    abort_transactions(ABORT.hash, opened(world), world.command())
+
+
+def reverses(world: FailoverWorld) -> None:
+    approval_of(REVERSAL, ReversalRequest(), opened(world), world.command())
+
+
+@pytest.mark.parametrize(
+    ("plan", "gate", "refusal"),
+    [
+        (DECISION, replays, DecisionRefused),
+        (ABORT, aborts, AbortRefused),
+        (REVERSAL, reverses, ReversalNotApproved),
+    ],
+)
+def test_every_gate_refuses_by_the_clock_of_the_brokers_too(
+    plan: Any, gate: Callable[[FailoverWorld], None], refusal: type[Exception]
+) -> None:
+    """These three asked for expiry alone: a clock that is behind stretched an approval."""
+    behind = FailoverWorld()
+    signed(behind, plan)
+    behind.clock.jump(-6)
+    with pytest.raises(refusal, match="CLOCK_BEHIND: correct this host's clock"):
+        gate(behind)
+    expired = FailoverWorld()
+    signed(expired, plan)
+    expired.clock.jump(60)
+    with pytest.raises(refusal, match="APPROVAL_EXPIRED"):
+        gate(expired)
+    late = FailoverWorld()
+    signed(late, plan)
+    late.west.committed[STATE_TOPIC] = EpochMs(late.clock.now() + 61_000)
+    with pytest.raises(refusal, match=r"APPROVAL_EXPIRED.*CLOCK_BEHIND"):
+        gate(late)
+
+
+def begun(world: FailoverWorld, plan: DecisionPlan) -> TailDecision:
+    view = state_topics.read(opened(world).destination, STATE_TOPIC, world.soon())
+    return permitted(plan.hash, view, opened(world), world.command())
+
+
+def test_a_replay_judges_what_has_expired_by_the_time_in_the_plan() -> None:
+    """It judged by its own clock: a record that expired after the approval was dropped."""
+    world = FailoverWorld()
+    decided = replace(DECISION, mirror_id=world.spec.id, expired_at=EpochMs(7))
+    signed(world, decided)
+    world.clock.jump(30)
+    assert begun(world, decided).expired_at == 7
+
+
+def test_a_plan_of_an_earlier_version_counts_from_its_approval() -> None:
+    world = FailoverWorld()
+    before = replace(DECISION, mirror_id=world.spec.id, expired_at=None)
+    approval = signed(world, before)
+    world.clock.jump(30)
+    decision = begun(world, before)
+    assert decision.expired_at == approval.at
+    stored = replace(decision, expired_at=-1)
+    assert stored.status is RunStatus.RUNNING
+    world.worker.append([stored], world.soon())
+    world.clock.jump(3_600)
+    assert begun(world, before).expired_at == approval.at, "of one that was begun, too"
+    world.west.approvals.clear()
+    assert begun(world, before).expired_at == stored.started_at

@@ -1,0 +1,68 @@
+"""An old source that has returned and is slow: the way back needs it, so it is waited for and not called dead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.errors import TanistError, TimedOut
+from tanist.domain.failover.facts import SourceState
+from tanist.domain.records import STATE_TOPIC
+from tanist.usecases import state_topics
+from tanist.usecases.failback.survey import see_returned
+from tanist.usecases.failover.coordinated import Coordinated
+from tanist.usecases.failover.source_seen import see_source
+from tanist.usecases.snapshot import ClusterSnapshot
+from tests.unit.usecases.failover.world import DR, FailoverWorld
+
+if TYPE_CHECKING:
+    from tanist.ports.cluster import Cluster
+    from tests.fakes.clock import JumpingClock
+
+SLOW_SECONDS = 1.5
+
+
+class Slow:
+    """A port, each answer of which takes a while; later than the deadline there is none."""
+
+    def __init__(self, port: Any, clock: JumpingClock) -> None:
+        self._port, self._clock = port, clock
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            left = next(each for each in (*arguments, *named.values()) if hasattr(each, "left"))
+            if left.left(self._clock.monotonic()) < SLOW_SECONDS:
+                raise TimedOut(f"{name}: the source did not answer in time")
+            self._clock.jump(SLOW_SECONDS)
+            return getattr(self._port, name)(*arguments, **named)
+
+        return call
+
+
+def slow_source(world: FailoverWorld) -> ClusterSnapshot:
+    found: Cluster | TanistError = world.clusters().source
+    assert not isinstance(found, TanistError)
+    slow: Any = {name: Slow(getattr(found, name), world.clock) for name in ("logs", "replicas", "fencing")}
+    return ClusterSnapshot(cluster=replace(found, **slow))
+
+
+def test_a_slow_source_is_waited_for_on_the_way_back() -> None:
+    """It had four seconds for all that a failover asks of a source that may be dead."""
+    world = FailoverWorld()
+    view = state_topics.read(world.west.side(), STATE_TOPIC, world.soon())
+    topics = view.mirrored(DR)
+    with pytest.raises(TimedOut):
+        see_source(world.spec, slow_source(world), topics, view, Coordinated(), world.command(), whole=False)
+    seen = see_returned(world.spec, slow_source(world), topics, view, world.command())
+    assert seen.facts.state is SourceState.ALIVE
+    assert set(seen.true_ends) == {at for topic in topics for at in topic.all_partitions()}
+    assert seen.named.complete
+
+
+def test_a_source_is_not_waited_for_longer_than_the_command() -> None:
+    world = FailoverWorld()
+    view = state_topics.read(world.west.side(), STATE_TOPIC, world.soon())
+    with pytest.raises(TimedOut):
+        see_returned(world.spec, slow_source(world), view.mirrored(DR), view, world.command(seconds=2))
