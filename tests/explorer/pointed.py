@@ -58,10 +58,10 @@ def side(place: Place, cluster: GuardedCluster) -> Cluster:
     """A cluster as commands see it."""
     bare: Cluster = cluster.side()
 
-    def open_store(topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> Any:
+    def open_store(topic: str, mirror: MirrorName | None, by: Deadline, **how: bool) -> Any:
         what = "open" if mirror else "read"
         place.stage.point(f"state.{what}")
-        store = bare.open_store(topic, mirror, by, create=create)
+        store = bare.open_store(topic, mirror, by, **how)
         place.stage.answer(f"state.{what}")
         return Pointed(place, "state", store)
 

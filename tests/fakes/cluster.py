@@ -167,7 +167,7 @@ class MemoryCluster:
         )
 
     def open_store(
-        self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False
+        self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False, appends: bool = False
     ) -> MemoryStateStore:
         self.answer()
         if not self.may("DESCRIBE", topic):
@@ -177,7 +177,9 @@ class MemoryCluster:
                 raise UnknownTopicOrPartition(topic)
             self.calls.append(f"create {topic}")
             self.with_topic(topic)
-        return MemoryStateStore(self, topic, operator_of(mirror, topic) if mirror else None)
+        if appends and not self.may("WRITE", topic):
+            raise AuthorizationFailed(f"writing needs WRITE on topic {topic}")
+        return MemoryStateStore(self, topic, operator_of(mirror, topic) if mirror else WORKER if appends else None)
 
 
 def worker_store(path: Path | None = None) -> MemoryStateStore:

@@ -28,7 +28,7 @@ _LIKELY: Final = 0.5
 _PAUSE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.02
 _OK: Final = frozenset({0})
-_OF_PLANS: Final = frozenset({"ANOTHER_PLAN", "APPROVAL_USED", "APPROVAL_VOID", "NOT_APPROVED"})
+_OF_PLANS: Final = frozenset({"ANOTHER_PLAN", "APPROVAL_USED", "APPROVAL_VOID", "NOT_APPROVED", "PLAN_NOT_KEPT"})
 
 
 class Way(StrEnum):

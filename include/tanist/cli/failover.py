@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -176,36 +175,27 @@ def plan(
     source_dead_since: DeadSinceOption = None,
     reverse: ReverseOption = False,
 ) -> None:
-    """Show the steps, limitations and forecast of a failover, and the hash to approve. Changes nothing.
+    """Show the steps, limitations and forecast of a failover, and the command that approves it. Changes nothing else.
 
-    Exits with 1 if a limitation blocks the failover.
+    The plan is kept at the destination for 7 days, so that its hash is enough to approve it. If this login may not
+    write there, the command that approves it has all options in it. Exits with 1 if a limitation blocks the failover.
 
     Example: tanist failover plan dr --destination west --mode unplanned
     """
-    asked = replace(_request(mode, topic, group, max_loss, reserve, source_dead_since), reverse=reverse)
-    with opened(now, name) as clusters:
-        found = planning.plan(asked, clusters, now.context)
-    show_plan(found, now.as_json)
-    if found.blocked:
-        raise typer.Exit(1)
-
-
-def _request(  # in the order of the options
-    mode: Mode,
-    topic: list[str] | None,
-    group: list[str] | None,
-    max_loss: int | None,
-    reserve: int | None,
-    dead_since: int | None,
-) -> FailoverRequest:
-    return FailoverRequest(
+    asked = FailoverRequest(
         mode=mode,
         include=tuple(topic or EVERYTHING),
         loss_tolerance=max_loss,
         groups=tuple(group or EVERYTHING),
         reserve=reserve,
-        dead_since=None if dead_since is None else EpochMs(dead_since),
+        dead_since=None if source_dead_since is None else EpochMs(source_dead_since),
+        reverse=reverse,
     )
+    with opened(now, name) as clusters:
+        found = planning.plan_and_keep(asked, clusters, now.context)
+    show_plan(found, now.as_json)
+    if found.blocked:
+        raise typer.Exit(1)
 
 
 def show_plan(found: planning.Planned, as_json: bool) -> None:
@@ -218,6 +208,10 @@ def show_plan(found: planning.Planned, as_json: bool) -> None:
     if found.plan.intent.mode is Mode.UNPLANNED:
         say(f"reserve: {reserve_words(found.reserve)}")
     say(f"forecast: {forecast_words(cost)}; {found.word}: plan {found.plan.hash}")
+    if found.not_kept:
+        say(f"the plan is not kept, so its options are needed to approve it: {found.not_kept}")
+    if command := found.approve_command:
+        say(f"approve it with: {command}")
 
 
 @app.command()
@@ -239,22 +233,33 @@ def approve(
 ) -> None:
     """Approve a plan, as the principal of this login. An approval permits one run.
 
-    Give the same --topic, --group, --max-loss, --reserve, --source-dead-since and --reverse as to `failover plan`.
+    The hash is enough for a plan that is kept: `failover plan` prints the command. It permits what the plan says, as
+    long as nothing speaks against it that is not in it. For a plan that could not be kept, give the same --mode,
+    --topic, --group, --max-loss, --reserve, --source-dead-since and --reverse as to `failover plan`.
 
     Example: tanist failover approve dr 1c0ffee2 --destination west --reason "east is on fire"
     """
     planning.must_give_a_reason(reason)
+    typed = {
+        "mode": mode,
+        "include": tuple(topic or ()),
+        "groups": tuple(group or ()),
+        "loss_tolerance": max_loss,
+        "reserve": reserve,
+        "dead_since": source_dead_since,
+        "reverse": reverse or None,
+    }
+    typed = {name: value for name, value in typed.items() if value not in (None, ())}
     with opened(now, name) as clusters:
-        modes = [mode] if mode else [Mode.PLANNED] if reverse else list(Mode)
-        asked = [_request(tried, topic, group, max_loss, reserve, source_dead_since) for tried in modes]
-        asked = [replace(each, reverse=reverse) for each in asked]
-        approval = planning.approve_any(plan, asked, clusters, now.context, reason=reason, valid_seconds=valid)
+        approval = planning.approve_typed(plan, typed, clusters, now.context, reason=reason, valid_seconds=valid)
     _approved(approval, now.as_json)
 
 
 def _approved(approval: Approval, as_json: bool) -> None:
-    accepted = sorted(ApprovedPlan.read(approval.plan_json).limitations)
-    say(f"{approval.approver} approved plan {approval.plan}, accepting: {', '.join(accepted) or 'nothing'}")
+    words = ApprovedPlan.read(approval.plan_json)
+    intent, accepted = words.intent, sorted(words.limitations)
+    what = f"{intent.mode} failover of {', '.join(intent.names)}, {intent.loss_tolerance} offsets tolerated"
+    say(f"{approval.approver} approved plan {approval.plan} ({what}), accepting: {', '.join(accepted) or 'nothing'}")
     emit([approval_item(approval) | {"limitations_accepted": accepted}], APPROVAL_COLUMNS, as_json)
 
 
@@ -285,7 +290,7 @@ def run(
     execute(now, name, plan, patience, evidence, until=until, although_it_answers=although_it_answers)
 
 
-def execute(  # noqa: PLR0913  # the options of the command
+def execute(  # the options of the command
     now: Session,
     name: str,
     plan: str,

@@ -29,7 +29,8 @@ def remove(
 ) -> None:
     """Remove topics from a mirror: they become ordinary topics. This is a failover of them, with an approved plan.
 
-    --dry-run prints that plan. Run the same command once the plan is approved, and again to resume an interrupted run.
+    --dry-run prints that plan and keeps it, as `failover plan` does. Run the same command once the plan is approved,
+    and again to resume an interrupted run.
 
     Example: tanist mirrors remove dr --destination west --topic orders --dry-run
     """
@@ -38,7 +39,7 @@ def remove(
     asked = FailoverRequest(include=tuple(topic))
     with opened(now, name) as clusters:
         if now.context.dry_run:
-            show_plan(removal.plan(asked, clusters, now.context), now.as_json)
+            show_plan(removal.plan_and_keep(asked, clusters, now.context), now.as_json)
             return
         found = removal.approved_plan(asked, clusters, now.context)
     announcing(now, "remove").announce([*topic])

@@ -120,8 +120,8 @@ def lineage(
     for lacking, entries in found.not_stored().items():
         promoted = ", ".join(f"{each.topic} (promotion {each.promotion_epoch})" for each in entries)
         say(f"warning: not stored on {lacking} yet: {promoted}; a fetcher stores it there")
-    for partition, why in found.short.items():
-        say(f"warning: offsets of {partition} may name two records: {why}")
+    for partition, short in found.short.items():
+        say(f"warning: offsets of {partition} may name two records: {short}")
     segments = found.segments(offset)
     if not segments:
         none(f"no promotion of a topic of mirror {found.mirror} is recorded", now.as_json)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY
-from tanist.domain.names import EpochMs
+from tanist.domain.names import EpochMs  # noqa: TC001 -- stored records are read by their types
 from tanist.domain.stored_names import stored_under
 
 if TYPE_CHECKING:

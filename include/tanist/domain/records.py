@@ -320,6 +320,21 @@ class FailoverRun(MirrorRecord):
         )
 
 
+@stored("plan", "mirror", "plan")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPlan(MirrorRecord):
+    """The words of a plan, as somebody was shown them. It permits nothing; `domain.failover.kept_plans` has its rules.
+
+    It is not exported, and does not move with the mirror: plan again there.
+    """
+
+    mirror: MirrorName
+    plan: str
+    plan_json: str
+    at: EpochMs
+    mirror_id: str = ""
+
+
 @stored("group", "mirror", "group", "partition")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPosition(MirrorRecord):

@@ -16,6 +16,7 @@ from tanist.domain.records import (
     CopiedUpTo,
     FailoverRun,
     Fences,
+    KeptPlan,
     MirrorLock,
     MirrorSpec,
     PartitionObserved,
@@ -171,8 +172,8 @@ def not_the_old_source(at_source: StateView, spec: MirrorSpec, topic: str, count
 
 
 def is_saved(record: StateRecord) -> bool:
-    """Whether a record is exported: heartbeats of workers are not."""
-    return not isinstance(record, WorkerAlive)
+    """Whether a record is exported: heartbeats of workers and kept plans are not, both are of the moment."""
+    return not isinstance(record, WorkerAlive | KeptPlan)
 
 
 def compared(view: StateView, mirror: MirrorName) -> dict[str, StateRecord]:

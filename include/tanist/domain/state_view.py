@@ -15,6 +15,7 @@ from tanist.domain.records import (
     Fences,
     GroupPosition,
     GroupSyncStatus,
+    KeptPlan,
     MirrorLock,
     MirrorSpec,
     OffsetRangeWritten,
@@ -215,6 +216,10 @@ class StateView(Mapping[str, StateRecord]):
     def unfinished(self, mirror: MirrorName) -> FailoverRun | None:
         """The run that has neither ended nor been aborted."""
         return next((each for each in self.failovers(mirror) if each.status is RunStatus.RUNNING), None)
+
+    def kept_plans(self, mirror: MirrorName) -> tuple[KeptPlan, ...]:
+        """The plans that are stored for this mirror, expired ones too."""
+        return tuple(self._all_of(KeptPlan, mirror))
 
     def lock(self, mirror: MirrorName) -> MirrorLock | None:
         return self._of(mirror, self._found(MirrorLock, f"lock/{mirror}"))

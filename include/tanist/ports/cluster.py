@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 class OpenStore(Protocol):
     """Opens a state topic."""
 
-    def __call__(self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> StateStore:
+    def __call__(
+        self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False, appends: bool = False
+    ) -> StateStore:
         """A store over a state topic; with `mirror` it may also append, as the only operator of that mirror.
+
+        `appends`: it may append without being an operator, as workers do, so it fences nobody. Only for records on
+        which nothing rests.
 
         Raises:
             UnsafeStateTopic: the topic is not compacted or not replicated, so it could lose records.

@@ -83,7 +83,7 @@ def test_every_bad_input_is_one_clear_error(tanist: Tanist, mirror: str) -> None
         ("failover", "plan", mirror): ("INVALID_CONFIG", 2),
         ("failover", "plan", mirror, *WEST, "--topic", "invoices"): ("TOPIC_NOT_IN_MIRROR", 1),
         ("failover", "plan", mirror, *WEST, "--topic", "("): ("INVALID_CONFIG", 2),
-        (*approve, "0123456789abcdef", *WEST, "--reason", "x"): ("ANOTHER_PLAN", 1),
+        (*approve, "0123456789abcdef", *WEST, "--reason", "x"): ("PLAN_NOT_KEPT", 1),
         (*approve, chosen, *WEST, "--reason", " "): ("INVALID_CONFIG", 2),
         ("failover", "plan", mirror, *WEST, "--max-loss", str(10**21)): ("INVALID_USAGE", 2),
         (*approve, chosen, *WEST, "--reason", "x", "--max-loss", str(2**63)): ("INVALID_USAGE", 2),

@@ -79,7 +79,7 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     pair.east.commit("billing", "orders", 3)
     until(lambda: "billing" in pair.tanist("state", "dump", "--key", "group/one").out, 40)
     denied = pair.tanist("failover", "approve", "one", "x", "--reason", "me", expected=None)
-    assert "ANOTHER_PLAN" in denied.err
+    assert "PLAN_NOT_KEPT" in denied.err
     plan = pair.approved("one", "--topic", "orders")
     mine = pair.tanist("failover", "approve", "one", plan, "--reason", "me", "--topic", "orders", expected=1)
     assert "MIRROR_AUTHORIZATION_FAILED" in mine.err

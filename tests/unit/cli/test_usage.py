@@ -115,7 +115,7 @@ def test_a_reason_is_one_line_whatever_was_typed(
 
     monkeypatch.setattr(failover, "opened", lambda *_: nullcontext())
     monkeypatch.setattr(status, "runs", lambda *_: ())
-    monkeypatch.setattr(planning, "approve", heard)
+    monkeypatch.setattr(planning, "approve_typed", heard)
     monkeypatch.setattr(abort, "abort", heard)
     answer = tanist("failover", *typed, "--reason", "east is\non fire\x1b[2J\u2028")
     assert "'east is on fire [2J'" in answer.err

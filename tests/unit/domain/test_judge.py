@@ -209,8 +209,8 @@ def test_an_estimate_is_called_one_and_says_how_old_what_it_rests_on_is() -> Non
     cost = forecast(planned_intent(intents()[UNPLANNED], facts, None), facts)
     assert (cost.offsets_at_risk, cost.estimate, cost.estimate_at_end, cost.age_ms) == (0, 200, 36_200, 20_000)
     assert forecast_words(cost) == (
-        "0 offsets at risk, as seen 20 s ago (1970-01-01T00:16:20.000Z); since then unknown, at the rate of then (10/s) "
-        "about 200 more by now and 36200 at the end of an approval"
+        "0 offsets at risk, as seen 20 s ago (1970-01-01T00:16:20.000Z); since then unknown, at the rate of then "
+        "(10/s) about 200 more by now and 36200 at the end of an approval"
     )
 
 

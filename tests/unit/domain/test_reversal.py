@@ -180,7 +180,7 @@ def test_an_approver_accepts_by_topic_that_quarantine_has_not_all_of_what_is_del
 
 def test_a_cluster_that_becomes_the_source_keeps_what_is_true_of_its_logs() -> None:
     kept = ("generation/dr/t", "lineage/dr/t/1", "lost/dr/t/0", "moved/dr")
-    gone = ("mirror/dr", "topic/dr/t", "partition/dr/t/0", "fence/dr", "lock/dr", "failover/dr/h")
+    gone = ("mirror/dr", "topic/dr/t", "partition/dr/t/0", "fence/dr", "lock/dr", "failover/dr/h", "plan/dr/h")
     assert left_over((*kept, *gone)) == gone
 
 

@@ -11,6 +11,7 @@ from tanist.domain.fences import RESTORED, FenceBefore, FencedTopic, FenceKind, 
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import (
     Fences,
+    KeptPlan,
     MirrorLock,
     MirrorSpec,
     PartitionObserved,
@@ -139,11 +140,12 @@ def test_a_partition_whose_source_topic_was_deleted_keeps_its_reason() -> None:
     assert restored(SPEC, topic("orders"), deleted)[deleted.key] == deleted
 
 
-def test_a_lock_is_restored_as_released_and_a_heartbeat_is_not_saved() -> None:
+def test_a_lock_is_restored_as_released_and_what_is_of_the_moment_is_not_saved() -> None:
     lock = MirrorLock(mirror=M, mirror_id="one", epoch=7, holder="h", operation="o", at=EpochMs(1))
     assert restored(lock)[lock.key] == replace(lock, holder="")
     assert is_saved(lock)
     assert not is_saved(WorkerAlive(worker="w", version="1", host="h", started_at=EpochMs(0), at=EpochMs(1)))
+    assert not is_saved(KeptPlan(mirror=M, mirror_id="one", plan="h", plan_json="{}", at=EpochMs(1)))
 
 
 def test_a_source_fence_that_was_lifted_since_is_not_set_again() -> None:

@@ -97,11 +97,11 @@ class Pair:
             self.clock.jump(ASLEEP)
             left.pop()()
 
-        def open_store(topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> StateStore:
+        def open_store(topic: str, mirror: MirrorName | None, by: Deadline, **how: bool) -> StateStore:
             here = topic == where and mirror is not None and left
             if here and not opened:
                 sleep()
-            store = real.open_store(topic, mirror, by, create=create)
+            store = real.open_store(topic, mirror, by, **how)
             if here and opened:
                 sleep()
             return store

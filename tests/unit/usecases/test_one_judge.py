@@ -25,7 +25,7 @@ MAY_BE_APPROVED = {Readiness.GO, Readiness.ACCEPT}
 def planned(facts: Facts, mode: Mode) -> Planned:
     """As `tanist failover plan` makes it: all topics, the loss that is forecast."""
     plan = make_plan(planned_intent(INTENTS[mode], facts, None), facts, STEP_IDS)
-    return Planned(plan=plan, facts=facts, forecast=forecast(plan.intent, facts), left=())
+    return Planned(plan=plan, facts=facts, forecast=forecast(plan.intent, facts), left=(), destination="west")
 
 
 def approvable(plan: Planned) -> bool:

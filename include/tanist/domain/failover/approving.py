@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused
 from tanist.domain.failover.plan import ApprovedPlan, Limitation, hash_of
-from tanist.domain.names import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -116,7 +116,7 @@ def _reach(facts: Facts) -> str:
     if facts.source.state is SourceState.PARTLY:
         return f"partitions that do not answer are not drained ({facts.source.reason}){near}"
     return (
-        "producers may still reach it, and the source fence stays pending until it answers; without an authorizer there "
+        "producers may still reach it, and the source fence stays pending until it answers; without an authorizer "
         f"records of a few bytes pass that fence ({facts.source.reason})"
     )
 

@@ -215,7 +215,7 @@ def of_reserve(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             f"new records may get offsets that refused transactional producers still use at the source: {missing}; "
             "stop these producers first, or fail over fewer topics at a time (--topic)"
             if planned
-            else f"new records may get offsets that the old source has used, as nobody knows how far it has come: {missing}"
+            else f"new records may get offsets that the old source has used; how far it has come is unknown: {missing}"
         )
         yield Limitation(MAY_BE_REUSED, why, about=tuple(str(each.partition) for each in without))
 

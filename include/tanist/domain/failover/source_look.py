@@ -30,7 +30,7 @@ def open_until(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) -
 def is_final(each: PartitionFacts, dead_since: EpochMs | None) -> bool:
     """Whether the end that was seen last is the end of the source's records.
 
-    It was seen at or after the time at which the source is attested to have died, or at which a source fence was proved.
+    It was seen when the source is attested to have died, or when a source fence was proved, or later.
     """
     if each.fenced_since is not None and (each.live is not None or _seen_at(each) >= each.fenced_since):
         return True

@@ -8,7 +8,7 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS,
 from tanist.kafka.adapters.access import KafkaAccess
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.bounds import LogBoundsReader
-from tanist.kafka.adapters.compacted_topic import CompactedTopic, Shared, TopicLayout, operator_of
+from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, Shared, TopicLayout, operator_of
 from tanist.kafka.adapters.configs import KafkaConfigs
 from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
 from tanist.kafka.adapters.fencing import KafkaFencing
@@ -119,9 +119,11 @@ class KafkaCluster:
         return KafkaLogInspection(self.router)
 
     def open_store(
-        self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False
+        self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False, appends: bool = False
     ) -> CompactedTopic:
         """A store over a state topic for the time of a command; with `mirror` as that mirror's operator.
+
+        `appends`: without one it may append, too, and fences nobody.
 
         Raises:
             UnsafeStateTopic, UnknownTopicOrPartition, and what `CompactedTopic.open` raises.
@@ -131,7 +133,7 @@ class KafkaCluster:
             topic,
             by,
             layout=TopicLayout(partitions=PARTITIONS[topic], allow_small=self.small_state),
-            writer=operator_of(mirror, topic) if mirror else None,
+            writer=operator_of(mirror, topic) if mirror else WORKER if appends else None,
             create=create,
             within=self._state,
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.failover.planning import FailoverRequest
+    from tanist.usecases.failover.request import FailoverRequest
 
 
 class AnotherUnfinished(Refused):

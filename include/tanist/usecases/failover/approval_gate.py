@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.approving import (
     ApprovalUsed,
     NoApproverTopic,
@@ -15,7 +16,6 @@ from tanist.domain.failover.approving import (
     choose,
     recorded,
 )
-from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.objections import objections, only_for_now
 from tanist.domain.failover.plan import past_return
 from tanist.domain.records import RunStatus
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class ApprovalVoid(NotPermitted):
     name = "APPROVAL_VOID"
     operator_action = (
-        "no producer is fenced yet: undo the run with `tanist failover abort`, then plan again (where the source does not "
-        "answer, with --mode unplanned)"
+        "no producer is fenced yet: undo the run with `tanist failover abort`, then plan again (with --mode unplanned "
+        "where the source does not answer)"
     )
 
 

@@ -30,6 +30,8 @@ def plan_item(planned: Planned) -> dict[str, Any]:
     return {
         "mirror": plan.intent.mirror,
         "plan_hash": plan.hash,
+        "kept": planned.kept,
+        "approve": planned.approve_command,
         "mode": plan.intent.mode,
         "topics": list(plan.intent.names),
         "partitions": len(plan.intent.partitions),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused, TopicNotInMirror
@@ -19,23 +21,26 @@ from tanist.domain.failover.approving import (
     command_request,
     signature,
 )
+from tanist.domain.failover.commands import approve_command
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import make_plan, planned_intent, word
-from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent, hash_of
 from tanist.domain.failover.reserve import DEFAULT_RESERVE, SKEW_MS, Reserve, reserve
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
+from tanist.usecases.failover.adopting import differences
+from tanist.usecases.failover.kept import AnotherPlan, PlanBlocked, keep, kept_words, must_be_covered, refuse_blocked
 from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.reachability import must_not_be_seen_by_workers
+from tanist.usecases.failover.request import FailoverRequest
 from tanist.usecases.failover.reversible import must_be_reversible, of_reversal
 from tanist.usecases.failover.route import STEP_IDS, ids, remaining
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
@@ -43,41 +48,37 @@ if TYPE_CHECKING:
     from tanist.usecases.snapshot import MirrorSnapshot
 
 
-class AnotherPlan(Refused):
-    name = "ANOTHER_PLAN"
-    operator_action = "`tanist failover plan` shows the current plan; nothing was approved"
+__all__ = ["AnotherPlan", "FailoverRequest", "PlanBlocked"]  # what `approve` takes and raises, beside its own
 
 
-class PlanBlocked(Refused):
-    name = "PLAN_BLOCKED"
-    operator_action = (
-        "this plan cannot be approved: resolve the limitations named above and plan again; nothing was changed"
-    )
+class PlanNotKept(Refused):
+    name = "PLAN_NOT_KEPT"
+    operator_action = "run `tanist failover plan` and approve what it prints; nothing was approved"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailoverRequest:
-    """Which failover. `loss_tolerance`: offsets that may be lost; None: what is forecast now.
-
-    `groups`: whose positions are translated, by regular expressions for whole names. `reserve`, `dead_since`: as in
-    `Intent`; a planned failover has neither. `reserve` None: DEFAULT_RESERVE. `reverse`: as in `Intent`.
-    """
-
-    mode: Mode = Mode.PLANNED
-    include: tuple[str, ...] = EVERYTHING
-    loss_tolerance: int | None = None
-    groups: tuple[str, ...] = EVERYTHING
-    reserve: int | None = None
-    dead_since: EpochMs | None = None
-    reverse: bool = False
+    def __init__(self, plan: str, destination: str, made: Sequence[str] = ()) -> None:
+        """`made`: the plans that the given options make instead."""
+        others = f", and the options make {' and '.join(made)}" if made else ""
+        super().__init__(f"plan {plan} is not kept at {destination!r}{others}")
+        self.made = tuple(made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
+    """`destination`: the name of its connection. `kept`: whether its words are stored; else `not_kept` may say why."""
+
     plan: Plan
     facts: Facts
     forecast: Forecast
     left: tuple[str, ...]
+    destination: str
+    kept: bool = False
+    not_kept: str = ""
+
+    @property
+    def approve_command(self) -> str | None:
+        """What approves it, to be typed; None: nobody can."""
+        plan = self.plan
+        return None if self.blocked else approve_command(plan.intent, plan.hash, self.destination, kept=self.kept)
 
     @property
     def word(self) -> Readiness:
@@ -99,6 +100,7 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
 
     Raises:
         TopicNotInMirror, GroupNotInMirror: an expression matches nothing of the mirror. Misconfigured: it is none.
+        SourceSeenByWorkers: somebody has to say how much may be lost.
     """
     if request.dead_since is not None and request.dead_since > command.clock.now() + SKEW_MS:
         raise Misconfigured(f"--source-dead-since lies in the future: {request.dead_since} ms")
@@ -111,13 +113,27 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
         _must_match(request.groups, snapshot, command)
         facts = observer.look(wanted, snapshot=snapshot)
         bare = intent_of(clusters.spec, request, wanted)
+        if request.loss_tolerance is None:
+            must_not_be_seen_by_workers(bare, facts, observer, view)
         made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
     if request.reverse:
         made = replace(
             made, limitations=tuple(sorted((*made.limitations, *of_reversal(clusters, made.intent, command))))
         )
     left = ids(remaining(made.intent, facts))
-    return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left)
+    there = clusters.destination.name
+    return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left, destination=there)
+
+
+def plan_and_keep(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
+    """As `plan`; its words are stored at the destination, where our login may write them. Nothing else is changed."""
+    return kept(plan(request, clusters, command), clusters, command)
+
+
+def kept(found: Planned, clusters: FailoverContext, command: CommandContext) -> Planned:
+    """`found`, stored where that can be."""
+    why = keep(found.plan, clusters, command)
+    return replace(found, kept=not why, not_kept=why)
 
 
 def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[TopicDesired]) -> Intent:
@@ -173,8 +189,7 @@ def _must_match(groups: tuple[str, ...], snapshot: MirrorSnapshot, command: Comm
 
 def must_not_be_blocked(found: Planned) -> None:
     """Raises PlanBlocked, with everything that nobody can accept."""
-    if found.blocked:
-        raise PlanBlocked("; ".join(f"{r.name}: {r.detail}" for r in found.plan.limitations if r.blocks))
+    refuse_blocked(found.plan.intent, found.plan.limitations, found.destination)
 
 
 def must_give_a_reason(reason: str) -> None:
@@ -183,32 +198,58 @@ def must_give_a_reason(reason: str) -> None:
         raise Misconfigured("an approval needs a --reason, which is stored with it")
 
 
-def approve_any(  # as `approve`
+def approve_typed(  # as `approve`
     plan_hash: str,
-    request: Sequence[FailoverRequest],
+    typed: Mapping[str, Any],
     clusters: FailoverContext,
     command: CommandContext,
     *,
     reason: str,
     valid_seconds: float,
 ) -> Approval:
-    """Approve the plan where one of the wishes `request` makes it; what is raised names what each of them makes.
+    """Approve the plan with this hash. `typed`: fields of FailoverRequest that somebody has given.
+
+    A kept plan needs none of them; what is given must be what it says. Else they must make the plan, in either mode if
+    none is given.
 
     Raises:
-        What `approve` does.
+        AnotherPlan: the kept plan says otherwise. PlanNotKept: with what they make. Otherwise as `approve`.
     """
+    sign = partial(approve, plan_hash, reason=reason, valid_seconds=valid_seconds)
+    if (words := kept_words(plan_hash, clusters, command)) is not None:
+        _must_say(plan_hash, ApprovedPlan.read(words).intent, typed, clusters, command)
+        return sign(None, clusters, command)
+    modes = [typed["mode"]] if "mode" in typed else [Mode.PLANNED] if typed.get("reverse") else list(Mode)
     others: list[str] = []
-    for each in request:
+    for mode in modes:
         try:
-            return approve(plan_hash, each, clusters, command, reason=reason, valid_seconds=valid_seconds)
-        except AnotherPlan as other:
-            others.append(other.reason)
-    raise AnotherPlan("; ".join(others))
+            return sign(FailoverRequest(**{**typed, "mode": mode}), clusters, command)
+        except PlanNotKept as missing:
+            others += missing.made
+    raise PlanNotKept(plan_hash, clusters.destination.name, others)
+
+
+def _must_say(
+    plan_hash: str, intent: Intent, typed: Mapping[str, Any], clusters: FailoverContext, command: CommandContext
+) -> None:
+    """Raises AnotherPlan unless the plan is what was typed."""
+    if problems := pattern_problems((*typed.get("include", ()), *typed.get("groups", ()))):
+        refuse(problems)
+    own = FailoverRequest(
+        mode=intent.mode,
+        include=tuple(map(re.escape, intent.names)),
+        groups=intent.groups,
+        reverse=intent.reverse,
+    )
+    with closing(Observer(clusters=clusters, context=command)) as observer:
+        known = [each.topic for each in observer.view().mirrored(clusters.spec.mirror)]
+    if unlike := differences(intent, replace(own, **typed), known):
+        raise AnotherPlan(f"plan {plan_hash} is another one: {'; '.join(unlike)}")
 
 
 def approve(  # noqa: PLR0913  # what an approver says, named
     plan_hash: str,
-    wanted: FailoverRequest,
+    wanted: FailoverRequest | None,
     clusters: FailoverContext,
     command: CommandContext,
     *,
@@ -218,27 +259,33 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     request: str = "",
     shown: str = "",
 ) -> Approval:
-    """Put our name under a plan, if the facts still make it.
+    """Put our name under a plan, if its words cover what both clusters are now.
 
-    `shown`: the words of that plan, as somebody has seen them who decides later. They are approved as well where since
-    then nothing has changed but that less speaks against it: a fence that was lifted meanwhile voids no answer.
+    The words are those of the kept plan with this hash; else those that were `shown`, if they have it; else those of
+    the plan that `wanted` makes now, if it has it.
 
     `on_behalf_of`: who decided, where that is not whom our connection logs in as; both names are on record.
     `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own.
 
     Raises:
-        AnotherPlan: the facts make another one. PlanBlocked: what nobody can accept. NoApproverTopic.
-        AuthorizationFailed: we are no approver.
+        AnotherPlan: the words do not cover it. PlanBlocked: what nobody can accept. PlanNotKept: there are no words.
+        NoApproverTopic. AuthorizationFailed: we are no approver.
     """
     must_give_a_reason(reason)
     valid_for_ms = round(valid_seconds * 1000)
     if not 0 < valid_for_ms <= LONGEST_MS:
         raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
     signature("", on_behalf_of)  # raises before anything is asked
-    now = plan(wanted, clusters, command)
-    words = _words(plan_hash, shown, now)
-    must_not_be_blocked(now)
-    _must_have_a_topic(now.facts, clusters, command)
+    words = kept_words(plan_hash, clusters, command)
+    if words is None and hash_of(shown) == plan_hash:
+        words = shown
+    if words is not None:
+        facts = must_be_covered(plan_hash, words, clusters, command)
+    else:
+        now = _made_by(wanted, plan_hash, clusters, command)
+        words, facts = now.plan.canonical_plan, now.facts
+        must_not_be_blocked(now)
+    _must_have_a_topic(facts, clusters, command)
     signed = ApprovalRequest(
         mirror=clusters.spec.mirror,
         plan=plan_hash,
@@ -251,6 +298,17 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     approval = clusters.destination.approvals.append(signed, command.by)
     approved(approval)
     return approval
+
+
+def _made_by(
+    wanted: FailoverRequest | None, plan_hash: str, clusters: FailoverContext, command: CommandContext
+) -> Planned:
+    """The plan that `wanted` makes now, if that is the one with this hash. Raises PlanNotKept."""
+    if wanted is None:
+        raise PlanNotKept(plan_hash, clusters.destination.name)
+    if (now := plan(wanted, clusters, command)).plan.hash != plan_hash:
+        raise PlanNotKept(plan_hash, clusters.destination.name, [f"the {wanted.mode} plan {now.plan.hash}"])
+    return now
 
 
 def _must_have_a_topic(facts: Facts, clusters: FailoverContext, command: CommandContext) -> None:
@@ -267,25 +325,6 @@ def _must_have_a_topic(facts: Facts, clusters: FailoverContext, command: Command
     if facts.destination_authorizer is not False:
         raise NoApproverTopic(f"destination {clusters.spec.destination!r} has none")
     approvals.create(command.by)
-
-
-def _words(plan_hash: str, shown: str, now: Planned) -> str:
-    """The words of the plan `plan_hash`, where the facts make it, or permit it as it was `shown`.
-
-    Raises:
-        AnotherPlan.
-    """
-    if now.plan.hash == plan_hash:
-        return now.plan.canonical_plan
-    if hash_of(shown) == plan_hash:
-        seen = ApprovedPlan.read(shown)
-        if seen.intent == now.plan.intent and seen.steps == now.plan.steps and not news(seen, now.facts):
-            return shown
-    wanted = now.plan.intent
-    raise AnotherPlan(
-        f"{plan_hash} was requested, but the {wanted.mode} plan is now {now.plan.hash} with "
-        f"{wanted.loss_tolerance} offsets tolerated (give --max-loss where this number moves)"
-    )
 
 
 def withdraw(

@@ -1,4 +1,4 @@
-"""Who reaches the source: this host, the workers, or nobody. An unplanned failover is for a source that nobody reaches."""
+"""Who reaches the source: this host, the workers, or nobody. An unplanned failover is for the last case."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.approving import NotApproved, choose
+from tanist.domain.failover.approving import ApprovalUsed, NotApproved, approvals, approved, choose
+from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.usecases.failover import adopting, planning
 from tanist.usecases.failover.observe import Observer
@@ -24,26 +25,49 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
     return found if not found.blocked else planning.plan(replace(request, mode=Mode.UNPLANNED), clusters, command)
 
 
+def plan_and_keep(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
+    """As `plan`; its words are stored, see `planning.plan_and_keep`."""
+    return planning.kept(plan(request, clusters, command), clusters, command)
+
+
 def approved_plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> str:
-    """The plan to run: one that is unfinished for just these topics, else the one that the facts make, if approved.
+    """The plan to run: one that is unfinished for just these topics, else the latest one that is approved for them.
+
+    It must be of the mode that can be planned now, and cover what is so now.
 
     Raises:
-        NotApproved: with the command that approves it. AnotherUnfinished, MustBeFinished: another one is unfinished.
+        NotApproved: with the command that approves the plan that can be made now, which is kept.
+        AnotherUnfinished, MustBeFinished: another one is unfinished.
     """
     if (unfinished := _unfinished(request, clusters, command)) is not None:
         return unfinished
     found = plan(request, clusters, command)
-    mirror, made = clusters.spec.mirror, found.plan
-    approvals = clusters.destination.approvals.all(command.by)
+    if (approved := _approved(found, clusters, command)) is not None:
+        return approved
+    found = planning.kept(found, clusters, command)
+    planning.must_not_be_blocked(found)
+    raise NotApproved(
+        f"plan {found.plan.hash} of mirror {clusters.spec.mirror!r} is not approved: {found.approve_command}"
+    )
+
+
+def _approved(found: Planned, clusters: FailoverContext, command: CommandContext) -> str | None:
+    """The plan of the latest usable approval that was given to the same intent as that of `found`."""
+    mirror = clusters.spec.mirror
+    entries = clusters.destination.approvals.all(command.by)
     with closing(Observer(clusters=clusters, context=command)) as observer:
         runs = observer.view().failovers(mirror)
-    try:
-        choose(approvals, runs, mirror, made.hash)
-    except NotApproved as missing:
-        topics = " ".join(f"--topic '{text}'" for text in request.include)
-        how = f"tanist failover approve {mirror} {made.hash} --mode {made.intent.mode} {topics} --reason ..."
-        raise NotApproved(f"{missing.reason}: {how}") from missing
-    return made.hash
+    for entry in reversed(approvals(entries)):
+        if entry.mirror != mirror:
+            continue
+        try:
+            words = approved(choose(entries, runs, mirror, entry.plan))
+        except (NotApproved, ApprovalUsed):
+            continue
+        tolerant = replace(words.intent, loss_tolerance=found.plan.intent.loss_tolerance)
+        if tolerant == found.plan.intent and not news(words, found.facts):
+            return entry.plan
+    return None
 
 
 def _unfinished(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> str | None:

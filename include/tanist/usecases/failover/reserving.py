@@ -49,7 +49,7 @@ def reserved_lineage(
 
 
 def reserve_gaps(view: StateView, intent: Intent) -> dict[str, str]:
-    """The partitions whose reserve fell short, with the reason and the cost, as it was stored at the point of no return."""
+    """The partitions whose reserve fell short at the point of no return, with the reason and the cost."""
     return {at: why for each in _stored(view, intent) for at, why in stored_gaps(each).items()}
 
 

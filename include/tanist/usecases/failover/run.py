@@ -77,7 +77,7 @@ class RunOutcome:
     broken: tuple[Breach, ...] = ()
 
 
-def run(
+def run(  # noqa: PLR0913 -- what a caller may ask for, named
     plan: str,
     clusters: FailoverContext,
     tools: Tools,

@@ -20,7 +20,7 @@ from tanist.domain.failover.approving import (
     choose,
 )
 from tanist.domain.failover.plan import Plan, hash_of
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName
 from tanist.kafka.protocol.approval import decode, encode, encode_withdrawal
 from tests.unit.domain.facts_drawn import intents
 

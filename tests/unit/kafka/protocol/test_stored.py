@@ -17,6 +17,7 @@ from tanist.domain.records import (
     Fences,
     GroupPosition,
     GroupSyncStatus,
+    KeptPlan,
     MirrorLock,
     MirrorSpec,
     OffsetMode,
@@ -437,6 +438,11 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         ),
     ),
     (
+        KeptPlan(mirror=MIRROR, plan="h", plan_json="{}", at=EpochMs(4), mirror_id="i"),
+        "plan/east.to-west_1/h",
+        '{"v":1,"mirror":"east.to-west_1","plan":"h","plan_json":"{}","at":4,"mirror_id":"i"}',
+    ),
+    (
         KeptFences(
             mirror=MIRROR,
             cluster_id="E",
@@ -578,6 +584,7 @@ WRITTEN: tuple[str, ...] = (
         '"plan_json":"{}","approval":"0-1","approver":"a","at":4,"mirror_id":"i","producer_ids":[],"reason":"",'
         '"used":[]}'
     ),
+    '{"v":1,"mirror":"east.to-west_1","plan":"h","plan_json":"{}","at":4,"mirror_id":"i"}',
     (
         '{"v":1,"mirror":"east.to-west_1","cluster_id":"E","topics":[{"topic":"orders.v1_a-b","status":"owed","owed_by":'
         '"p","before":null,"reason":""}],"at":4,"mirror_id":"i"}'

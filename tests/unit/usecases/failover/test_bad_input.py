@@ -28,7 +28,7 @@ from tanist.domain.states import MirrorState
 from tanist.usecases.failover import abort, adopting, planning, removal
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.approval_gate import ApprovalVoid
-from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked
+from tanist.usecases.failover.planning import FailoverRequest, PlanBlocked, PlanNotKept
 from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.run import RunAborted
 from tests.fakes.clock import JumpingClock
@@ -80,7 +80,7 @@ def test_an_approval_of_another_hash(unchanged: FailoverWorld) -> None:
 
 
 def test_a_hash_that_the_facts_do_not_make_cannot_be_approved(unchanged: FailoverWorld) -> None:
-    with pytest.raises(AnotherPlan):
+    with pytest.raises(PlanNotKept):
         approving(unchanged, "0123456789abcdef")
 
 

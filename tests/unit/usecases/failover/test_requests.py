@@ -12,7 +12,7 @@ from tanist.domain.failover.approving import ApprovalUsed, NotApproved, approval
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover import abort, planning
-from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest
+from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanNotKept
 from tanist.usecases.failover.run import run
 from tests.unit.fetcher.test_debts import debts, settled
 from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
@@ -127,9 +127,9 @@ def test_a_no_that_comes_while_a_run_begins_is_heard(unchanged: FailoverWorld) -
     clusters = unchanged.clusters("operator")
     side = clusters.destination
 
-    def late(topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> StateStore:
+    def late(topic: str, mirror: MirrorName | None, by: Deadline, **how: bool) -> StateStore:
         withdraw(unchanged, plan)
-        return side.open_store(topic, mirror, by, create=create)
+        return side.open_store(topic, mirror, by, **how)
 
     there = replace(side, open_store=late)
     with pytest.raises(NotApproved, match="was withdrawn"):
@@ -186,6 +186,6 @@ def test_a_yes_is_void_where_more_speaks_against_the_plan_than_when_it_was_asked
     with pytest.raises(AnotherPlan):
         answer(unchanged, asked)
     unchanged.east.dead = False
-    with pytest.raises(AnotherPlan):
+    with pytest.raises(PlanNotKept):
         answer(unchanged, asked, of=asked.hash[::-1])
     assert unchanged.west.approvals == []

@@ -250,7 +250,7 @@ class FailoverWorld:
         patience = Timeouts(proof=2.0, drain=60.0, budget=5.0)
         return Tools(patience=patience, sink=self.sink, runner=runner, checkpoint=checkpoint)
 
-    def run(
+    def run(  # noqa: PLR0913 -- as `run`
         self,
         plan: str,
         checkpoint: Callable[[str], None] = lambda _: None,

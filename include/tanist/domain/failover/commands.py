@@ -1,0 +1,63 @@
+"""The commands that a person types next about a plan, complete: they can be copied into a shell."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tanist.domain.checks import Mode
+from tanist.domain.selection import EVERYTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tanist.domain.failover.plan import Intent, Limitation
+    from tanist.domain.names import EpochMs
+
+_GONE: frozenset[str] = frozenset({"SOURCE_DOWN"})
+"""Limitations that no planned failover gets past."""
+
+
+def approve_command(intent: Intent, plan: str, destination: str, *, kept: bool) -> str:
+    """What approves `plan`. `kept`: its words are stored, so the hash is enough; else every option is in it."""
+    options = () if kept else (*options_of(intent), "--max-loss", str(intent.loss_tolerance))
+    return f'{_typed("approve", intent.mirror, plan, destination, options)} --reason "..."'
+
+
+def plan_command(intent: Intent, destination: str, against: Iterable[Limitation] = ()) -> str:
+    """What plans the same again. The loss is counted anew: a number that was exceeded would be exceeded again.
+
+    `against`: where a planned failover cannot be, because of them, an unplanned one.
+    """
+    options = tuple(options_of(intent))
+    if intent.mode is Mode.PLANNED and any(each.name in _GONE for each in against):
+        options = ("--mode", Mode.UNPLANNED.value, *(each for each in options[2:] if each != "--reverse"))
+    return _typed("plan", intent.mirror, "", destination, options)
+
+
+def options_of(intent: Intent) -> Iterator[str]:
+    """The options that ask for `intent`, all but the tolerated loss."""
+    yield from ("--mode", intent.mode.value)
+    if intent.whole is not True:  # a topic that was added since would be in the plan without them
+        for topic in intent.names:
+            yield from ("--topic", topic.replace(".", r"\."))
+    if intent.groups != EVERYTHING:
+        for group in intent.groups:
+            yield from ("--group", group)
+    if intent.mode is Mode.UNPLANNED:
+        yield from ("--reserve", str(intent.reserve or "none"))
+        if intent.dead_since is not None:
+            yield from ("--source-dead-since", iso(intent.dead_since))
+    if intent.reverse:
+        yield "--reverse"
+
+
+def iso(at: EpochMs) -> str:
+    """A time as options take it, to the millisecond."""
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _typed(verb: str, mirror: str, plan: str, destination: str, options: Iterable[str]) -> str:
+    words = ("tanist", "failover", verb, mirror, *filter(None, [plan]), "--destination", destination, *options)
+    return shlex.join(words)

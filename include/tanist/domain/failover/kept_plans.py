@@ -1,0 +1,51 @@
+"""Plans are kept: the words of each one that was shown, by its hash, so that whoever approves it types the hash alone.
+
+A kept plan permits nothing. It expires with the longest approval, and belongs to one mirror, by its id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.failover.approving import LONGEST_MS
+from tanist.domain.failover.plan import hash_of
+from tanist.domain.records import KeptPlan
+from tanist.domain.state_record import Tombstone
+
+if TYPE_CHECKING:
+    from tanist.domain.failover.plan import Plan
+    from tanist.domain.names import EpochMs
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
+
+KEPT_MS: Final = LONGEST_MS
+REFRESH_MS: Final = 3_600_000
+"""A plan that is made again is stored again only where its record is older than this."""
+
+
+def kept_plan(view: StateView, spec: MirrorSpec, plan: str, now: EpochMs) -> KeptPlan | None:
+    """The plan with the hash `plan`; None: it is not kept, has expired, or its words are not those of the hash."""
+    found = next((each for each in view.kept_plans(spec.mirror) if each.plan == plan), None)
+    if found is None or found.mirror_id != spec.mirror_id or _has_expired(found, now):
+        return None
+    return found if hash_of(found.plan_json) == plan else None
+
+
+def to_keep(plan: Plan, view: StateView, spec: MirrorSpec, now: EpochMs) -> tuple[StateRecord, ...]:
+    """What is written so that `plan` is kept, and no plan of this name that has expired; empty: nothing.
+
+    Plans of a deleted mirror of the name are as good as expired: what a late command has stored of one goes, too.
+    """
+    ours = (each for key in view.keys_of(spec.mirror) if isinstance(each := view[key], KeptPlan))
+    gone = [each for each in ours if each.mirror_id != spec.mirror_id or _has_expired(each, now)]
+    tombstones = tuple(Tombstone(each.key) for each in gone if each.plan != plan.hash)
+    found = kept_plan(view, spec, plan.hash, now)
+    if found is not None and now - found.at < REFRESH_MS:
+        return tombstones
+    kept = KeptPlan(mirror=spec.mirror, mirror_id=spec.mirror_id, plan=plan.hash, plan_json=plan.canonical_plan, at=now)
+    return (*tombstones, kept)
+
+
+def _has_expired(kept: KeptPlan, now: EpochMs) -> bool:
+    return now - kept.at >= KEPT_MS

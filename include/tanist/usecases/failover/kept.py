@@ -1,0 +1,108 @@
+"""Kept plans: stored when a plan is made, and read by its hash when somebody approves it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Refused, TanistError
+from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.commands import plan_command
+from tanist.domain.failover.kept_plans import kept_plan, to_keep
+from tanist.domain.failover.limitations import limitations
+from tanist.domain.failover.objections import news
+from tanist.domain.failover.plan import ApprovedPlan
+from tanist.domain.records import STATE_TOPIC
+from tanist.ports.clock import Deadline
+from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.reversible import of_reversal
+from tanist.usecases.failover.route import STEP_IDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.plan import Intent, Limitation, Plan
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
+
+KEEP_SECONDS: Final = 5.0
+"""A plan is shown even where it cannot be stored, so nobody waits long for that."""
+
+
+class AnotherPlan(Refused):
+    name = "ANOTHER_PLAN"
+    operator_action = "`tanist failover plan` shows the current plan; nothing was approved"
+
+
+class PlanBlocked(Refused):
+    name = "PLAN_BLOCKED"
+    operator_action = (
+        "this plan cannot be approved: resolve the limitations named above and plan again; nothing was changed"
+    )
+
+
+def keep(plan: Plan, clusters: FailoverContext, command: CommandContext) -> str:
+    """Store the words of `plan` at the destination, and forget expired ones; nothing is written where that is done.
+
+    As workers write: it fences no command, and takes no lock. Returns why it could not be stored; empty: it is.
+    """
+    by = Deadline(min(command.by.at, command.clock.deadline(KEEP_SECONDS).at))
+    try:
+        with closing(clusters.destination.open_store(STATE_TOPIC, None, by, appends=True)) as store:
+            if records := to_keep(plan, store.view(), clusters.spec, command.clock.now()):
+                store.append(records, by)
+    except TanistError as why:
+        return why.reason
+    return ""
+
+
+def kept_words(plan: str, clusters: FailoverContext, command: CommandContext) -> str | None:
+    """The words of the plan with this hash, as they were shown; None: it is not kept."""
+    with closing(Observer(clusters=clusters, context=command)) as observer:
+        found = kept_plan(observer.view(), clusters.spec, plan, command.clock.now())
+    return None if found is None else found.plan_json
+
+
+def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: CommandContext) -> Facts:
+    """Whether the `words` of the plan with the hash `plan` cover what both clusters are now; returns those facts.
+
+    Fewer offsets at risk, or a limitation that is gone, voids nothing.
+
+    Raises:
+        AnotherPlan: it names what they do not cover. PlanBlocked: what nobody can accept. NotPermitted: the words are
+        of an earlier mirror of the name, or cannot be read.
+    """
+    seen = _read(plan, words, clusters)
+    with closing(Observer(clusters=clusters, context=command)) as observer:
+        facts = observer.look_for(seen.intent, "")
+    refuse_blocked(seen.intent, tuple(limitations(seen.intent, facts)), clusters.destination.name)
+    reversal = of_reversal(clusters, seen.intent, command) if seen.intent.reverse else ()
+    refuse_blocked(seen.intent, reversal, clusters.destination.name)
+    unseen = [*news(seen, facts), *(each for each in reversal if not seen.accepts(each))]
+    what = [f"{each.name}: {each.detail}" for each in sorted(unseen)]
+    if seen.steps != STEP_IDS:
+        what.append("another version of Tanist made it, with another route")
+    if what:
+        again = plan_command(seen.intent, clusters.destination.name, unseen)
+        raise AnotherPlan(f"plan {plan} does not cover what is so now: {'; '.join(what)}. Plan again: {again}")
+    return facts
+
+
+def refuse_blocked(intent: Intent, found: Sequence[Limitation], destination: str) -> None:
+    """Raises PlanBlocked where nobody can accept something, with all of that and the command that plans again."""
+    if blocking := [each for each in found if each.blocks]:
+        what = "; ".join(f"{each.name}: {each.detail}" for each in blocking)
+        raise PlanBlocked(f"{what}. Plan again: {plan_command(intent, destination, blocking)}")
+
+
+def _read(plan: str, words: str, clusters: FailoverContext) -> ApprovedPlan:
+    try:
+        seen = ApprovedPlan.read(words)
+    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
+        raise NotPermitted(f"plan {plan} cannot be read by this version: {unreadable}") from unreadable
+    spec, intent = clusters.spec, seen.intent
+    pinned = (spec.mirror, spec.id, spec.source_cluster_id, spec.destination_cluster_id)
+    if (intent.mirror, intent.mirror_id, intent.source_cluster_id, intent.destination_cluster_id) != pinned:
+        raise NotPermitted(f"plan {plan} is of an earlier mirror {intent.mirror!r}, or of its other direction")
+    return seen

@@ -1,0 +1,260 @@
+"""Plans are kept: the hash is all that an approver types, and what the plan says is what is permitted."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+
+from tanist.cli.app import app
+from tanist.domain.acl_entries import AclEntry
+from tanist.domain.checks import Mode
+from tanist.domain.failover.approving import NotApproved, NotPermitted
+from tanist.domain.failover.commands import approve_command, iso, plan_command
+from tanist.domain.failover.kept_plans import KEPT_MS, REFRESH_MS, kept_plan, to_keep
+from tanist.domain.failover.plan import Intent, Limitation, TopicIntent, hash_of
+from tanist.domain.names import EpochMs
+from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus
+from tanist.domain.state_record import Tombstone
+from tanist.domain.states import MirrorState
+from tanist.usecases.failover import planning, removal
+from tanist.usecases.failover.items import plan_item
+from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked, PlanNotKept
+from tests.unit.usecases.failover.test_run import lose_source
+from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
+
+if TYPE_CHECKING:
+    from tanist.domain.failover.approving import Approval
+
+DAY = 24 * 3600.0
+
+
+@pytest.fixture
+def world() -> FailoverWorld:
+    return FailoverWorld()
+
+
+def kept(world: FailoverWorld, **asked: Any) -> planning.Planned:
+    return planning.plan_and_keep(FailoverRequest(**asked), world.clusters("operator"), world.command())
+
+
+def approve(world: FailoverWorld, plan: str, **typed: Any) -> Approval:
+    return planning.approve_typed(plan, typed, world.clusters(), world.command(), reason="drill", valid_seconds=3600)
+
+
+def written(world: FailoverWorld) -> int:
+    return sum(key.startswith(b"plan/") for key, _ in world.west.states[STATE_TOPIC][0:])
+
+
+def test_the_hash_of_a_kept_plan_is_all_that_its_approver_types(world: FailoverWorld) -> None:
+    """Every option had to be typed again, and one that was forgotten was ANOTHER_PLAN."""
+    lose_source(world)
+    found = kept(
+        world, mode=Mode.UNPLANNED, include=("orders",), loss_tolerance=40, reserve=7, dead_since=world.clock.now()
+    )
+    assert found.approve_command == f'tanist failover approve dr {found.plan.hash} --destination west --reason "..."'
+    item = plan_item(found)
+    assert (item["kept"], item["approve"]) == (True, found.approve_command)
+    approval = approve(world, found.plan.hash)
+    assert approval.plan_json == found.plan.canonical_plan
+    assert world.run(approval.plan).record.status is RunStatus.DONE
+
+
+def test_planning_fences_no_command_and_takes_no_lock(world: FailoverWorld) -> None:
+    """A plan that is stored as an operator stores it would end the failover that is running."""
+    before = dict(world.west.operators)
+    kept(world)
+    assert world.west.operators == before
+    assert not any(call.startswith("append") for call in world.west.calls)
+
+
+def test_nothing_is_written_where_the_plan_is_kept_already(world: FailoverWorld) -> None:
+    kept(world)
+    before = written(world)
+    world.tick()
+    assert kept(world).kept
+    assert written(world) == before
+    world.clock.jump(REFRESH_MS / 1000)
+    world.tick()
+    assert kept(world).kept
+    assert written(world) > before
+
+
+def test_a_login_that_may_not_write_there_gets_the_whole_command(world: FailoverWorld) -> None:
+    """Planning works with rights to read alone, as before."""
+    lose_source(world)
+    world.west.denied = {*world.west.denied, ("WRITE", STATE_TOPIC)}
+    asked = {"mode": Mode.UNPLANNED, "include": ("orders",), "reserve": 7, "dead_since": world.clock.now()}
+    found = kept(world, **asked)
+    assert (found.kept, "WRITE on topic __mirror_state" in found.not_kept) == (False, True)
+    lost = found.plan.intent.loss_tolerance
+    assert found.approve_command == (
+        f"tanist failover approve dr {found.plan.hash} --destination west --mode unplanned --topic orders --reserve 7 "
+        f'--source-dead-since {iso(world.clock.now())} --max-loss {lost} --reason "..."'
+    )
+    with pytest.raises(PlanNotKept, match=r"is not kept at 'west', and the options make the planned plan .*unplanned"):
+        approve(world, found.plan.hash)
+    assert approve(world, found.plan.hash, **asked, loss_tolerance=lost).plan == found.plan.hash
+
+
+def test_a_plan_expires_with_the_longest_approval_and_the_next_one_forgets_it(world: FailoverWorld) -> None:
+    old = kept(world).plan
+    world.clock.jump(KEPT_MS / 1000)
+    world.tick()
+    with pytest.raises(PlanNotKept, match=old.hash):
+        approve(world, old.hash, include=("orders",))
+    kept(world, include=("orders",))
+    plans = [each.plan for each in world.west.view(STATE_TOPIC).kept_plans(DR)]
+    assert old.hash not in plans
+    assert len(plans) == 1
+
+
+def test_a_plan_of_a_deleted_mirror_of_the_name_is_never_read(world: FailoverWorld) -> None:
+    plan = kept(world).plan
+    later = replace(world.spec, mirror_id="another")
+    view = world.west.view(STATE_TOPIC)
+    assert kept_plan(view, world.spec, plan.hash, world.clock.now())
+    gone = [each for each in to_keep(plan, view, later, world.clock.now()) if isinstance(each, KeptPlan)]
+    assert [each.mirror_id for each in gone] == ["another"], "it is stored anew, for that mirror"
+    world.west.write(STATE_TOPIC, later)
+    assert kept_plan(world.west.view(STATE_TOPIC), later, plan.hash, world.clock.now()) is None
+    others = replace(plan, steps=())
+    assert Tombstone(f"plan/dr/{plan.hash}") in to_keep(others, world.west.view(STATE_TOPIC), later, world.clock.now())
+
+
+def test_words_that_were_changed_are_not_the_plan(world: FailoverWorld) -> None:
+    plan = kept(world).plan
+    (record,) = world.west.view(STATE_TOPIC).kept_plans(DR)
+    world.west.write(STATE_TOPIC, replace(record, plan_json=record.plan_json.replace('"planned"', '"unplanned"')))
+    with pytest.raises(PlanNotKept):
+        approve(world, plan.hash, include=("orders",))
+
+
+def test_a_limitation_that_is_gone_and_a_smaller_loss_void_nothing(world: FailoverWorld) -> None:
+    """The facts make another plan by now; what the first one says is still what is permitted."""
+    world.observe(MirrorState.PAUSED, PARTITIONS[0])
+    found = kept(world, loss_tolerance=90)
+    assert "WITHOUT_DRAIN" in {each.name for each in found.plan.limitations}
+    world.observe(MirrorState.MIRRORING, PARTITIONS[0])
+    assert world.plan().plan.hash != found.plan.hash
+    assert approve(world, found.plan.hash).plan == found.plan.hash
+
+
+def test_what_the_words_do_not_cover_is_named_with_the_command_that_plans_again(world: FailoverWorld) -> None:
+    found = kept(world, include=("orders",))
+    world.west.rules["orders"] = (AclEntry("User:eve", "*", allowed=True),)
+    again = "Plan again: tanist failover plan dr --destination west --mode planned --topic orders"
+    with pytest.raises(AnotherPlan, match=r"OTHERS_MAY_WRITE: .*orders: User:eve") as other:
+        approve(world, found.plan.hash)
+    assert again in other.value.reason
+    assert world.west.approvals == []
+
+
+def test_what_nobody_can_accept_is_named_with_the_way_on(world: FailoverWorld) -> None:
+    """A planned failover of a source that has died since can only be an unplanned one."""
+    found = kept(world, reverse=True)
+    lose_source(world)
+    with pytest.raises(
+        PlanBlocked, match=r"SOURCE_DOWN: .*Plan again: tanist failover plan dr .*--mode unplanned"
+    ) as no:
+        approve(world, found.plan.hash)
+    assert "--reverse" not in no.value.reason
+    assert world.west.approvals == []
+
+
+def test_a_kept_plan_is_not_approved_while_another_failover_is_unfinished(world: FailoverWorld) -> None:
+    found = kept(world, include=("orders",))
+    world.run(world.approve(Mode.PLANNED, "payments").plan, until="fence")
+    with pytest.raises(PlanBlocked, match="RUN_UNFINISHED"):
+        approve(world, found.plan.hash)
+
+
+def test_options_that_say_something_else_than_the_kept_plan_are_refused(world: FailoverWorld) -> None:
+    found = kept(world, loss_tolerance=3)
+    assert approve(world, found.plan.hash, mode=Mode.PLANNED, loss_tolerance=3).plan == found.plan.hash
+    with pytest.raises(AnotherPlan, match="its tolerated loss is 3, requested is 4"):
+        approve(world, found.plan.hash, loss_tolerance=4)
+    with pytest.raises(AnotherPlan, match="its mode is planned, requested is unplanned"):
+        approve(world, found.plan.hash, mode=Mode.UNPLANNED)
+
+
+def test_a_hash_that_is_neither_kept_nor_made_by_the_options_is_one_clear_error(world: FailoverWorld) -> None:
+    with pytest.raises(PlanNotKept, match="0123456789abcdef is not kept") as missing:
+        approve(world, "0123456789abcdef")
+    assert "tanist failover plan" in str(missing.value)
+
+
+def test_a_kept_plan_of_another_direction_permits_nothing(world: FailoverWorld) -> None:
+    found = kept(world)
+    words = found.plan.canonical_plan.replace(world.spec.source_cluster_id, "another")
+    plan = hash_of(words)
+    record = KeptPlan(mirror=DR, mirror_id=world.spec.mirror_id, plan=plan, plan_json=words, at=world.clock.now())
+    world.west.write(STATE_TOPIC, record)
+    with pytest.raises(NotPermitted, match="of an earlier mirror 'dr', or of its other direction"):
+        planning.approve(plan, None, world.clusters(), world.command(), reason="drill", valid_seconds=60)
+
+
+# ── removal ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_removal_keeps_the_plan_whose_hash_it_prints(world: FailoverWorld) -> None:
+    asked = FailoverRequest(include=("orders",))
+    with pytest.raises(NotApproved) as missing:
+        removal.approved_plan(asked, world.clusters("operator"), world.command())
+    plan = world.plan(Mode.PLANNED, "orders").plan.hash
+    assert f'tanist failover approve dr {plan} --destination west --reason "..."' in missing.value.reason
+    approve(world, plan)
+    assert removal.approved_plan(asked, world.clusters(), world.command()) == plan
+
+
+def test_a_removal_runs_the_plan_that_was_approved_though_less_speaks_against_it_now(world: FailoverWorld) -> None:
+    """The facts made another hash, which nobody had approved."""
+    asked = FailoverRequest(include=("orders",))
+    found = kept(world, include=("orders",), loss_tolerance=5)
+    approve(world, found.plan.hash)
+    assert world.plan(Mode.PLANNED, "orders").plan.hash != found.plan.hash
+    assert removal.approved_plan(asked, world.clusters(), world.command()) == found.plan.hash
+    with pytest.raises(NotApproved, match="is not approved"):
+        removal.approved_plan(FailoverRequest(include=("payments",)), world.clusters(), world.command())
+
+
+# ── the commands ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parsed(text: str) -> dict[str, Any]:
+    root: Any = typer.main.get_command(app)
+    _, group, verb, *words = shlex.split(text)
+    command = root.commands[group].commands[verb]
+    return dict(command.make_context(verb, words).params)
+
+
+@pytest.mark.parametrize("kept_there", [True, False])
+def test_the_commands_that_are_printed_parse_and_ask_for_the_same(kept_there: bool) -> None:
+    intent = Intent(
+        mirror=DR,
+        mode=Mode.UNPLANNED,
+        source_cluster_id="E",
+        destination_cluster_id="W",
+        topics=(TopicIntent(topic="a.b", partitions=1), TopicIntent(topic="c-d", partitions=2)),
+        groups=("billing.*", "it's"),
+        loss_tolerance=12,
+        whole=False,
+        reserve=0,
+        dead_since=EpochMs(1_700_000_000_001),
+    )
+    found = parsed(approve_command(intent, "1c0ffee2", "west", kept=kept_there))
+    assert (found["name"], found["plan"], found["destination"]) == ("dr", "1c0ffee2", "west")
+    again = parsed(plan_command(intent, "west"))
+    assert again["max_loss"] is None, "what was exceeded would be exceeded again"
+    for options in (again,) if kept_there else (found, again):
+        assert (options["mode"], options["topic"]) == (Mode.UNPLANNED, [r"a\.b", "c-d"])
+        assert options["group"] == ["billing.*", "it's"]
+        assert (options["reserve"], options["source_dead_since"]) == (0, 1_700_000_000_001)
+    assert found["max_loss"] == (None if kept_there else 12)
+    planned = replace(intent, mode=Mode.PLANNED, reverse=True, whole=True, dead_since=None)
+    assert parsed(plan_command(planned, "west"))["reverse"]
+    other = parsed(plan_command(planned, "west", [Limitation("SOURCE_DOWN", "")]))
+    assert (other["mode"], other["reverse"], bool(other["topic"])) == (Mode.UNPLANNED, False, False)
