@@ -27,8 +27,9 @@ from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover import abort, adopting, planning, removal
 from tanist.usecases.failover import status as statuses
-from tanist.usecases.failover.approval_gate import ApprovalVoid
+from tanist.usecases.failover.approval_gate import ApprovalVoid, NotToldNow
 from tanist.usecases.failover.planning import FailoverRequest, PlanBlocked, PlanNotKept
+from tanist.usecases.failover.reachability import SourceAnswers
 from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.run import RunAborted
 from tests.fakes.clock import JumpingClock
@@ -99,7 +100,7 @@ def test_a_dead_source_never_looks_like_no_loss(unchanged: FailoverWorld) -> Non
     planned = unchanged.plan(Mode.UNPLANNED)
     unseen = {each.name: each for each in planned.plan.limitations}["RECORDS_UNSEEN"]
     assert (planned.forecast.offsets_at_risk, planned.forecast.estimate) == (0, 10 * 4 * len(PARTITIONS))
-    assert "(10 s ago) are not counted; estimated loss at the last write rate: 120 offsets" in unseen.detail
+    assert "what the source accepted after its last answer is not counted; last seen 10 s ago" in unseen.detail
 
 
 @pytest.mark.parametrize("error", ["FOREIGN_WRITE", "DIVERGED", None])
@@ -237,17 +238,26 @@ def test_a_topic_that_is_not_in_the_mirror(unchanged: FailoverWorld) -> None:
 def test_an_unplanned_failover_from_a_living_source_is_accepted_by_name(world: FailoverWorld) -> None:
     """Corruption, an intruder, clients that are cut off while we are not: an approver gives the reason."""
     planned = world.plan(Mode.UNPLANNED)
-    assert [each.name for each in planned.plan.limitations] == ["SOURCE_ALIVE"]
+    assert [each.name for each in planned.plan.limitations] == ["RECORDS_UNSEEN", "SOURCE_NOT_DRAINED"]
     assert (planned.blocked, planned.word) == (False, Readiness.GO)
-    assert world.run(world.approve(Mode.UNPLANNED).plan).record.status is RunStatus.DONE
+    plan = world.approve(Mode.UNPLANNED).plan
+    with pytest.raises(SourceAnswers, match=r"--mode planned.*--although-it-answers"):
+        world.run(plan, although_it_answers=False)
+    assert not world.worker.catch_up(world.soon()).failovers(DR)
+    assert world.run(plan).record.status is RunStatus.DONE
 
 
-def test_a_source_that_comes_back_voids_the_approval_of_an_unplanned_failover(unchanged: FailoverWorld) -> None:
-    unchanged.east.dead = True
-    approval = unchanged.approve(Mode.UNPLANNED)
-    unchanged.east.dead = False
-    with pytest.raises(NotPermitted, match="SOURCE_ALIVE"):
-        unchanged.run(approval.plan)
+def test_a_source_that_comes_back_is_named_once_and_voids_no_approval(world: FailoverWorld) -> None:
+    """Nine seconds down, eight up: nobody could approve for 95 s."""
+    world.east.dead = True
+    approval = world.approve(Mode.UNPLANNED)
+    world.east.dead = False
+    with pytest.raises(SourceAnswers):
+        world.run(approval.plan, although_it_answers=False)
+    world.east.dead = True
+    assert world.run(approval.plan, although_it_answers=False, until="fence").left
+    world.east.dead = False
+    assert world.run(approval.plan, although_it_answers=False).record.status is RunStatus.DONE, "it had begun"
 
 
 def test_a_dead_source_in_a_planned_failover(unchanged: FailoverWorld) -> None:
@@ -259,12 +269,26 @@ def test_a_dead_source_in_a_planned_failover(unchanged: FailoverWorld) -> None:
 @pytest.mark.parametrize(("replicas", "why"), [(0, "DESTINATION_OFFLINE"), (1, "DESTINATION_BELOW_MIN_ISR")])
 def test_a_destination_that_nobody_could_write_to(unchanged: FailoverWorld, replicas: int, why: str) -> None:
     approval = unchanged.approve()
+    unchanged.clock.meanwhile = lambda: None
     unchanged.west.min_isr = 2
     unchanged.west.isr = dict.fromkeys(PARTITIONS, 2) | {PARTITIONS[0]: replicas}
     with pytest.raises(PlanBlocked, match=why):
         approving(unchanged, unchanged.plan().plan.hash)
-    with pytest.raises(NotPermitted, match=f"{why}.*{PARTITIONS[0]}"):
-        unchanged.run(approval.plan)
+    with pytest.raises(NotToldNow, match=f"{why}.*{PARTITIONS[0]}"):
+        unchanged.run(approval.plan, seconds=20)
+
+
+def test_a_leader_that_is_away_for_a_moment_is_waited_for(world: FailoverWorld) -> None:
+    """The restart of a broker at the destination voided an approval."""
+    plan = world.approve().plan
+    world.west.isr = {PARTITIONS[0]: 0}
+
+    def back() -> None:
+        world.tick()
+        world.west.isr = {}
+
+    world.clock.meanwhile = back
+    assert world.run(plan).record.status is RunStatus.DONE
 
 
 def test_a_loss_beyond_what_is_tolerated(world: FailoverWorld) -> None:

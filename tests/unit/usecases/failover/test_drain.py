@@ -15,6 +15,7 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import LiveEnd, OpenTransaction, PartitionFacts
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.records import RunStatus
+from tanist.usecases.failover.approval_gate import NotToldNow
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
@@ -181,8 +182,8 @@ def test_a_coordinator_that_does_not_answer_makes_no_plan_go_and_no_run_fence_an
     assert found.word is Readiness.UNKNOWN
     assert {each.name for each in found.plan.limitations if each.blocks} == {"TRANSACTIONS_UNKNOWN"}
     assert "TRANSACTIONS_UNKNOWN" not in {each.name for each in world.plan(Mode.UNPLANNED).plan.limitations}
-    with pytest.raises(NotPermitted, match=r"TRANSACTIONS_UNKNOWN.*broker 2 of east"):
-        world.run(plan)
+    with pytest.raises(NotToldNow, match=r"TRANSACTIONS_UNKNOWN.*broker 2 of east"):
+        world.run(plan, seconds=20)
     assert world.source_is_as_it_was()
     world.east.coordinators = None
     assert world.run(plan).record.status is RunStatus.DONE, "the approval is still good"

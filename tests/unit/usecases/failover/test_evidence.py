@@ -30,7 +30,7 @@ def test_the_evidence_says_who_approved_why_and_what_was_accepted_by_name(mode: 
     assert (head["approval"]["by"], head["approval"]["reason"]) == ("approver", REASON)
     accepted = {limitation.name for limitation in found.plan.limitations}
     assert set(head["limitations_accepted"]) == accepted
-    assert ("SOURCE_ALIVE" in accepted) is (mode is Mode.UNPLANNED and alive)
+    assert ("SOURCE_NOT_DRAINED" in accepted) is (mode is Mode.UNPLANNED)
     page = as_page(evidence)
     assert "corruption seen by billing &lt;ticket 4711&gt;" in page
     assert all(name in page for name in accepted)

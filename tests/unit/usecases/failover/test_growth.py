@@ -263,6 +263,7 @@ def test_a_source_that_does_not_list_its_topics_does_not_answer(
 
     filtered.east.with_topic("refunds", 1)
     monkeypatch.setattr(MemoryTopics, "names", silent)
+    filtered.copying = False
     assert "TIMED_OUT" in names(filtered)["SOURCE_DOWN"]
-    assert {"SOURCE_UNREACHABLE", "RECORDS_UNSEEN"} <= set(names(filtered, Mode.UNPLANNED))
+    assert {"SOURCE_NOT_DRAINED", "RECORDS_UNSEEN"} <= set(names(filtered, Mode.UNPLANNED))
     assert left_behind(filtered, Mode.UNPLANNED) is None

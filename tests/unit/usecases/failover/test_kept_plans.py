@@ -87,13 +87,14 @@ def test_a_login_that_may_not_write_there_gets_the_whole_command(world: Failover
     """Planning works with rights to read alone, as before."""
     lose_source(world)
     world.west.denied = {*world.west.denied, ("WRITE", STATE_TOPIC)}
-    asked = {"mode": Mode.UNPLANNED, "include": ("orders",), "reserve": 7, "dead_since": world.clock.now()}
+    died = world.clock.now()
+    asked = {"mode": Mode.UNPLANNED, "include": ("orders",), "reserve": 7, "dead_since": died}
     found = kept(world, **asked)
     assert (found.kept, "WRITE on topic __mirror_state" in found.not_kept) == (False, True)
     lost = found.plan.intent.loss_tolerance
     assert found.approve_command == (
         f"tanist failover approve dr {found.plan.hash} --destination west --mode unplanned --topic orders --reserve 7 "
-        f'--source-dead-since {iso(world.clock.now())} --max-loss {lost} --reason "..."'
+        f'--source-dead-since {iso(died)} --max-loss {lost} --reason "..."'
     )
     with pytest.raises(PlanNotKept, match=r"is not kept at 'west', and the options make the planned plan .*unplanned"):
         approve(world, found.plan.hash)

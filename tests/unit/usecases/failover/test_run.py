@@ -19,6 +19,7 @@ from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.approval_gate import ApprovalVoid
+from tanist.usecases.failover.items import outcome_item
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.steps.fence import FenceLeaks
@@ -206,13 +207,13 @@ def test_nothing_is_reserved_where_it_is_not_wanted() -> None:
     lose_source(world)
     request = FailoverRequest(mode=Mode.UNPLANNED, reserve=0)
     made = planning.plan(request, world.clusters(), world.command())
-    (named,) = (each for each in made.plan.limitations if each.name == "OFFSETS_MAY_BE_REUSED")
-    assert set(named.about) == {str(at) for at in PARTITIONS}
+    assert made.reserve.offsets == 0
     approved = planning.approve(
         made.plan.hash, request, world.clusters(), world.command(), reason="drill", valid_seconds=3600.0
     )
-    world.run(approved.plan)
+    outcome = world.run(approved.plan)
     assert_promoted(world)
+    assert set(outcome_item(outcome, "")["may_be_reused"]) == {str(at) for at in PARTITIONS}
     assert all(each.old_ends == each.reserve_ends for each in world.worker.catch_up(world.soon()).lineage(DR))
 
 

@@ -10,9 +10,12 @@ from tanist.domain.checks import Mode
 from tanist.domain.logins import MirrorLogin
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
+    GROUPS_TOPIC,
     OFFSETS_TOPIC,
     STATE_TOPIC,
+    GroupSyncStatus,
     MirrorSpec,
+    OffsetTailMode,
     PartitionObserved,
     SourceEnd,
     SourceEnds,
@@ -88,7 +91,7 @@ class FailoverWorld:
         for name, partitions in TOPICS.items():
             self.east.with_topic(name, partitions, retention_ms="-1")
             self.west.with_topic(name, partitions, retention_ms="-1")
-        self.west.with_topic(STATE_TOPIC).with_topic(OFFSETS_TOPIC)
+        self.west.with_topic(STATE_TOPIC).with_topic(OFFSETS_TOPIC).with_topic(GROUPS_TOPIC)
         self.clock.meanwhile = self.tick
         for at in PARTITIONS:
             self.east.grow(at, 10)
@@ -124,6 +127,19 @@ class FailoverWorld:
         ]
         self.worker.append([self.spec, *desired], self.soon())
         self.observe(MirrorState.MIRRORING)
+        self._keep_group_offsets()
+
+    def _keep_group_offsets(self) -> None:
+        now = self.clock.now()
+        status = GroupSyncStatus(
+            mirror=DR,
+            mirror_id=self.spec.mirror_id,
+            worker="w",
+            mode=OffsetTailMode.TAILING,
+            complete_until_ms=now,
+            at=now,
+        )
+        MemoryStateStore(self.west, GROUPS_TOPIC, WORKER).append([status], self.soon())
 
     def make_again(self) -> None:
         """The mirror was deleted, and another one of its name is made."""
