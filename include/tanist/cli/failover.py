@@ -17,6 +17,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.failover.forecast import forecast_words
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.failover.reserve import budget_of, reserve_words, time_of
+from tanist.domain.failover.source_look import iso_time
 from tanist.domain.names import MOST_OFFSETS, EpochMs, mirror_name
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERYTHING
@@ -207,6 +208,9 @@ def show_plan(found: planning.Planned, as_json: bool) -> None:
         say(f"{'blocked' if limitation.blocks else 'accept'}: {limitation.name}: {limitation.detail}")
     if found.plan.intent.mode is Mode.UNPLANNED:
         say(f"reserve: {reserve_words(found.reserve)}")
+        if found.plan.intent.dead_since is None and cost.last_answer is not None and not cost.final:
+            last = iso_time(cost.last_answer)
+            say(f"if you know when the source died, say so: --source-dead-since {last} (its last known answer)")
     say(f"forecast: {forecast_words(cost)}; {found.word}: plan {found.plan.hash}")
     if found.not_kept:
         say(f"the plan is not kept, so its options are needed to approve it: {found.not_kept}")

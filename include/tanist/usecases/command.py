@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
     from tanist.ports.clock import Clock
 
+SOURCE_SECONDS: Final = 4.0
+"""How long a source has for an answer that may be gone: what depends on it goes on without it."""
+PATIENT_SOURCE_SECONDS: Final = 15.0
+"""Where nothing goes on without it, as in a planned failover: a slow source is not a dead one."""
 FIRST_CONTACT_SECONDS: Final = 8.0
 """How long a cluster has for its first answer, so that a dead one is reported before the whole deadline has passed."""
 
@@ -29,13 +33,15 @@ def _not_known(_holder: str) -> bool:
 class CommandContext:
     """What a running command shares: clock, deadline, and whether it may change anything.
 
-    `announce` is called with the matched topics once they are decided, before anything changes. `holder`: the name
-    under which this command holds the lock of a mirror. `is_process_dead`: whether such a holder is certainly dead.
+    `source_seconds`: how long a look waits for the source. `announce` is called with the matched topics once they are
+    decided, before anything changes. `holder`: the name under which this command holds the lock of a mirror.
+    `is_process_dead`: whether such a holder is certainly dead.
     """
 
     clock: Clock
     by: Deadline
     dry_run: bool = False
+    source_seconds: float = SOURCE_SECONDS
     announce: Callable[[Sequence[str]], None] = _tell_nobody
     holder: str = field(default_factory=lambda: f"command {uuid4().hex[:12]}")
     is_process_dead: Callable[[str], bool] = _not_known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,10 +14,12 @@ from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import news, objections, only_for_now
 from tanist.domain.failover.plan import ApprovedPlan, Intent
-from tanist.domain.lag import KnownEnd
 from tanist.domain.names import EpochMs
 from tanist.domain.records import FailoverRun, RunStatus
 from tests.unit.domain.facts_drawn import FOLLOWED, HEALTHY, MIRROR, NOW, drawn, intents, silent
+
+if TYPE_CHECKING:
+    from tanist.domain.lag import KnownEnd
 
 ROUTE = ("hold", "fence", "drain", "groups", "seal")
 DAY_MS = 24 * 3_600_000

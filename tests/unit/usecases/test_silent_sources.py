@@ -17,8 +17,7 @@ from tanist.domain.names import MirrorName
 from tanist.domain.records import STATE_TOPIC
 from tanist.kafka.adapters.replicas import KafkaReplicas
 from tanist.kafka.wire.clock import SystemClock
-from tanist.usecases.command import CommandContext
-from tanist.usecases.failover.context import SOURCE_SECONDS
+from tanist.usecases.command import SOURCE_SECONDS, CommandContext
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.status import observe as status
 from tanist.usecases.status.observe import StatusContext

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
+from tanist.domain.failover.source_look import iso_time
 from tanist.domain.selection import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tanist.domain.failover.plan import Intent, Limitation
-    from tanist.domain.names import EpochMs
 
 _GONE: frozenset[str] = frozenset({"SOURCE_DOWN"})
 """Limitations that no planned failover gets past."""
@@ -48,14 +47,9 @@ def options_of(intent: Intent) -> Iterator[str]:
     if intent.mode is Mode.UNPLANNED:
         yield from ("--reserve", str(intent.reserve or "none"))
         if intent.dead_since is not None:
-            yield from ("--source-dead-since", iso(intent.dead_since))
+            yield from ("--source-dead-since", iso_time(intent.dead_since))
     if intent.reverse:
         yield "--reverse"
-
-
-def iso(at: EpochMs) -> str:
-    """A time as options take it, to the millisecond."""
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _typed(verb: str, mirror: str, plan: str, destination: str, options: Iterable[str]) -> str:

@@ -65,8 +65,8 @@ class PartitionFacts:
     has, or had when it was last seen. `error`: why the partition FAILED, by its name. `known`: the source's last answer
     that is on record. `fenced_since`: since when a proved source fence has ended the source's log; None: none does.
     `named`: a transaction at the source's coordinators names it, though it may have written nothing there yet; False,
-    too, where that can never be told (`SourceFacts.transactions_told`). `foreign`: somebody else than the mirror wrote the end of
-    the copy, so no number tells how much of the source is in it. `tombstones_missed`: the copy may hold
+    too, where that can never be told (`SourceFacts.transactions_told`). `foreign`: somebody else than the mirror wrote
+    the end of the copy, so no number tells how much of the source is in it. `tombstones_missed`: the copy may hold
     keys that were deleted at the source (`TombstonesMissed`). `longer`: the copy holds records from behind the end
     of a source that answers, which has therefore lost them. `leader`: of the copy.
     """

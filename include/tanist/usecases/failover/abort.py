@@ -11,8 +11,9 @@ from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import UNRECORDED, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.kept_fences import fence_groups
 from tanist.domain.records import FailoverRun, RunStatus
+from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.answers import attempt
-from tanist.usecases.failover.context import SOURCE_SECONDS, UNDO_SECONDS
+from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, Journal, open_evidence
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.session import RunSession

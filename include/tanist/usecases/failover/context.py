@@ -74,4 +74,3 @@ class Timeouts:
 
 UNDO_SECONDS: Final = 60.0
 """A fresh deadline for undoing, so that it is never cut short by what went wrong before."""
-SOURCE_SECONDS: Final = 4.0

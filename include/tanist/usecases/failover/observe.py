@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.findings import undecided
 from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceFacts, SourceState
@@ -23,6 +24,7 @@ from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs
 from tanist.ports.producer_fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
+from tanist.usecases.command import PATIENT_SOURCE_SECONDS, SOURCE_SECONDS
 from tanist.usecases.failover.answers import answered, answered_only, attempt, known
 from tanist.usecases.failover.coordinated import Coordinated
 from tanist.usecases.failover.source_seen import SourceSeen, see_source, silent, soon
@@ -92,7 +94,8 @@ class Observer:
         """The facts of `see`, of the topics of a plan as they are on record now."""
         snapshot = self.snapshot()
         wanted = wanted_topics(snapshot.destination.state(STATE_TOPIC, self.context.by), intent)
-        return self.look(wanted, plan, snapshot, whole=intent.whole, ask_source=ask_source)
+        patient = intent.mode is Mode.PLANNED
+        return self.look(wanted, plan, snapshot, whole=intent.whole, ask_source=ask_source, patient=patient)
 
     def look(
         self,
@@ -102,9 +105,10 @@ class Observer:
         *,
         whole: bool | None = None,
         ask_source: bool = True,
+        patient: bool = False,
     ) -> Facts:
         """The facts of `see`."""
-        return self.see(wanted, plan, snapshot, whole=whole, ask_source=ask_source).facts
+        return self.see(wanted, plan, snapshot, whole=whole, ask_source=ask_source, patient=patient).facts
 
     def see(
         self,
@@ -114,9 +118,11 @@ class Observer:
         *,
         whole: bool | None = None,
         ask_source: bool = True,
+        patient: bool = False,
     ) -> Look:
         """Everything about `wanted`. `whole`: as in `Intent`; None: whether no other topic is in the mirror now.
 
+        `patient`: a slow source is waited for, as in a planned failover, which cannot do without it.
         `snapshot`: what is read from, so far as it has been read already; None: a new one.
 
         New topics of the source are looked for only where `wanted` is the whole mirror, which costs one request: who
@@ -136,7 +142,8 @@ class Observer:
         names = {each.topic for each in wanted}
         others = tuple(each.topic for each in view.mirrored(spec.mirror) if each.topic not in names)
         whole = bool(wanted) and (not others if whole is None else whole)
-        source = self._source(wanted, view, both.source, ask=ask_source, whole=whole)
+        seconds = PATIENT_SOURCE_SECONDS if patient else SOURCE_SECONDS
+        source = self._source(wanted, view, both.source, seconds, ask=ask_source, whole=whole)
         now = self.context.clock.now()
         running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
         followed = attempt(lambda: both.destination.state(GROUPS_TOPIC, by).groups_followed(spec))
@@ -166,6 +173,7 @@ class Observer:
         wanted: Sequence[TopicDesired],
         view: StateView,
         source: ClusterSnapshot | TanistError,
+        seconds: float,
         *,
         ask: bool,
         whole: bool,
@@ -179,7 +187,8 @@ class Observer:
         if (why := self.silence.of(source.name)) is not None:
             return silent(why)
         try:
-            return see_source(self.clusters.spec, source, wanted, view, self._coordinated, self.context, whole=whole)
+            command = replace(self.context, source_seconds=seconds)
+            return see_source(self.clusters.spec, source, wanted, view, self._coordinated, command, whole=whole)
         except AnotherCluster as elsewhere:
             return silent(elsewhere)
         except TanistError as error:

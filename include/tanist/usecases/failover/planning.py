@@ -111,7 +111,7 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
         if request.reverse:
             must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
         _must_match(request.groups, snapshot, command)
-        facts = observer.look(wanted, snapshot=snapshot)
+        facts = observer.look(wanted, snapshot=snapshot, patient=request.mode is Mode.PLANNED)
         bare = intent_of(clusters.spec, request, wanted)
         if request.loss_tolerance is None:
             must_not_be_seen_by_workers(bare, facts, observer, view)

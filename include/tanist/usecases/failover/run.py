@@ -28,10 +28,10 @@ from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.state_record import Tombstone
 from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
-from tanist.usecases.failover.journal import Journal, evidence_head, open_evidence
+from tanist.usecases.failover.journal import NOT_YET, Journal, evidence_head, open_evidence
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.reachability import must_not_answer
-from tanist.usecases.failover.route import GROUPS, ids, remaining, route_to
+from tanist.usecases.failover.route import GROUPS, STEP_IDS, ids, remaining, route_to
 from tanist.usecases.failover.runner import Runner
 from tanist.usecases.failover.session import WAIT_SECONDS, RunSession, record_of
 from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
@@ -110,13 +110,13 @@ def run(  # noqa: PLR0913 -- what a caller may ask for, named
         route_to(until)
         purpose = _purpose(gate, view)
         ensure_unlocked(view, clusters.spec.mirror, purpose)
-        first = _look_again(gate, observer, observer.view)
+        first = _look_again(gate, observer, observer.view, tools)
         if not although_it_answers:
             must_not_answer(first.permit.approved.intent, first.facts)
         if (done := _done_already(first, tools, until)) is not None:
             return done
         with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
-            look = _look_behind(lock, first, gate, observer)
+            look = _look_behind(lock, first, gate, observer, tools)
             if (move := lock.view().moving(clusters.spec.mirror)) is not None:
                 lock.append([Tombstone(move.key)])
             return _go(_runner(lock, look, gate, tools, observer), look.facts, began, until)
@@ -141,7 +141,7 @@ class _Look(NamedTuple):
     epoch: int | None
 
 
-def _look_again(gate: ApprovalGate, observer: Observer, view: Callable[[], StateView]) -> _Look:
+def _look_again(gate: ApprovalGate, observer: Observer, view: Callable[[], StateView], tools: Tools) -> _Look:
     """As `_look`. While a cluster does not answer, or tell what matters, and there is time it is asked again."""
     clock = gate.command.clock
     while True:
@@ -150,6 +150,7 @@ def _look_again(gate: ApprovalGate, observer: Observer, view: Callable[[], State
         except (CouldNotTell, BrokerError) as why:
             if not why.retriable or not gate.command.by.left(clock.monotonic()):
                 raise
+            tools.report(STEP_IDS[0], NOT_YET, str(why))
             clock.wait(WAIT_SECONDS)
 
 
@@ -193,11 +194,11 @@ def _done_already(look: _Look, tools: Tools, until: str | None) -> RunOutcome | 
 # ── behind the lock ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _look_behind(lock: LockedMirror, first: _Look, gate: ApprovalGate, observer: Observer) -> _Look:
+def _look_behind(lock: LockedMirror, first: _Look, gate: ApprovalGate, observer: Observer, tools: Tools) -> _Look:
     """What was seen before, where nobody else can have been at work since; else it is looked at again."""
     if first.epoch == lock.epoch - 1 and gate.command.clock.monotonic() - first.at <= FRESH_SECONDS:
         return first._replace(permit=gate.permit(lock.view()))
-    return _look_again(gate, observer, lock.view)
+    return _look_again(gate, observer, lock.view, tools)
 
 
 def _runner(lock: LockedMirror, look: _Look, gate: ApprovalGate, tools: Tools, observer: Observer) -> Runner:

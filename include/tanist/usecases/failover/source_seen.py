@@ -13,7 +13,6 @@ from tanist.ports.clock import Deadline
 from tanist.usecases import cluster_ids
 from tanist.usecases.failover import source_fences
 from tanist.usecases.failover.answers import attempt, known, raise_first
-from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.coordinated import NamedTransactions
 from tanist.usecases.failover.source_fences import SourceFences
 from tanist.usecases.mirrors.describe import MirrorEnds
@@ -58,7 +57,7 @@ def silent(why: TanistError) -> SourceSeen:
 
 def soon(command: CommandContext) -> Deadline:
     """Until when a source has to answer that may be gone."""
-    return Deadline(min(command.by.at, command.clock.deadline(SOURCE_SECONDS).at))
+    return Deadline(min(command.by.at, command.clock.deadline(command.source_seconds).at))
 
 
 def see_source(  # noqa: PLR0913 -- what is looked at, and by whom

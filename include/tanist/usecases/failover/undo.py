@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import FencedTopic, FenceStatus, may_stand
 from tanist.domain.records import RunStatus
+from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.answers import attempt
-from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.steps.fence import store
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from tanist.cli.app import app
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Mode
 from tanist.domain.failover.approving import NotApproved, NotPermitted
-from tanist.domain.failover.commands import approve_command, iso, plan_command
+from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.kept_plans import KEPT_MS, REFRESH_MS, kept_plan, to_keep
 from tanist.domain.failover.plan import Intent, Limitation, TopicIntent, hash_of
+from tanist.domain.failover.source_look import iso_time
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus
 from tanist.domain.state_record import Tombstone
@@ -94,7 +95,7 @@ def test_a_login_that_may_not_write_there_gets_the_whole_command(world: Failover
     lost = found.plan.intent.loss_tolerance
     assert found.approve_command == (
         f"tanist failover approve dr {found.plan.hash} --destination west --mode unplanned --topic orders --reserve 7 "
-        f'--source-dead-since {iso(died)} --max-loss {lost} --reason "..."'
+        f'--source-dead-since {iso_time(died)} --max-loss {lost} --reason "..."'
     )
     with pytest.raises(PlanNotKept, match=r"is not kept at 'west', and the options make the planned plan .*unplanned"):
         approve(world, found.plan.hash)

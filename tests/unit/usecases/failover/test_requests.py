@@ -182,10 +182,11 @@ def test_a_yes_is_not_void_because_less_speaks_against_the_plan_than_when_it_was
 def test_a_yes_is_void_where_more_speaks_against_the_plan_than_when_it_was_asked(unchanged: FailoverWorld) -> None:
     """The words that were shown approve nothing that they do not say, nor another plan's hash."""
     asked = unchanged.plan(Mode.UNPLANNED).plan
-    unchanged.west.topics["orders"].configs["retention.ms"] = "1000"
+    before = unchanged.west.topics["orders"]
+    unchanged.west.topics["orders"] = replace(before, configs={**before.configs, "retention.ms": "1000"})
     with pytest.raises(AnotherPlan, match="COPY_CONFIGS_ALTERED"):
         answer(unchanged, asked)
-    unchanged.west.topics["orders"].configs["retention.ms"] = "-1"
+    unchanged.west.topics["orders"] = before
     with pytest.raises(PlanNotKept):
         answer(unchanged, asked, of=asked.hash[::-1])
     assert unchanged.west.approvals == []

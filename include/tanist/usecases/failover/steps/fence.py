@@ -11,8 +11,8 @@ from tanist.domain.failover.facts import SourceState
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.names import EpochMs
 from tanist.domain.records import fences_with
+from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.answers import attempt
-from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.watching import Watch
 
