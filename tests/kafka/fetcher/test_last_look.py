@@ -182,10 +182,10 @@ def test_a_killed_source_is_stored_with_its_last_answer_and_then_stands_still(sc
     before = {at: scene.end(at).at or 0 for at in (scene.busy, scene.resting)}
     until(lambda: all((scene.end(at).at or 0) >= then + 9_000 for at, then in before.items()), 14, scene.written)
     pause(scene, scene.resting)
-    resting = scene.end(scene.resting)
     for n in range(20):
         assert scene.pair.east.writes(scene.busy.topic, range(n, n + 20), partitions=1)
     until(lambda: scene.end(scene.busy).rate > 0 and scene.end(scene.busy).high_watermark == 410, 20, scene.written)
+    resting = scene.end(scene.resting)
     began = scene.now()
     dead = scene.kill_source()
     until(lambda: scene.end(scene.busy).silent_since is not None, 5, scene.written)
