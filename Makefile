@@ -39,12 +39,9 @@ check: $(STAMP) ## format, lint, types, import contracts
 	@$(BIN)/mypy
 	@PYTHONPATH=include:. $(BIN)/lint-imports
 
-storm: $(STAMP) ## the long tests, then random faults under a mirror, at the runbook and over the circle; one of these: make storm FOR=600 SEED=7 [ARGS=--runbook|--circle]
+storm: $(STAMP) ## the long tests and three storms: in parts, make storm PART=1/3; one storm, make storm FOR=600 SEED=7 [ARGS=--runbook|--circle]
 ifeq ($(FOR)$(SEED)$(ARGS),)
-	@$(BIN)/python -m pytest -m long
-	@$(BIN)/python -m tests.storm --seconds 720
-	@$(BIN)/python -m tests.storm --seconds 600 --runbook
-	@$(BIN)/python -m tests.storm --seconds 600 --circle
+	@$(BIN)/python -m tests.storm.parts $(PART)
 else
 	@$(BIN)/python -m tests.storm --seconds $(or $(FOR),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
 endif
@@ -60,4 +57,4 @@ bench: $(STAMP) ## beside MirrorMaker 2 (also on the way back), the official con
 	@$(BIN)/python -m bench.failback 100 100
 
 clean: ## everything that the targets above have made
-	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist sandbox bench/results
+	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist sandbox bench/results storm-results

@@ -33,7 +33,16 @@ PROJECT: Final = Path(__file__).resolve().parents[1]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would each compile our sources again
 
 ORDER: Final = (
-    *("airflow", "kafka/failover", "spark", "airflow/whole", "kafka/failover/own", "kafka/fetcher", "kafka/cli"),
+    *(
+        "airflow",
+        "kafka/failover",
+        "spark",
+        "airflow/whole",
+        "kafka/failover/own",
+        "kafka/failback",
+        "kafka/fetcher",
+        "kafka/cli",
+    ),
     *("kafka/demo", "contracts", "kafka", "explorer", "storm", "unit"),
 )
 """Folders of tests in the order in which they begin: first what takes long, so that no processor is idle in the end."""

@@ -15,7 +15,7 @@ from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import Answering, environment, login, open_questions
 from tests.airflow.mirrors import connections
-from tests.kafka.failover.own.test_reverse import KILLED, begin, fail_over, records, reverse, tanist
+from tests.kafka.failover.both_ways import KILLED, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK
 
 if TYPE_CHECKING:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import secrets
 import shutil
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -27,6 +29,7 @@ def main() -> int:
     )
     parser.add_argument("--circle", action="store_true", help="failovers to and fro instead of faults under a copy")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of a good run, too")
+    parser.add_argument("--figures", type=Path, metavar="FILE", help="write what was counted to it, as JSON")
     asked = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     seed = secrets.randbelow(10_000) if asked.seed is None else asked.seed
@@ -47,6 +50,8 @@ def main() -> int:
                 screen.note(line)
     finally:
         well = outcome is not None and outcome.ok
+        if outcome is not None and asked.figures:
+            asked.figures.write_text(json.dumps(asdict(outcome.counted())), encoding="utf-8")
         again = " ARGS=--circle" if asked.circle else " ARGS=--runbook" if asked.runbook else ""
         if well and not asked.keep:
             shutil.rmtree(directory, ignore_errors=True)

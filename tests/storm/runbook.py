@@ -21,6 +21,7 @@ from tests.kafka.failover.conftest import DESCRIBE, GROUP, READ, TOPIC, give, ru
 from tests.storm.episode import Episode
 from tests.storm.operators import Tally
 from tests.storm.proxy import Proxy
+from tests.storm.results import Figures
 from tests.storm.traffic import USER
 
 if TYPE_CHECKING:
@@ -85,6 +86,12 @@ class Outcome:
             ("refused", tally.refusals.total()),
         ]
         return [*totals, *each, ("violations", len(self.wrong))]
+
+    def counted(self) -> Figures:
+        """For a table of several storms. What it has not seen, and proves nothing without, is a violation, too."""
+        compared = sum(count for name, count in self.tally.figures.items() if "compared" in name)
+        wrong = len(self.wrong) + len(self.missing)
+        return Figures(faults=self.tally.ways.total(), records=compared, violations=wrong, counts=dict(self.rows()))
 
     def show(self, console: Console) -> None:
         """A table as docs have it, what was wrong, and the histories of those episodes."""

@@ -24,6 +24,7 @@ from tests.storm.chaos import Chaos, Target
 from tests.storm.cleaned import CleanedLogs, cleaned_logs
 from tests.storm.offset_runs import maps
 from tests.storm.proxy import Proxy
+from tests.storm.results import Figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -88,6 +89,17 @@ class Outcome:
     def ok(self) -> bool:
         wrong = self.verdict.differences or self.uncommitted.differences or self.missing or self.cleaned.wrong
         return not (wrong or self.stuck or self.died or self.broke)
+
+    def counted(self) -> Figures:
+        """For a table of several storms. Everything that makes it no good storm is a violation."""
+        differences = self.verdict.differences.total + self.uncommitted.differences.total
+        others = (self.cleaned.wrong, self.stuck, self.died, self.broke)
+        return Figures(
+            faults=sum(self.faults.values()),
+            records=self.verdict.records + self.cleaned.records,
+            violations=differences + self.missing + sum(map(len, others)),
+            counts={**self.faults, "acknowledged": self.acknowledged, "aborted": self.aborted, "runs": self.runs},
+        )
 
     def lines(self) -> list[str]:
         """The figures, for people."""

@@ -25,6 +25,7 @@ from tanist.domain.states import MirrorState
 from tanist.usecases.failover.route import ROUTE
 from tests import quoted, reference
 from tests.quoted import Quoted
+from tests.storm.parts import PYTEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,7 +167,12 @@ def test_what_make_test_leaves_out_make_storm_runs() -> None:
     assert options[options.index("-m") + 1] == "not long"
     bare = {"PATH": os.environ["PATH"]}  # of an outer make, arguments would come along
     planned = subprocess.run(["make", "-n", "storm"], cwd=ROOT, env=bare, capture_output=True, text=True, check=True)
-    assert "-m pytest -m long" in planned.stdout
+    assert "-m tests.storm.parts" in planned.stdout
+    assert PYTEST[-2:] == ("-m", "long")
+    planned = subprocess.run(
+        ["make", "-n", "storm", "PART=2/3"], cwd=ROOT, env=bare, capture_output=True, text=True, check=True
+    )
+    assert "-m tests.storm.parts 2/3" in planned.stdout
 
 
 def documents() -> Iterator[tuple[str, str]]:

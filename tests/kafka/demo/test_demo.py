@@ -91,8 +91,10 @@ def whole(home: Path, *command: str) -> list[dict[str, Any]]:
     return items
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_every_promise_of_the_demo_is_kept(tmp_path: Path) -> None:
+    """By hand; CI runs `make demo` itself for every commit, which goes through Airflow."""
     items = whole(tmp_path / "demo", *BY_HAND, *FEW)
     assert {item["promise"] for item in items} >= OF_THE_TAKEOVERS | OF_THE_WAY_BACK
     assert len(items) >= 13 + len(OF_THE_TAKEOVERS | OF_THE_WAY_BACK)

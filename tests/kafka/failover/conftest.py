@@ -33,6 +33,7 @@ from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify.flows import FlowRecord
 from tanist_testkit.verify.writing import LogWriter
 from tests.kafka.cli.conftest import section
+from tests.kafka.failover.commands import executed
 from tests.storm.proxy import Door, Proxy
 
 if TYPE_CHECKING:
@@ -203,10 +204,10 @@ class Pair:
     """As whom the mirror logs in."""
     clock: SystemClock = field(default_factory=SystemClock)
 
-    def tanist(self, *arguments: str, user: str = "mirror", expected: int | None = 0) -> Answer:
-        """The command line as a process, logged in as `user`."""
-        asked = (*arguments, "--destination", "west")
-        done = forks.Command(forks.COMMANDS, asked, self.environment(user), self.home).wait(COMMAND_SECONDS)
+    def tanist(self, *arguments: str, user: str = "mirror", at: str = "west", expected: int | None = 0) -> Answer:
+        """The command line in this process, logged in as `user`, with the destination `at`."""
+        asked = (*arguments, "--destination", at)
+        done = executed(asked, self.environment(user), self.home, forked_seconds=COMMAND_SECONDS)
         assert expected is None or done.code == expected, done.out + done.err
         return Answer(done.code, done.out, done.err)
 

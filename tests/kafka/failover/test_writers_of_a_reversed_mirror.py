@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 from tanist.domain.failover.approving import APPROVALS_TOPIC
 from tanist.kafka.wire.admin import AclBinding
 from tanist_testkit.sandbox import forks
+from tests.kafka.failover.both_ways import KILLED, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.conftest import ALLOW, COMMAND_SECONDS, LITERAL, TOPIC, WRITE, give, take
-from tests.kafka.failover.own.test_reverse import KILLED, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK, rules_of
 
 if TYPE_CHECKING:

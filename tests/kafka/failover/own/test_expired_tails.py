@@ -11,8 +11,8 @@ from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import begin, records, reverse, tanist
 from tests.kafka.failover.conftest import Pair, running
-from tests.kafka.failover.own.test_reverse import begin, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.fetcher.rig import until
 

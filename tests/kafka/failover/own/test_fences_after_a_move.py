@@ -15,8 +15,8 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.producer_fencing import ProducerFence
 from tanist.usecases.mirrors.create import EXPIRATION
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.conftest import running
-from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
-from tanist.domain.names import TopicPartition
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import LAG, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
 from tests.kafka.failover.killed_restore import POINTS, REBUILD_POINTS
-from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
-from tests.kafka.fetcher.rig import transact, until
+from tests.kafka.failover.lost_state import (
+    TOPICS,
+    delete_state,
+    dumped,
+    go,
+    identical,
+    logs,
+    lose,
+    states,
+    working,
+    write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,14 +32,10 @@ if TYPE_CHECKING:
 
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
-    from tests.kafka.failover.conftest import KafkaSide
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
 KILLED = "tests.kafka.failover.killed_restore:main"
 forks.preload("tests.kafka.failover.killed_restore")
-STATE_TOPICS = ("__mirror_state", "__mirror_offsets", "__mirror_groups")
-TOPICS = ("lost.compacted", "lost.plain")
-LAG = ("--for", "lag=0", "--timeout", "60s")
 REST_SECONDS = 3.0
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--budget", "2s")
 
@@ -43,57 +47,6 @@ def own(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytes
         yield pair
 
 
-def write(pair: Pair, values: range) -> None:
-    """Into each topic, and into the plain one an aborted transaction, whose offsets get gap markers."""
-    aborting = Producer(pair.east.client(transactional_id="lost", linger_ms="0"))
-    aborting.init_transactions(20)
-    for topic in TOPICS:
-        assert pair.east.writes(topic, values)
-    for partition in range(2):
-        transact(aborting, TopicPartition(TOPICS[1], partition), [b"aborted"], commit=False)
-
-
-def working(pair: Pair) -> None:
-    """A mirror of both topics, with all of their records, and a group that has read some."""
-    pair.worker()
-    pair.east.topic(TOPICS[0], cleanup_policy="compact")
-    pair.east.topic(TOPICS[1])
-    write(pair, range(200))
-    pair.tanist("mirrors", "create", "dr", "--source", "east", "--topic", "lost.*")
-    pair.tanist("mirrors", "wait", "dr", *LAG)
-
-
-def lose(pair: Pair) -> None:
-    """Without a worker: delete every state topic."""
-    pair.dismiss()
-    delete_state(pair.west)
-
-
-def delete_state(side: KafkaSide) -> None:
-    client = AdminClient(side.client("admin"))  # kept alive: it must outlive its futures
-    there = [topic for topic in STATE_TOPICS if topic in client.list_topics(timeout=10).topics]
-    for future in client.delete_topics(there).values():
-        future.result(20)
-    until(lambda: not set(STATE_TOPICS) & set(client.list_topics(timeout=10).topics), 20)
-
-
-def logs(pair: Pair) -> list[list[tuple[int, int, bytes | None]]]:
-    return [pair.west.read(topic, isolation="read_committed") for topic in TOPICS]
-
-
-def identical(pair: Pair) -> None:
-    """Every record of the source, at its offset, once."""
-    for topic in TOPICS:
-        source, copy = (side.read(topic, isolation="read_committed") for side in (pair.east, pair.west))
-        assert copy == source
-        assert len({(partition, offset) for partition, offset, _ in copy}) == len(copy)
-
-
-def states(pair: Pair) -> set[tuple[str, str, int | None]]:
-    rows = json.loads(pair.tanist("mirrors", "describe", "dr", "--json").out)["items"]
-    return {(row["state"], row["desired"], row["row"]) for row in rows}
-
-
 def nothing_is_copied_until_somebody_says_so(pair: Pair) -> None:
     before = logs(pair)
     write(pair, range(400, 500))
@@ -102,13 +55,6 @@ def nothing_is_copied_until_somebody_says_so(pair: Pair) -> None:
     assert states(pair) == {("STOPPED", "PAUSED", 308)}
     assert pair.tanist("status", "dr", "--json", expected=None).item["planned"] != "GO"
     assert logs(pair) == before
-
-
-def go(pair: Pair) -> None:
-    pair.tanist("mirrors", "resume", "dr", "--topic", "lost.*")
-    pair.tanist("mirrors", "wait", "dr", *LAG)
-    write(pair, range(500, 600))
-    pair.tanist("mirrors", "wait", "dr", *LAG)
 
 
 def test_a_mirror_whose_state_is_restored_goes_on_without_copying_anything_again(own: Pair) -> None:
@@ -205,7 +151,3 @@ def test_a_reversed_mirror_is_rebuilt_at_its_old_source_and_fails_over_back(own:
     assert sorted(int(value or 0) for _, _, value in found) == [*range(10), *range(100, 120)]
     counted = tanist(own, "east", "state", "dump", "--key", "generation/dr/circle").out
     assert json.loads(counted)["value"]["count"] == 2
-
-
-def dumped(pair: Pair, prefix: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in pair.tanist("state", "dump", "--key", prefix).out.splitlines()]

@@ -11,8 +11,8 @@ from confluent_kafka.admin._config import ConfigResource
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import KILLED, begin, fail_over, records, tanist
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
-from tests.kafka.failover.own.test_reverse import KILLED, begin, fail_over, records, tanist
 from tests.kafka.failover.own.test_withdrawn_reversal import is_fenced
 from tests.kafka.failover.test_real import QUICK
 

@@ -14,10 +14,10 @@ from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, OffsetRangeWritten
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import begin, records, reverse, tanist
 from tests.kafka.failover.conftest import Pair, running
 from tests.kafka.failover.own.test_expired_tails import finding, surveyed
 from tests.kafka.failover.own.test_recreate import decides
-from tests.kafka.failover.own.test_reverse import begin, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.fetcher.rig import until
 

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import LAG, begin, fail_over, reverse, tanist
 from tests.kafka.failover.conftest import Pair, running
-from tests.kafka.failover.own.test_lost_state import LAG, delete_state
-from tests.kafka.failover.own.test_reverse import begin, fail_over, reverse, tanist
+from tests.kafka.failover.lost_state import delete_state
 from tests.kafka.failover.own.test_withdrawn_reversal import is_fenced
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.failover.test_reserve import steadily

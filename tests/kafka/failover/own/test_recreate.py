@@ -10,10 +10,9 @@ import pytest
 
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import KILLED, begin, delete, fail_over, records, reverse, tanist
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
 from tests.kafka.failover.own.test_expired_tails import expire
-from tests.kafka.failover.own.test_reversal_refused import delete
-from tests.kafka.failover.own.test_reverse import KILLED, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.fetcher.rig import until
 

@@ -11,9 +11,8 @@ from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import begin, delete, fail_over, records, reverse, tanist
 from tests.kafka.failover.conftest import Pair, running
-from tests.kafka.failover.own.test_reversal_refused import delete
-from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:

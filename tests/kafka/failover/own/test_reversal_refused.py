@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import begin, delete, fail_over, records, reverse, tanist
 from tests.kafka.failover.conftest import Pair, running
-from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.fetcher.rig import until
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
-    from tests.kafka.failover.conftest import KafkaSide
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
 TOPICS = ("good", "gone", "made", "more", "west")
@@ -33,12 +32,6 @@ def own(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytes
         begin(pair, "west")
         begin(pair, "east")
         yield pair
-
-
-def delete(side: KafkaSide, topic: str) -> None:
-    client = AdminClient(side.client("admin"))
-    client.delete_topics([topic])[topic].result(20)
-    until(lambda: topic not in client.list_topics(timeout=10).topics, 20)
 
 
 def test_topics_that_are_not_what_they_were_are_named_and_may_stay_behind(own: Pair) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -15,7 +14,8 @@ from confluent_kafka.admin._config import ConfigResource
 
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
-from tests.kafka.failover.conftest import COMMAND_SECONDS, Answer, Pair, running
+from tests.kafka.failover.both_ways import KILLED, begin, fail_over, records, reverse, tanist
+from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
 from tests.kafka.failover.killed_reversal import POINTS
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.failover.test_reserve import steadily
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 MIRROR: Final = "dr"
-KILLED: Final = "tests.kafka.failover.killed_reversal:main"
 
 
 @pytest.fixture(scope="module")
@@ -40,45 +39,6 @@ def own(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytes
         begin(pair, "west")
         begin(pair, "east")
         yield pair
-
-
-def begin(pair: Pair, destination: str) -> None:
-    """A fetcher of a destination."""
-    where = ("--config", pair.environment()["TANIST_CONFIG"], "--destination", destination, "--id", f"at-{destination}")
-    argv = [sys.executable, "-m", "tanist.cli.main", "fetcher", "run", *where]
-    pair.workers[destination] = pair.guardian.spawn(argv, pair.home / f"{destination}.log")
-
-
-def tanist(pair: Pair, at: str, *arguments: str, user: str = "mirror", expected: int | None = 0) -> Answer:
-    """The command line, with the destination `at`."""
-    done = forks.Command(forks.COMMANDS, (*arguments, "--destination", at), pair.environment(user), pair.home).wait(
-        COMMAND_SECONDS
-    )
-    assert expected is None or done.code == expected, done.out + done.err
-    return Answer(done.code, done.out, done.err)
-
-
-def fail_over(pair: Pair, mirror: str, to: str, mode: str = "planned", *, copied: str = "lag=0") -> None:
-    """`copied`: what is waited for before; under producers `lag=0` may never be."""
-    tanist(pair, to, "mirrors", "wait", mirror, "--for", copied, "--timeout", "60s")
-    plan = tanist(pair, to, "failover", "plan", mirror, "--mode", mode, "--json").item["plan_hash"]
-    tanist(pair, to, "failover", "approve", mirror, plan, "--mode", mode, "--reason", "drill", user="approver")
-    done = tanist(pair, to, "failover", "run", mirror, "--plan", plan, *QUICK).item
-    assert done["status"] == "DONE"
-
-
-def reverse(pair: Pair, mirror: str, at: str, *options: str) -> dict[str, Any]:
-    """Plan, approve and run; `at`: the present destination."""
-    plan = tanist(pair, at, "mirrors", "reverse", mirror, *options, "--dry-run", "--json").item
-    approval = ("--approve", plan["plan_hash"], "--reason", "drill")
-    tanist(pair, at, "mirrors", "reverse", mirror, *options, *approval, user="approver")
-    done = tanist(pair, at, "mirrors", "reverse", mirror, *options, "--json").item
-    assert done["changed"] is True
-    return plan
-
-
-def records(side: KafkaSide, topic: str) -> list[tuple[int, int, bytes | None]]:
-    return side.read(topic, isolation="read_committed")
 
 
 def latest(side: KafkaSide, topic: str) -> dict[int, tuple[int, bytes | None]]:

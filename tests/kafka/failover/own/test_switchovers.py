@@ -17,9 +17,9 @@ from tanist_testkit.verify.flows import Flow
 from tanist_testkit.verify.reading import bounds, read
 from tanist_testkit.verify.traces import Trace, merged
 from tanist_testkit.verify.writing import Load
+from tests.kafka.failover.both_ways import begin, fail_over, reverse, tanist
 from tests.kafka.failover.conftest import Pair, running
 from tests.kafka.failover.own.following import FollowingGroup
-from tests.kafka.failover.own.test_reverse import begin, fail_over, reverse, tanist
 from tests.kafka.fetcher.rig import until
 from tests.storm.accounts import Reader, of_compacted
 

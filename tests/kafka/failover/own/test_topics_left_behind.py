@@ -10,9 +10,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import begin, delete, fail_over, reverse, tanist
 from tests.kafka.failover.conftest import Pair, running
-from tests.kafka.failover.own.test_reversal_refused import delete
-from tests.kafka.failover.own.test_reverse import begin, fail_over, reverse, tanist
 from tests.kafka.failover.own.test_withdrawn_reversal import is_fenced
 from tests.kafka.fetcher.rig import until
 

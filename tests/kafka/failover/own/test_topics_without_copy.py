@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import begin, records, reverse, tanist
 from tests.kafka.failover.conftest import running
-from tests.kafka.failover.own.test_reverse import begin, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.fetcher.rig import until
 

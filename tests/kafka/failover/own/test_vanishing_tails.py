@@ -10,11 +10,10 @@ import pytest
 from confluent_kafka import Producer
 
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import begin, delete, tanist
 from tests.kafka.failover.conftest import Pair, running
 from tests.kafka.failover.own.returning import configs, killed, messages
 from tests.kafka.failover.own.test_expired_tails import expire, finding, surveyed
-from tests.kafka.failover.own.test_reversal_refused import delete
-from tests.kafka.failover.own.test_reverse import begin, tanist
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.fetcher.rig import until
 

@@ -12,8 +12,9 @@ from confluent_kafka import KafkaError, Producer
 
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import KILLED, begin, records, tanist
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
-from tests.kafka.failover.own.test_reverse import KILLED, begin, records, rules_and_state, tanist
+from tests.kafka.failover.own.test_reverse import rules_and_state
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.failover.test_reserve import steadily
 from tests.kafka.fetcher.rig import until

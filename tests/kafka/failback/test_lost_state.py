@@ -1,0 +1,61 @@
+"""All state topics of a destination are lost: its mirror continues where its logs end, at the same offsets."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kafka.failover.both_ways import LAG
+from tests.kafka.failover.lost_state import (
+    STOPPED,
+    TOPICS,
+    dumped,
+    go,
+    identical,
+    logs,
+    lose,
+    states,
+    working,
+    write,
+)
+
+if TYPE_CHECKING:
+    from tests.kafka.failover.conftest import Pair
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_a_restored_mirror_copies_nothing_again(own: Pair) -> None:
+    """Neither what was copied before the export, nor what was copied after it."""
+    working(own)
+    file = str(own.home / "west.jsonl")
+    own.tanist("state", "export", "--file", file)
+    write(own, range(200, 220))
+    own.tanist("mirrors", "wait", "dr", *LAG)
+    lose(own)
+    write(own, range(300, 320))
+    before = logs(own)
+    restored = own.tanist("state", "restore", file, "--json").item
+    assert (restored["changed"], restored["topics"]) == (True, list(TOPICS))
+    assert (states(own), logs(own)) == ({STOPPED}, before)
+    own.worker("w2")
+    go(own)
+    identical(own)
+
+
+def test_a_mirror_that_is_rebuilt_from_its_logs_copies_nothing_again(own: Pair) -> None:
+    working(own)
+    (spec,) = (each["value"] for each in dumped(own, "mirror/dr"))
+    lose(own)
+    write(own, range(300, 320))
+    before = logs(own)
+    rebuilt = own.tanist("state", "rebuild", "--source", "east", "--mirror", "dr", "--topic", "lost.*", "--json")
+    assert [each["topic"] for each in json.loads(rebuilt.out)["items"]] == list(TOPICS)
+    (again,) = (each["value"] for each in dumped(own, "mirror/dr"))
+    assert [again[name] for name in ("data_id", "filler_id")] == [spec[name] for name in ("data_id", "filler_id")]
+    assert (states(own), logs(own)) == ({STOPPED}, before)
+    own.worker("w2")
+    go(own)
+    identical(own)
