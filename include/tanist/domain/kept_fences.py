@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.fences import FenceStatus, not_lifted
 from tanist.domain.moves import KeptFences, opposite
-from tanist.domain.records import fences_with
+from tanist.domain.records import Fences
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import EpochMs
-    from tanist.domain.records import Fences, MirrorSpec
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
 
 
@@ -108,3 +108,16 @@ def _still_kept(view: StateView, record: KeptFences) -> tuple[FencedTopic, ...]:
     """Without topics that were failed over to that cluster since they were left behind: it is their primary now."""
     primary = {entry.topic: entry.new_cluster_id for entry in view.lineage(record.mirror)}
     return tuple(each for each in record.topics if primary.get(each.topic) != record.cluster_id)
+
+
+def fences_with(
+    held: Iterable[FencedTopic], topics: Iterable[FencedTopic], spec: MirrorSpec, at: EpochMs
+) -> Fences | None:
+    """The mirror's source fences (`held`) updated with `topics`; None: nothing changes."""
+    before = {each.topic: each for each in held}
+    merged = before | {each.topic: each for each in topics}
+    if merged == before:
+        return None
+    return Fences(
+        mirror=spec.mirror, mirror_id=spec.mirror_id, topics=tuple(merged[name] for name in sorted(merged)), at=at
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FencedTopic
@@ -19,9 +19,6 @@ from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored
 from tanist.domain.states import RESUMED_ROW, DesiredState, MirrorState
 from tanist.domain.stored_names import stored_under
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 STATE_TOPIC: Final = "__mirror_state"
 OFFSETS_TOPIC: Final = "__mirror_offsets"
@@ -396,16 +393,3 @@ class MirrorLock(MirrorRecord):
     preemptible: bool = False
     at: EpochMs
     mirror_id: str = ""
-
-
-def fences_with(
-    held: Iterable[FencedTopic], topics: Iterable[FencedTopic], spec: MirrorSpec, at: EpochMs
-) -> Fences | None:
-    """The mirror's source fences (`held`) updated with `topics`; None: nothing changes."""
-    before = {each.topic: each for each in held}
-    merged = before | {each.topic: each for each in topics}
-    if merged == before:
-        return None
-    return Fences(
-        mirror=spec.mirror, mirror_id=spec.mirror_id, topics=tuple(merged[name] for name in sorted(merged)), at=at
-    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused, UnknownMirror
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus, restored_fence
+from tanist.domain.kept_fences import fences_with
 from tanist.domain.moves import KeptFences
 from tanist.domain.names import MirrorName
 from tanist.domain.records import (
@@ -24,7 +25,6 @@ from tanist.domain.records import (
     RunStatus,
     TopicDesired,
     WorkerAlive,
-    fences_with,
 )
 from tanist.domain.state_record import mirror_of
 from tanist.domain.states import MIRROR_STATES, RESTORED_ROW, SOURCE_DELETED_ROW, DesiredState, MirrorState

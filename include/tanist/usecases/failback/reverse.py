@@ -24,6 +24,7 @@ from tanist.domain.failback.outdated import ReversalOutdated
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.fences import FenceStatus, may_stand
+from tanist.domain.kept_fences import fences_with
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.problems import each as each_of
 from tanist.domain.records import (
@@ -32,7 +33,6 @@ from tanist.domain.records import (
     STATE_TOPIC,
     MirrorSpec,
     TopicDesired,
-    fences_with,
 )
 from tanist.domain.tails import TailStage
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES

@@ -15,9 +15,10 @@ from tanist.domain.errors import AuthorizationFailed, Interrupted, MirrorLocked,
 from tanist.domain.failback.outdated import promoted_since
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.fences import FenceStatus
+from tanist.domain.kept_fences import fences_with
 from tanist.domain.moves import MoveStatus, TopicBefore, arrives
 from tanist.domain.problems import each
-from tanist.domain.records import STATE_TOPIC, fences_with
+from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.ports.topics import TopicFacts
 from tanist.usecases import state_topics

@@ -496,7 +496,7 @@ WRITTEN: tuple[str, ...] = (
         'or_id":"","copy_starts":[7,0],"denied":["User:app"],"restored":true,"resumes":2}'
     ),
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2,"topic_id":"","mirror_id":""}',
-    '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"topic_id":"","at":3,"mirror_id":"","reserve_to":[],"unreserved_to":[]}',
+    '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"topic_id":"","at":3,"mirror_id":"","reserve_to":[],"unreserved_to":[],"covers_ms":[]}',
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"old_cluster_id":"e","ne'
         'w_cluster_id":"w","old_ends":[7,0],"reserve_ends":[9,0],"topic_id":"","at":3,"mirror_id":""}'
@@ -545,8 +545,9 @@ WRITTEN: tuple[str, ...] = (
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topics":[{"topic":"t","status":"proved","owed_by":"p","before":{"t'
-        'opic":"t","kind":"max.message.bytes=78","had_deny":false,"max_message_bytes":"9"},"reason":""},{"top'
-        'ic":"u","status":"owed","owed_by":"p","before":null,"reason":"gone"}],"at":1,"mirror_id":""}'
+        'opic":"t","kind":"max.message.bytes=78","had_deny":false,"max_message_bytes":"9"},"reason":"",'
+        '"proved_at":null,"lift_asked_at":null},{"topic":"u","status":"owed","owed_by":"p","before":null,"reason":"gone",'
+        '"proved_at":null,"lift_asked_at":null}],"at":1,"mirror_id":""}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","plan":"h","shown":"{}","approval":"0-1","approver":"a","runner":"r'
@@ -587,7 +588,7 @@ WRITTEN: tuple[str, ...] = (
     '{"v":1,"mirror":"east.to-west_1","plan":"h","plan_json":"{}","at":4,"mirror_id":"i"}',
     (
         '{"v":1,"mirror":"east.to-west_1","cluster_id":"E","topics":[{"topic":"orders.v1_a-b","status":"owed","owed_by":'
-        '"p","before":null,"reason":""}],"at":4,"mirror_id":"i"}'
+        '"p","before":null,"reason":"","proved_at":null,"lift_asked_at":null}],"at":4,"mirror_id":"i"}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","topic_id":"id","ends":[7,0],"configs":'

@@ -9,8 +9,8 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, is_stray, may_stand
+from tanist.domain.kept_fences import fences_with
 from tanist.domain.names import EpochMs
-from tanist.domain.records import fences_with
 from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.step import Done
