@@ -124,6 +124,16 @@ def test_a_reserve_says_how_long_after_the_last_look_it_lasts() -> None:
     assert unknown.covers_ms == UNKNOWN
 
 
+def test_all_partitions_of_a_leader_are_covered_for_the_same_time() -> None:
+    """Small reserves came first: once the estimate had outgrown the budget, the busiest partition had no reserve."""
+    some = (dead(A, end=30, age_ms=60_000, rate=10.0), dead(B, end=20, age_ms=60_000, rate=40.0))
+    found = {each.partition: each for each in reserve(intent(530), facts(*some)).partitions}
+    assert {at: each.granted for at, each in found.items()} == {A: 20 + 100, B: 10 + 400}
+    assert {each.covers_ms for each in found.values()} == {10_000}
+    short = {each.partition: each.granted for each in reserve(intent(25), facts(*some)).partitions}
+    assert short == {A: 15, B: 10}, "what the source was seen to use comes first"
+
+
 def test_a_reserve_is_complete_only_where_the_end_of_the_source_was_seen() -> None:
     """Complete was said of a partition whose fetcher had been stopped 235,048 records before the source died."""
     late = dead(A, end=60, age_ms=60_000)

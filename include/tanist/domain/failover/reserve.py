@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -24,7 +24,7 @@ from tanist.domain.failover.source_look import is_final, iso_time, open_until
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts, PartitionFacts
     from tanist.domain.failover.plan import Intent
@@ -47,6 +47,7 @@ COMPLETE, ALL, UNKNOWN = -1, -2, -3
 """Of `PartitionReserve.covers_ms`, beside times."""
 MOST_RESERVED: Final = 100_000_000
 """Offsets of one leader: almost an hour."""
+_HOUR_MS: Final = 3_600_000
 _BUDGET: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)(ms|s|m)?")
 _PER_UNIT: Final = {"ms": MARKERS_PER_SECOND / 1000, "s": MARKERS_PER_SECOND, "m": 60 * MARKERS_PER_SECOND, None: 1}
 
@@ -67,6 +68,10 @@ class PartitionReserve:
     final: bool = False
     rate: float = 0.0
     seen: int = 0
+
+    def with_grant(self, offsets: int) -> PartitionReserve:
+        """The same, with `offsets` granted; nothing was before."""
+        return replace(self, granted=offsets, end=None if self.end is None else DestinationOffset(self.end + offsets))
 
     @property
     def fits(self) -> bool:
@@ -153,7 +158,7 @@ def at_most(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) -> S
 
 
 def reserve(intent: Intent, facts: Facts) -> Reserve:
-    """What is reserved, within the budget of each leader: small reserves first, so that most partitions have theirs.
+    """What is reserved, within the budget of each leader, whose partitions share it as `_granted` says.
 
     In a planned failover, which drains to the true end, offsets are reserved only behind a near fence.
     """
@@ -162,27 +167,65 @@ def reserve(intent: Intent, facts: Facts) -> Reserve:
         return Reserve((), 0.0)
     budget = DEFAULT_RESERVE if planned else intent.reserve
     ours = frozenset(intent.partitions)
-    partitions = [each for each in facts.partitions if each.partition in ours]
-    wanted = {each.partition: _wanted(intent, facts, each) for each in partitions}
-    left: defaultdict[BrokerId | None, int] = defaultdict(lambda: budget)
-    granted: dict[TopicPartition, int] = {}
-    for each in sorted(partitions, key=lambda each: (wanted[each.partition] or 0, each.partition)):
-        granted[each.partition] = min(wanted[each.partition] or 0, left[each.leader])
-        left[each.leader] -= granted[each.partition]
-    found = (
-        PartitionReserve(
-            partition=each.partition,
-            wanted=wanted[each.partition],
-            granted=granted[each.partition],
-            end=None if each.end is None else DestinationOffset(each.end + granted[each.partition]),
-            final=planned or is_final(each, intent.dead_since),
-            rate=each.known.rate if each.known else 0.0,
-            seen=_seen(each),
-        )
-        for each in partitions
+    leaders: defaultdict[BrokerId | None, list[PartitionReserve]] = defaultdict(list)
+    for each in sorted(facts.partitions, key=lambda each: each.partition):
+        if each.partition in ours:
+            leaders[each.leader].append(_nothing_granted(intent, facts, each))
+    shares = [_granted(wanted, budget) for wanted in leaders.values()]
+    most = max((sum(each.granted for each in share) for share in shares), default=0)
+    found = sorted((each for share in shares for each in share), key=lambda each: each.partition)
+    return Reserve(tuple(found), most / MARKERS_PER_SECOND)
+
+
+def _nothing_granted(intent: Intent, facts: Facts, each: PartitionFacts) -> PartitionReserve:
+    planned, wanted = intent.mode is Mode.PLANNED, _wanted(intent, facts, each)
+    return PartitionReserve(
+        partition=each.partition,
+        wanted=wanted,
+        granted=0,
+        end=None if each.end is None else DestinationOffset(each.end),
+        final=planned or is_final(each, intent.dead_since),
+        rate=0.0 if planned or each.known is None else each.known.rate,
+        seen=0 if planned else min(wanted or 0, _seen(each)),
     )
-    most = max((budget - rest for rest in left.values()), default=0)
-    return Reserve(tuple(sorted(found, key=lambda each: each.partition)), most / MARKERS_PER_SECOND)
+
+
+def _granted(wanted: Sequence[PartitionReserve], budget: int) -> list[PartitionReserve]:
+    """The partitions of one leader with their shares of its budget.
+
+    What the source was seen to use comes first, small shares before large ones. Then all partitions have what it would
+    use in the same time after that; what is left of the budget goes to the smallest.
+    """
+    left, grants = budget, {each.partition: 0 for each in wanted}
+
+    def grant(target: Callable[[PartitionReserve], int]) -> None:
+        nonlocal left
+        for each in sorted(wanted, key=lambda each: (target(each), each.partition)):
+            more = min(max(0, target(each) - grants[each.partition]), left)
+            grants[each.partition] += more
+            left -= more
+
+    grant(lambda each: each.seen)
+    ms = _longest(wanted, grants, left)
+    grant(lambda each: min(each.wanted or 0, each.seen + int(each.rate * ms / 1000)))
+    grant(lambda each: each.wanted or 0)
+    return [each.with_grant(grants[each.partition]) for each in wanted]
+
+
+def _longest(wanted: Sequence[PartitionReserve], grants: Mapping[TopicPartition, int], budget: int) -> int:
+    """For how many ms the budget covers what the source would use at the rates of all partitions, up to an hour."""
+
+    def needed(ms: int) -> int:
+        return sum(
+            max(0, min(each.wanted or 0, each.seen + int(each.rate * ms / 1000)) - grants[each.partition])
+            for each in wanted
+        )
+
+    low, high = 0, _HOUR_MS
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if needed(middle) <= budget else (low, middle - 1)
+    return low
 
 
 def reserve_words(of: Reserve) -> str:
