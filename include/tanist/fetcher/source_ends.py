@@ -67,7 +67,9 @@ def source_ends(
     found: dict[str, SourceEnds] = {}
     for (mirror, mirror_id, number), partitions in chunks.items():
         chunk = SourceEnds(mirror=mirror, mirror_id=mirror_id, chunk=number, ends=(), at=EpochMs(0))
-        held = _later(stored.source_chunk(mirror, number), seen.get(chunk.key))
+        before = seen.get(chunk.key)
+        of_it = before if before is not None and before.mirror_id == mirror_id else None
+        held = _later(stored.source_chunk(mirror, number), of_it)
         known = (
             _end(each.partition, reports.get(key, NO_NEWS), contacts.get(key), held.get(each.partition))
             for each in partitions

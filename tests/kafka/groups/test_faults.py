@@ -47,6 +47,14 @@ def test_the_source_is_killed(
         note = followed.note()
         assert note is not None
         assert 0 < note.complete_until_ms <= note.at
+    with Followed(mirrored.spec, cluster.endpoint(), [topic_name], followed.groups) as restarted:
+        until(
+            lambda: (new := restarted.note()) and new.at > note.at and "UNREACHABLE" in new.reason, 20, restarted.note
+        )
+        kept = restarted.note()
+        assert kept is not None
+        assert (kept.mode, kept.complete_until_ms) == (OffsetTailMode.DEGRADED, note.complete_until_ms)
+        assert kept.groups == note.groups > 0, "a restart has not made what is stored unknown"
     source.close()
 
 

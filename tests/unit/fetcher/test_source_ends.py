@@ -58,7 +58,7 @@ class Fetcher:
     def __init__(self, view: StateView | None = None) -> None:
         self.view = fold(view or StateView(), [SPEC, TOPIC])
         self.writes = 0
-        self._seen: dict[str, SourceEnds] = {}
+        self.seen: dict[str, SourceEnds] = {}
 
     def look(
         self,
@@ -69,8 +69,8 @@ class Fetcher:
     ) -> None:
         named = {MirrorPartition(DR, at): report for at, report in reports.items()}
         contacts = {MirrorPartition(DR, at): contact for at in asked}
-        self._seen = source_ends(MINE, named, contacts, self.view, self._seen)
-        for new in self._seen.values():
+        self.seen = source_ends(MINE, named, contacts, self.view, self.seen)
+        for new in self.seen.values():
             if ends_news(new, self.view.source_chunk(DR, CHUNK)):
                 self.writes += 1
                 self.view = fold(self.view, [new])
@@ -225,6 +225,14 @@ def test_partitions_that_are_not_copied_keep_what_was_stored(fetcher: Fetcher) -
     assert fetcher[FIRST] == SourceEnd(FIRST, SourceOffset(100), SourceOffset(100), 10.0, at=EpochMs(T))
     fetcher.look({SECOND: answer(T + 41_000, silent=T + 41_500)}, Contact(None, EpochMs(T + 42_000)), asked=(SECOND,))
     assert (times(fetcher[FIRST]), times(fetcher[SECOND])) == ((T, None), (T + 41_000, T + 41_500))
+
+
+def test_another_mirror_of_the_same_name_begins_without_a_look(fetcher: Fetcher) -> None:
+    """The source of its name may be another cluster."""
+    fetcher.view = fold(StateView(), [replace(SPEC, mirror_id="new"), replace(TOPIC, mirror_id="new")])
+    mine = tuple(each._replace(spec=replace(SPEC, mirror_id="new")) for each in MINE)
+    contacts = {each.mirror_partition: Contact(None, EpochMs(T)) for each in mine}
+    assert source_ends(mine, {}, contacts, fetcher.view, fetcher.seen) == {}
 
 
 # ── a worker of the version before ────────────────────────────────────────────────────────────────────────────────

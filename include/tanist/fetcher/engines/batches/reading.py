@@ -154,9 +154,10 @@ class SourceReading:
             self._take(asked[fetched.topic, fetched.partition], fetched, answered_at)
 
     def _answered_at(self, partitions: Iterable[FetchedPartition]) -> EpochMs:
-        """When the answer was made, at the earliest: it may have waited in the socket of a busy or frozen process.
+        """The earliest time at which the answer can have been made.
 
-        Without records the leader has waited for some as long as it was asked to.
+        It may have waited in the socket of a busy or frozen process since. Without records the leader has waited for
+        some as long as it was asked to.
         """
         if any(each.records or each.error_code != NONE or each.diverging is not None for each in partitions):
             return self._asked_at
