@@ -43,7 +43,7 @@ def run(
 def forget(
     now: Session,
     worker: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Workers, as `tanist status --json` lists them.")
+        list[str], typer.Argument(metavar="ID...", help="Workers, as `tanist state dump --key worker/` lists them.")
     ],
 ) -> None:
     """Remove workers that have ended for good, and the logins that only they have reported.

@@ -30,7 +30,7 @@ WORKER_COLUMNS: Final = ("worker", "host", "version", "principal", "age_ms")
 
 class UnknownWorker(Refused):
     name = "UNKNOWN_WORKER"
-    operator_action = "`tanist status NAME --json` lists the workers; nothing was changed"
+    operator_action = "`tanist state dump --key worker/` lists the workers; nothing was changed"
 
 
 class WorkerRuns(Refused):

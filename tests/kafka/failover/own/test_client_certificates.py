@@ -90,3 +90,25 @@ def test_a_super_users_certificate_is_never_called_shut_out(certified: Pair) -> 
     assert supers.west.writes("owed", range(104, 106), user="admin")
     reported = opened(supers, plan)
     assert (reported["shut_out"], reported["not_shut_out"]) == ([], ["owed"])
+
+
+def test_the_login_of_a_dead_worker_counts_until_the_worker_is_forgotten(certified: Pair) -> None:
+    """It left the limitations once another worker had reported for a minute: a frozen worker could write again."""
+    supers = replace(certified, mirror_user="admin", workers={}, home=certified.home / "silent")
+    supers.home.mkdir()
+    supers.worker("silent")
+    supers.mirror("kept", "kept")
+    until(lambda: UNBOUND in limitations(supers, "kept"), 30)
+    supers.dismiss()
+    certified.worker("after")
+    certified.tanist("mirrors", "wait", "kept", "--for", "lag=0", "--timeout", "60s")
+    assert "WORKER_RUNS" in certified.tanist("fetcher", "forget", "silent", expected=1).err
+
+    found = json.loads(certified.tanist("state", "dump", "--key", "worker/", "--json").out)["items"]
+    workers = [each["value"] for each in found]
+    ended = [each["worker"] for each in workers if each["principal"] == "User:CN=admin,OU=Tanist sandbox"]
+    assert "silent" in ended
+    assert UNBOUND in limitations(certified, "kept")
+    until(lambda: certified.tanist("fetcher", "forget", *ended, expected=None).code == 0, 60)
+    assert UNBOUND not in limitations(certified, "kept")
+    assert "UNKNOWN_WORKER" in certified.tanist("fetcher", "forget", "silent", expected=1).err
