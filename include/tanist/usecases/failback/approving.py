@@ -66,11 +66,13 @@ def sign(  # noqa: PLR0913  # what an approver says, named
     return side.approvals.append(request, command.by)
 
 
-def take_back(plan_hash: str, clusters: ReturnContext, command: CommandContext, *, reason: str) -> None:
-    """Withdraw what was approved of a plan before; one that was begun continues.
+def take_back(
+    plan_hash: str, clusters: ReturnContext, command: CommandContext, *, request: str = "", reason: str
+) -> None:
+    """Withdraw what was approved of a plan; one that was begun continues. `request`: as in `Withdrawal`.
 
     Raises:
         NoApproverTopic. AuthorizationFailed: we are no approver, nothing was withdrawn.
     """
-    no = Withdrawal(mirror=clusters.spec.mirror, plan=plan_hash, reason=reason)
+    no = Withdrawal(mirror=clusters.spec.mirror, plan=plan_hash, request=request, reason=reason)
     clusters.destination.approvals.withdraw(no, command.by)
