@@ -21,7 +21,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, chain, task, teardown
 
-from tanist.airflow import failback, failover
+from tanist.airflow import failback, failback_gates, failover
 from tanist.airflow.failback import before_the_switch
 from tanist.airflow.validation import AFTERWARDS
 from tanist.airflow.verdict import NEXT_GATE
@@ -42,17 +42,17 @@ with DAG(
     chain(
         task(multiple_outputs=False)(before_the_switch(failback.survey))(),
         task(multiple_outputs=False)(before_the_switch(failback.rescue))(),
-        failback.ReversalGate(task_id="approve_reversal"),
+        failback_gates.ReversalGate(task_id="approve_reversal"),
         task(multiple_outputs=False)(before_the_switch(failback.reverse))(),
         task(multiple_outputs=False)(before_the_switch(failback.in_step))(),
         failback.ValidateInStep(task_id=failover.VALIDATE, level="validate", retries=1),
         *(task(multiple_outputs=False)(before_the_switch(each))() for each in BEFORE_THE_SWITCH),
-        failback.SwitchGate(task_id=failover.GATE),
+        failback_gates.SwitchGate(task_id=failover.GATE),
         *(
             task(task_id=name, doc_md=title, multiple_outputs=False)(before_the_switch(failover.step))(name)
             for name, title in failover.STEPS
         ),
-        failback.ReversalGate(task_id=NEXT_GATE, again=True),
+        failback_gates.ReversalGate(task_id=NEXT_GATE, again=True),
         task(multiple_outputs=False)(failback.reverse_again)(),
         # Runs whatever became of the others; its failure is the run's: a run is green only where the switch is done.
         teardown(task(multiple_outputs=False)(failover.report))().as_teardown(on_failure_fail_dagrun=True),

@@ -5,7 +5,8 @@ This is the failover of `tanist failover plan|approve|run`. Trigger it with the 
 - `TANIST_APPROVERS` lists the **approvers**; with `TANIST_FOUR_EYES` (the default) nobody approves their own request.
 - The approval is written to Kafka through the connection `<destination>_approver`, in the name of the approver. The
   steps obey this approval only: a gate that was marked successful by hand permits nothing.
-- A run asks only once. After a rejection, a lost answer or a cleared task, trigger a new run.
+- If you see the question twice, your first answer was lost: answer again. After a rejection or a cleared task, trigger
+  a new run.
 - `report` states the result and the next step. It fails, and so does the run, unless the failover is done. `validate`
   runs beside it and can take hours: it compares source and destination in Spark, undoes nothing, and fails the run if
   they differ or if the result is unknown.

@@ -14,7 +14,7 @@ from airflow.sdk.timezone import utcnow
 from sqlalchemy import event
 
 from tanist.airflow import validation
-from tanist.airflow.gate import NotAnswered, PlanGate
+from tanist.airflow.gate import RETRIES, NotAnswered, PlanGate, old_process_seconds
 from tanist.airflow.params import PARAMS, FailoverParams
 from tanist.airflow.variables import four_eyes
 from tanist.domain.errors import CouldNotTell, Misconfigured, SourceSilent, Unreachable
@@ -50,7 +50,7 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def run_of(user: str | None = "bob", *, tries: int = 1, clears: int = 0, **params: Any) -> Context:
+def run_of(user: str | None = "bob", *, max_tries: int = RETRIES, clears: int = 0, **params: Any) -> Context:
     """The context of a run that `user` has triggered."""
     found: Any = {
         "dag": SimpleNamespace(params=PARAMS),
@@ -63,7 +63,7 @@ def run_of(user: str | None = "bob", *, tries: int = 1, clears: int = 0, **param
         ),
         "params": WISHED | params,
         "run_id": "manual__1",
-        "ti": SimpleNamespace(try_number=tries),
+        "ti": SimpleNamespace(try_number=1, max_tries=max_tries),
     }
     return found  # type: ignore[no-any-return]  # as much of a context as a gate asks for
 
@@ -118,14 +118,22 @@ def test_four_eyes_are_on_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
         four_eyes()
 
 
-@pytest.mark.parametrize("context", [run_of(tries=2), run_of(clears=1)], ids=["a second try", "cleared"])
-def test_a_no_that_airflow_has_lost_is_never_asked_again(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scheduler that took the asking process for a crash asked again after a no, and another user's yes counted."""
+@pytest.mark.parametrize("context", [run_of(max_tries=RETRIES + 1), run_of(clears=1)], ids=["a task", "a run"])
+def test_what_was_cleared_is_never_asked_again(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever clears it asks for it, and Airflow does not say who that is; a no stands, too."""
     monkeypatch.setattr(FailoverParams, "clusters", lambda *_: nullcontext())
     monkeypatch.setattr(FailoverParams, "to_adopt", lambda *_: None)
-    asking = PlanGate(task_id="approve")
-    with pytest.raises(AirflowFailException, match="a run asks only once"):
-        asking.execute(context)
+    with pytest.raises(AirflowFailException, match="this run was cleared"):
+        PlanGate(task_id="approve").execute(context)
+
+
+def test_a_further_try_looks_for_longer_than_the_old_process_may_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its supervisor misses all heartbeats but the last one, each only after its timeout, and then has to kill it."""
+    assert old_process_seconds() == (5 + 5) * (1 + 3) + 5
+    monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", "7")
+    monkeypatch.setenv("AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT", "1.5")
+    monkeypatch.setenv("AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS", "2")
+    assert old_process_seconds() == (7 + 1.5) * (1 + 2) + 5
 
 
 def test_a_run_that_was_cleared_is_not_asked_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +150,7 @@ def test_a_run_that_was_cleared_is_not_asked_again(house: House, monkeypatch: py
         ran = house.run(house.dag("mirror_failover"), wanted, by_hand="^(open_run|undo|observe|plan|report)$")
     finally:
         event.remove(DagRun, "before_insert", clear)
-    assert "NOT_APPROVED: a run asks only once, and this run was cleared" in ran.why("approve")
+    assert "NOT_APPROVED: this run was cleared" in ran.why("approve")
     assert (ran.state, ran.tasks["hold"], ran.tasks["validate"]) == ("failed", "upstream_failed", "upstream_failed")
 
 
@@ -158,12 +166,12 @@ def test_a_parameter_that_there_is_not_is_refused_before_anything(house: House) 
     assert "INVALID_CONFIG: unknown parameters: topic; valid are destination, mirror," in ran.why("validate")
 
 
-def test_no_try_follows_the_gates_first_and_the_report_waits_for_no_validation() -> None:
+def test_a_gate_is_tried_again_whatever_the_defaults_are_and_the_report_waits_for_no_validation() -> None:
     """Whatever the DAG's defaults are. The report's failure is the run's; nothing that failed keeps it from running."""
     bag = DagBag(str(ROOT / "dags" / "mirror_failover.py"))
     assert not bag.import_errors
     dag = bag.dags["mirror_failover"]
-    assert dag.get_task("approve").retries == 0
+    assert dag.get_task("approve").retries == RETRIES >= 3
     report = dag.get_task("report")
     assert (report.is_teardown, report.on_failure_fail_dagrun) == (True, True)
     assert report.upstream_task_ids == {"reverse"}

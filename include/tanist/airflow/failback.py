@@ -6,27 +6,16 @@ switch is done, all tasks up to it do nothing: a run that is triggered again goe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Param, get_current_context
-from airflow.sdk.exceptions import AirflowException
 
 from tanist.airflow import variables
-from tanist.airflow.gate import (
-    VALID_SECONDS,
-    WITHDRAW_SECONDS,
-    NotAnswered,
-    PlanGate,
-    must_be_the_first_time,
-    not_taken_back,
-    requester,
-)
-from tanist.airflow.markdown import reversal_page
 from tanist.airflow.params import PARAMS as FAILOVER_PARAMS
 from tanist.airflow.params import Unfinished, parameters, request_of
-from tanist.airflow.tasks import TASK_SECONDS, at_work, busy_or_retriable
+from tanist.airflow.tasks import at_work, busy_or_retriable
 from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
@@ -36,7 +25,6 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import each, refuse
 from tanist.usecases import cluster_ids
 from tanist.usecases.failback import reversal
-from tanist.usecases.failback.approving import take_back
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.rescue import RescueTools, tail_items
 from tanist.usecases.failback.rescue import rescue as rescue_tails
@@ -148,7 +136,8 @@ class FailbackParams:
         That one takes back every topic that has returned: the expressions of the first one match topics that stayed
         behind, or were copied again before, and what was accepted then was about the old source's tails.
         """
-        return ReversalRequest(answers=self.request.answers) if again else self.request
+        answers = f"{self.request.answers}/{'reverse_again' if again else 'reverse'}"  # each gate asks for itself
+        return ReversalRequest(answers=answers) if again else replace(self.request, answers=answers)
 
     def home(self, *, again: bool) -> str:
         """The mirror's destination before the reversal; `again`: before the one that follows the failback."""
@@ -203,14 +192,6 @@ class ValidateInStep(Validate):
 
     def execute(self, context: Context) -> Any:
         """Raises as that of `Validate`."""
-        return switch_done(context) or super().execute(context)
-
-
-class SwitchGate(PlanGate):
-    """Asks for the approval of the switch, which is a planned failover; does not ask if it is done."""
-
-    def execute(self, context: Context) -> Any:
-        """Raises as that of `PlanGate`."""
         return switch_done(context) or super().execute(context)
 
 
@@ -296,65 +277,6 @@ def _warn_not_held(failed: Mapping[str, TanistError]) -> None:
 
 def _say(what: str) -> None:
     print(what)  # noqa: T201  # the task's log
-
-
-class ReversalGate(PlanGate):
-    """Shows the plan of a reversal, and writes the approval of exactly that plan once an approver answers Approve.
-
-    If the mirror is reversed already, or an approved reversal is unfinished, the gate does not ask. It fails, and names
-    what speaks against it, if the mirror cannot be reversed: such as a tail that nobody has decided about. `again`: the
-    reversal that follows the failback.
-    """
-
-    def __init__(self, *, again: bool = False, **options: Any) -> None:
-        super().__init__(**options)
-        self.again = again
-        self.subject = "Copy {{ params.mirror }} back to its old source?"
-
-    def execute(self, context: Context) -> Any:
-        """Ask with the plan in the question. Raises as that of `PlanGate`."""
-        params = FailbackParams.of(context)
-        if not self.again and (done := switch_done(context)) is not None:
-            return done
-        with at_work() as task:
-            clusters = params.clusters(task, again=self.again)
-            if clusters is None or reversal.unfinished(clusters, task.context) is not None:
-                return {"asked": False}
-            must_be_the_first_time(context)
-            self.assigned_users = [{"id": name, "name": name} for name in variables.approvers()]
-            found = reversal.plan(params.request_of(again=self.again), clusters, task.context)
-        return self.ask(context, reversal_page(found), {"plan": found.plan.hash})
-
-    def execute_complete(self, context: Context, event: dict[str, Any], shown: dict[str, Any] | None = None) -> Any:
-        """Write the approval with the name of the user who answered. Raises as that of `PlanGate`."""
-        who, params = self.approver(context, event, shown), FailbackParams.of(context)
-        home = params.home(again=self.again)
-        with at_work(TASK_SECONDS, {home: f"{home}_approver"}) as task:
-            if (clusters := params.clusters(task, again=self.again)) is None:
-                raise NotAnswered("the mirror was reversed since the question was asked")
-            approval = reversal.approve(
-                str((shown or {}).get("plan", "")),
-                params.request_of(again=self.again),
-                clusters,
-                task.context,
-                reason=f"asked for by {requester(context)} in Airflow, run {context['dag_run'].run_id}",
-                valid_seconds=VALID_SECONDS,
-                on_behalf_of=f"{who} via Airflow",
-            )
-        self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
-        return {"plan": approval.plan, "approver": approval.approver, "approval": approval.id, "asked": True}
-
-    def take_back(self, context: Context, plan: str, reason: str) -> str:
-        """As that of `PlanGate`, at the mirror's destination of that time."""
-        params = FailbackParams.of(context)
-        home = params.home(again=self.again)
-        try:
-            with at_work(WITHDRAW_SECONDS, {home: f"{home}_approver"}) as task:
-                if (clusters := params.clusters(task, again=self.again)) is not None:
-                    take_back(plan, clusters, task.context, reason=reason)
-        except AirflowException as why:
-            return not_taken_back(plan, why)
-        return ""
 
 
 def reverse() -> dict[str, Any]:

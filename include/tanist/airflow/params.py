@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -257,10 +257,6 @@ class FailoverParams:
             raise RunUnderWay(f"plan {held.plan} of {held.runner or 'nobody'} has begun since this run was opened")
         must_be_asked_for(held, self.request, clusters, context)
         return held
-
-    def request_from(self, shown: Mapping[str, Any] | None) -> FailoverRequest:
-        """The same with the loss tolerance that was shown, so that a changed forecast does not change the plan."""
-        return replace(self.request, loss_tolerance=(shown or {}).get("loss_tolerance", self.request.loss_tolerance))
 
     def place(self, task: FailoverTask) -> tuple[Cluster, MirrorName]:
         """The mirror, and its destination, also if it has moved since."""

@@ -32,14 +32,7 @@ ASKS: Final = "op"
 RUN_SECONDS: Final = 240.0
 PERSON_SECONDS: Final = 3600.0
 """As long as the gate waits for an answer."""
-_MORE_RUNS: Final = 2
-"""After a run whose answer Airflow has lost."""
 _POLL_SECONDS: Final = 0.4
-_AGAIN_SECONDS: Final = 4.0
-"""The gate is read for so long before it is answered, and answered again if it still asks.
-
-Airflow may lose an answer that comes while it still counts the question as running, which fails the run.
-"""
 _HEAD: Final = 2
 """Paragraphs of the question that are shown: the plan, its forecast."""
 
@@ -63,11 +56,6 @@ class DagRun:
     states: Mapping[str, str | None]
     refused: int
 
-    @property
-    def lost(self) -> bool:
-        """Whether Airflow has lost the answer, on a busy machine: the gate has failed and left no reason of ours."""
-        return self.why.get(GATE, "").startswith("failed")
-
 
 def of_runs(runs: Sequence[DagRun], *, tried: bool) -> Iterator[Promise]:
     """`tried`: who had asked tried to approve, too."""
@@ -87,7 +75,7 @@ def _approved(asked_by: str, approver: str, *, refused: bool) -> str:
 
 
 class DagWatch:
-    """One run as it goes on: every task is shown as it changes, and the gate is answered.
+    """One run as it goes on: every task is shown as it changes, and the gate is answered once each time that it asks.
 
     `refused`: how often an answer of who had asked was refused.
     """
@@ -96,7 +84,7 @@ class DagWatch:
         """`run`: names of the DAG and of its run. `page`: where a person answers the gate."""
         self._screen, self._clock, self._run, self._page = screen, clock, run, page
         self._states: dict[str, str | None] = {}
-        self._asked_at: float | None = None
+        self._asks = False
         self.refused = 0
 
     def until_over(self, asks: Rest, approves: Rest | None, seconds: float) -> dict[str, str | None]:
@@ -126,22 +114,18 @@ class DagWatch:
         return over
 
     def _gate(self, asks: Rest, approves: Rest | None) -> None:
-        now = self._clock.monotonic()
-        if self._states.get(GATE) != "awaiting_input":
-            self._asked_at = None
-        elif self._asked_at is None:
-            self._asked_at = now
-            for gate in asks.gates(*self._run):
-                for part in (gate["subject"], *gate["body"].split("\n\n")[:_HEAD]):
-                    self._screen.note(f"    {part.replace('**', '')}")
-            if approves:
-                self._answer(asks)
-            else:
-                self._screen.event(f"answer it: {self._page}")
-                self._screen.say(f"waiting for a person's answer: {self._page}")
-        elif approves and now - self._asked_at >= _AGAIN_SECONDS:
-            self._asked_at = now
+        before, self._asks = self._asks, self._states.get(GATE) == "awaiting_input"
+        if before or not self._asks:
+            return
+        for gate in asks.gates(*self._run):
+            for part in (gate["subject"], *gate["body"].split("\n\n")[:_HEAD]):
+                self._screen.note(f"    {part.replace('**', '')}")
+        if approves:
+            self._answer(asks)
             self._answer(approves)
+        else:
+            self._screen.event(f"answer it: {self._page}")
+            self._screen.say(f"waiting for a person's answer: {self._page}")
 
     def _answer(self, person: Rest) -> None:
         try:
@@ -177,10 +161,6 @@ class AirflowRuns:
         """Has `mirror` failed over, with these parameters of the DAG. Raises TanistError."""
         with self._airflow.rest(ASKS) as asks, self._airflow.rest(APPROVES) as approves:
             ended = self._ended(mirror, reason, wanted, asks, approves)
-            for _ in range(_MORE_RUNS):
-                if ended.lost:
-                    self._screen.note("Airflow has lost the answer, so nothing was done: it is asked for again")
-                    ended = self._ended(mirror, reason, wanted, asks, approves)
         self._runs.append(ended)
         if ended.verdict != DONE:
             raise ProcessFailed(f"{ended.verdict} {ended.why}: {self._page(ended.id)}")

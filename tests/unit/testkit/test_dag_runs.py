@@ -49,18 +49,3 @@ def test_a_run_as_it_should_be_keeps_every_promise() -> None:
 )
 def test_a_broken_promise_is_reported(changed: dict[str, Any], promise: int) -> None:
     assert broken(replace(GOOD, **changed)) == [promise]
-
-
-@pytest.mark.parametrize(
-    ("failed", "lost"),
-    [
-        ({}, False),
-        ({"approve": "failed without an error message: its process was lost"}, True),
-        ({"approve": "NOT_APPROVED: op2 answered Reject"}, False),
-        ({"hold": "failed without an error message: its process was lost"}, False),
-    ],
-    ids=["well", "lost", "no", "another task"],
-)
-def test_an_answer_is_lost_where_the_gate_has_failed_and_does_not_say_why(failed: dict[str, str], lost: bool) -> None:
-    """Then, and after no answer of a person, the failover is asked for again."""
-    assert replace(GOOD, why=failed).lost is lost

@@ -63,7 +63,7 @@ def as_rest(gate: Gate) -> Rest:
     return gate  # type: ignore[return-value]  # as much of it as a watch asks for
 
 
-def test_who_asked_is_refused_and_the_other_one_answers_once_it_has_been_read() -> None:
+def test_who_asked_is_refused_and_the_other_one_answers_once() -> None:
     reported, watch, approves = watched(*[ASKS] * 12, ENDED)
     assert (watch.refused, approves.answers) == (1, 1)
     assert [reported.count(line) for line in (f"approve: {ASKS}", "approve: success", "op answers", "op2 answers")] == [
@@ -73,9 +73,10 @@ def test_who_asked_is_refused_and_the_other_one_answers_once_it_has_been_read() 
     assert "more" not in reported
 
 
-def test_a_gate_that_still_asks_is_answered_again() -> None:
-    _, watch, approves = watched(*[ASKS] * 24, ENDED)
-    assert (watch.refused, approves.answers) == (1, 2)
+def test_a_gate_is_answered_again_only_if_it_asks_again() -> None:
+    """An answer that is not heard is not repeated: what fails for a user fails here."""
+    _, watch, approves = watched(*[ASKS] * 24, "up_for_retry", *[ASKS] * 24, ENDED)
+    assert (watch.refused, approves.answers) == (2, 2)
 
 
 def test_a_person_sees_where_to_answer_and_nobody_does_it_for_them() -> None:

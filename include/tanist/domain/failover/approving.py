@@ -115,7 +115,8 @@ class Withdrawal:
     """A no, as it stands in the approvers' topic.
 
     With a `request` it voids every approval that answers it, also one that is written later: whoever was about to write
-    it was late. Without one it voids every approval of the plan that was written before.
+    it was late. Without one it voids every approval of the plan that a command has written before; what answers a run
+    of an orchestrator is voided by a withdrawal of that request alone, because the same plan may be asked for again.
     """
 
     mirror: MirrorName
@@ -238,16 +239,18 @@ def must_stand(entries: Sequence[Entry], approval: Approval) -> None:
 def withdrawn(entries: Sequence[Entry], approval: Approval) -> Withdrawal | None:
     """What has voided `approval`; None: nothing. Where a failover has begun on it nobody asks any more."""
     where = entries.index(approval)
+    of_a_run = approval.request.startswith(_OF_A_RUN)
     voiding = (
         no
         for n, no in enumerate(entries)
         if isinstance(no, Withdrawal)
-        and (no.mirror, no.plan) == (approval.mirror, approval.plan)
-        and (no.request == approval.request if no.request else n > where)
+        and no.mirror == approval.mirror
+        and (no.request == approval.request if no.request else no.plan == approval.plan and n > where and not of_a_run)
     )
     return next(voiding, None)
 
 
+<<<<<<< HEAD
 def time_objections(approval: Approval, now: EpochMs, brokers_time: EpochMs | None) -> tuple[Limitation, ...]:
     """Why the time does not permit what was approved; empty: it does. The rule of every gate.
 
@@ -263,6 +266,16 @@ def time_objections(approval: Approval, now: EpochMs, brokers_time: EpochMs | No
         why = f"correct this host's clock: it shows {now} ms, the brokers' showed {theirs} ms"
         found.append(Limitation("CLOCK_BEHIND", why))
     return tuple(found)
+=======
+def answer_to(entries: Sequence[Entry], mirror: MirrorName, request: str) -> Entry | None:
+    """What approvers have answered to `request`, of one run of an orchestrator; None: nothing that stands.
+
+    A No stands for good; else it is the latest approval.
+    """
+    ours = [each for each in entries if (each.mirror, each.request) == (mirror, request)]
+    no = [each for each in ours if isinstance(each, Withdrawal)]
+    return next(iter(no), None) or next((each for each in reversed(approvals(ours)) if each.genuine), None)
+>>>>>>> h2
 
 
 def approved(approval: Approval) -> ApprovedPlan:

@@ -332,7 +332,7 @@ def withdraw(
 ) -> None:
     """Take back what was approved of a plan, as far as no failover has begun on it: one that has goes on.
 
-    `request`: only what answers it, also if that is written later; empty: whatever was approved before.
+    `request`: only what answers it, also if that is written later; empty: what commands have approved before.
 
     Raises:
         NoApproverTopic. AuthorizationFailed: we are no approver, nothing was withdrawn.

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.approving import ApprovalUsed, NotApproved, approvals, run_request
+from tanist.domain.failover.approving import (
+    Approval,
+    ApprovalUsed,
+    NotApproved,
+    Withdrawal,
+    answer_to,
+    approvals,
+    run_request,
+)
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover import abort, planning
@@ -96,6 +104,29 @@ def test_a_no_takes_back_every_earlier_yes_to_the_plan(unchanged: FailoverWorld)
     withdraw(unchanged, plan)
     with pytest.raises(NotApproved, match=r"was withdrawn: op said no \(approver\)"):
         unchanged.run(plan)
+
+
+def test_a_no_to_one_run_does_not_end_another_run_of_the_same_plan(world: FailoverWorld) -> None:
+    """A plan does not change with the clock: whoever says no to one run has not been asked about the other."""
+    plan = world.approve(request=SECOND).plan
+    withdraw(world, plan, FIRST)
+    withdraw(world, plan)
+    assert isinstance(answer_to(world.west.approvals, DR, FIRST), Withdrawal)
+    assert isinstance(answer_to(world.west.approvals, DR, SECOND), Approval)
+    assert world.run(plan, request=SECOND).record.status is RunStatus.DONE
+
+
+def test_a_no_to_a_run_voids_its_yes_to_whatever_plan_it_was(unchanged: FailoverWorld) -> None:
+    plan = unchanged.approve(request=FIRST).plan
+    withdraw(unchanged, "another", FIRST)
+    with pytest.raises(NotApproved, match="was withdrawn"):
+        unchanged.run(plan, request=FIRST)
+
+
+def test_nothing_on_record_answers_a_run_that_nobody_has_answered(world: FailoverWorld) -> None:
+    world.approve(request=SECOND)
+    world.approve()
+    assert answer_to(world.west.approvals, DR, FIRST) is None
 
 
 def test_a_later_yes_stands_after_a_no(world: FailoverWorld) -> None:

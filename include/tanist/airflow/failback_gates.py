@@ -1,0 +1,117 @@
+"""The gates of a failback: before the reversal, before the switch, and before the reversal after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException
+
+from tanist.airflow.failback import FailbackParams, switch_done
+from tanist.airflow.gate import (
+    VALID_SECONDS,
+    WITHDRAW_SECONDS,
+    NotAnswered,
+    PlanGate,
+    approved_item,
+    must_not_be_cleared,
+    not_taken_back,
+    requester,
+)
+from tanist.airflow.markdown import reversal_page
+from tanist.airflow.tasks import TASK_SECONDS, at_work, never, translate_errors
+from tanist.usecases.failback import reversal
+from tanist.usecases.failback.approving import take_back
+from tanist.usecases.failover.earlier_answer import earlier_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Context
+
+    from tanist.airflow.tasks import FailoverTask
+    from tanist.domain.failover.approving import Entry
+
+
+class SwitchGate(PlanGate):
+    """Asks for the approval of the switch, which is a planned failover; does not ask if it is done."""
+
+    def execute(self, context: Context) -> Any:
+        """Raises as that of `PlanGate`."""
+        return switch_done(context) or super().execute(context)
+
+
+class ReversalGate(PlanGate):
+    """Shows the plan of a reversal, and writes the approval of exactly that plan once an approver answers Approve.
+
+    If the mirror is reversed already, or an approved reversal is unfinished, the gate does not ask. It fails, and names
+    what speaks against it, if the mirror cannot be reversed: such as a tail that nobody has decided about. `again`: the
+    reversal that follows the failback.
+    """
+
+    def __init__(self, *, again: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.again = again
+        self.subject = "Copy {{ params.mirror }} back to its old source?"
+
+    def execute(self, context: Context) -> Any:
+        """Ask with the plan in the question. Raises as that of `PlanGate`."""
+        params = FailbackParams.of(context)
+        if not self.again and (done := switch_done(context)) is not None:
+            return done
+        with at_work(again=never) as task:
+            clusters = params.clusters(task, again=self.again)
+            if clusters is None or reversal.unfinished(clusters, task.context) is not None:
+                return {"asked": False}
+            must_not_be_cleared(context)
+        if (approval := self.approved_before(context)) is not None:
+            return approved_item(approval)
+        with at_work(again=never) as task:
+            if (clusters := params.clusters(task, again=self.again)) is None:
+                return {"asked": False}
+            found = reversal.plan(params.request_of(again=self.again), clusters, task.context)
+        return self.ask(context, reversal_page(found), {"plan": found.plan.hash})
+
+    def find_answer(self, context: Context, task: FailoverTask, seconds: float) -> Entry | None:
+        """As that of `PlanGate`, at the mirror's destination of that time."""
+        params = FailbackParams.of(context)
+        if (clusters := params.clusters(task, again=self.again)) is None:
+            return None
+        request = str(params.request_of(again=self.again).answers)
+        return earlier_answer(clusters.destination, clusters.spec.mirror, request, task.context, seconds)
+
+    def first_shown(self, context: Context, plan: str) -> Mapping[str, Any]:  # noqa: ARG002 -- as that of `PlanGate`
+        """Raises AirflowFailException: plans of reversals are not kept, so only the same one can be shown again."""
+        with translate_errors(never):
+            raise NotAnswered(f"the first answer was lost, and the clusters make another plan than {plan} by now")
+
+    def execute_complete(self, context: Context, event: dict[str, Any], shown: dict[str, Any] | None = None) -> Any:
+        """Write the approval with the name of the user who answered. Raises as that of `PlanGate`."""
+        who, params = self.approver(context, event, shown), FailbackParams.of(context)
+        home = params.home(again=self.again)
+        with at_work(TASK_SECONDS, {home: f"{home}_approver"}, again=never) as task:
+            if (clusters := params.clusters(task, again=self.again)) is None:
+                raise NotAnswered("the mirror was reversed since the question was asked")
+            approval = reversal.approve(
+                str((shown or {}).get("plan", "")),
+                params.request_of(again=self.again),
+                clusters,
+                task.context,
+                reason=f"asked for by {requester(context)} in Airflow, run {context['dag_run'].run_id}",
+                valid_seconds=VALID_SECONDS,
+                on_behalf_of=f"{who} via Airflow",
+            )
+        self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
+        return approved_item(approval)
+
+    def take_back(self, context: Context, plan: str, reason: str) -> str:
+        """As that of `PlanGate`, at the mirror's destination of that time."""
+        params = FailbackParams.of(context)
+        home = params.home(again=self.again)
+        try:
+            with at_work(WITHDRAW_SECONDS, {home: f"{home}_approver"}, again=never) as task:
+                if (clusters := params.clusters(task, again=self.again)) is not None:
+                    for request in (str(params.request_of(again=self.again).answers), ""):
+                        take_back(plan, clusters, task.context, request=request, reason=reason)
+        except AirflowException as why:
+            return not_taken_back(plan, why)
+        return ""
