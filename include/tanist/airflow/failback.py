@@ -52,7 +52,8 @@ RESCUE_SECONDS: Final = 3600.0
 _REPORT_SECONDS: Final = 5.0
 _NAMED: Final = 100
 """Partitions that an XCom of the survey or of the rescue lists."""
-PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name != "reverse"} | {
+_OF_FAILOVERS: Final = {"reverse", "although_it_answers"}
+PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name not in _OF_FAILOVERS} | {
     "destination": Param(
         type="string",
         pattern=FAILOVER_PARAMS["destination"].schema["pattern"],

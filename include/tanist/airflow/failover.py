@@ -27,6 +27,7 @@ from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.abort import NothingToAbort, abort
 from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.items import outcome_item, run_item
+from tanist.usecases.failover.reachability import must_not_answer
 from tanist.usecases.failover.route import ROUTE, STEP_IDS
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.tools import Tools
@@ -166,6 +167,8 @@ def plan() -> dict[str, Any]:
             page, found = plan_page(planned), planned.plan.hash
             print(page)  # noqa: T201  # also where it is blocked
             planning.must_not_be_blocked(planned)
+            if not params.although_it_answers:
+                must_not_answer(planned.plan.intent, planned.facts)
     return {"plan": found, "page": page}
 
 
@@ -188,10 +191,20 @@ def step(name: str) -> dict[str, Any]:
         tools = Tools(
             patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=_say
         )
-        outcome = run_plan(found, clusters, tools, task.context, until=name, request=request)
+        outcome = run_plan(
+            found,
+            clusters,
+            tools,
+            task.context,
+            until=name,
+            request=request,
+            although_it_answers=params.although_it_answers,
+        )
     item = outcome_item(outcome, str(folder.path))
     for partition, why in item["may_be_reused"].items():
         _say(name, f"new records of {partition} may get offsets that the old source has used", why)
+    for partition, why in item["reserve_estimated"].items():
+        _say(name, f"reserve of {partition}", why)
     return item | {"did_again": _done_again(name, outcome.did)}
 
 

@@ -129,6 +129,12 @@ PARAMS: Final = {
         title="Source dead since",
         description="Unplanned: when the source accepted its last record (ISO 8601 with zone); bounds the reserve.",
     ),
+    "although_it_answers": Param(
+        False,  # noqa: FBT003  # a default
+        type="boolean",
+        title="Although the source answers",
+        description="Unplanned: fail over although every partition of the source answers.",
+    ),
     "reverse": Param(
         False,  # noqa: FBT003  # a default
         type="boolean",
@@ -203,6 +209,7 @@ class FailoverParams:
     request: FailoverRequest
     patience: Timeouts
     unfinished: Unfinished
+    although_it_answers: bool = False
 
     @classmethod
     def of(cls, context: Context) -> FailoverParams:
@@ -228,6 +235,7 @@ class FailoverParams:
             ),
             patience=Timeouts(proof=found["fence_proof"], drain=found["drain"], budget=found["budget"]),
             unfinished=Unfinished(found["unfinished"]),
+            although_it_answers=bool(found.get("although_it_answers")),
         )
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.cli.failover import DrainOption, EvidenceOption, ProofOption, execute, opened, show_plan
+from tanist.cli.failover import execute, opened, show_plan
+from tanist.cli.failover_options import DrainOption, EvidenceOption, ProofOption
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
 from tanist.domain.errors import Misconfigured
 from tanist.usecases.failover import removal

@@ -250,7 +250,6 @@ def withdrawn(entries: Sequence[Entry], approval: Approval) -> Withdrawal | None
     return next(voiding, None)
 
 
-<<<<<<< HEAD
 def time_objections(approval: Approval, now: EpochMs, brokers_time: EpochMs | None) -> tuple[Limitation, ...]:
     """Why the time does not permit what was approved; empty: it does. The rule of every gate.
 
@@ -266,7 +265,8 @@ def time_objections(approval: Approval, now: EpochMs, brokers_time: EpochMs | No
         why = f"correct this host's clock: it shows {now} ms, the brokers' showed {theirs} ms"
         found.append(Limitation("CLOCK_BEHIND", why))
     return tuple(found)
-=======
+
+
 def answer_to(entries: Sequence[Entry], mirror: MirrorName, request: str) -> Entry | None:
     """What approvers have answered to `request`, of one run of an orchestrator; None: nothing that stands.
 
@@ -275,7 +275,6 @@ def answer_to(entries: Sequence[Entry], mirror: MirrorName, request: str) -> Ent
     ours = [each for each in entries if (each.mirror, each.request) == (mirror, request)]
     no = [each for each in ours if isinstance(each, Withdrawal)]
     return next(iter(no), None) or next((each for each in reversed(approvals(ours)) if each.genuine), None)
->>>>>>> h2
 
 
 def approved(approval: Approval) -> ApprovedPlan:

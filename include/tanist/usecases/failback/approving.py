@@ -73,7 +73,6 @@ def sign(  # noqa: PLR0913  # what an approver says, named
     return side.approvals.append(request, command.by)
 
 
-<<<<<<< HEAD
 def out_of_time(approval: Approval, clusters: ReturnContext, command: CommandContext) -> str:
     """Why the time does not permit what was approved, in words; empty: it does. See `time_objections`."""
     brokers_time = clusters.destination.approvals.brokers_time(command.by)
@@ -82,14 +81,10 @@ def out_of_time(approval: Approval, clusters: ReturnContext, command: CommandCon
     return f"approval {approval.id} of plan {approval.plan} is not valid: {reasons}" if reasons else ""
 
 
-def take_back(plan_hash: str, clusters: ReturnContext, command: CommandContext, *, reason: str) -> None:
-    """Withdraw what was approved of a plan before; one that was begun continues.
-=======
 def take_back(
     plan_hash: str, clusters: ReturnContext, command: CommandContext, *, request: str = "", reason: str
 ) -> None:
     """Withdraw what was approved of a plan; one that was begun continues. `request`: as in `Withdrawal`.
->>>>>>> h2
 
     Raises:
         NoApproverTopic. AuthorizationFailed: we are no approver, nothing was withdrawn.

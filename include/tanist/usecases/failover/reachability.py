@@ -27,8 +27,8 @@ class SourceAnswers(Refused):
 
     name = "SOURCE_ANSWERS"
     operator_action = (
-        "drain it instead: `tanist failover plan MIRROR --mode planned`; or run the same command with "
-        "--although-it-answers; nothing was changed"
+        "drain it instead: `tanist failover plan MIRROR --mode planned` (in Airflow mode: planned); or run the same "
+        "command with --although-it-answers (in Airflow the same name); nothing was changed"
     )
 
 
