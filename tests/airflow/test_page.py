@@ -66,7 +66,7 @@ def seen(at: int, mirror: str = "dr", *, reason: str = "") -> MirrorStatus:
         Check(name="destination", verdict=Verdict.PASS, observed="3 of 3"),
     )
     down = Limitation("SOURCE_DOWN", reason, blocks=True, unknown=True)
-    gone = Limitation("SOURCE_UNREACHABLE", reason, usual=True)
+    gone = Limitation("SOURCE_NOT_DRAINED", reason, usual=True)
     spec = MirrorSpec(
         mirror=MirrorName(mirror),
         source="east",

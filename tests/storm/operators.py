@@ -27,7 +27,18 @@ COMMAND_SECONDS: Final = 150.0
 QUESTION_SECONDS: Final = 60.0
 """For so long a question is repeated that got no answer."""
 STEPS: Final = STEP_IDS[:-1]
-QUICK: Final = ("--fence-proof", "1s", "--drain", "12s", "--budget", "2s", "--timeout", "50s", "--json")
+QUICK: Final = (
+    "--fence-proof",
+    "1s",
+    "--drain",
+    "12s",
+    "--budget",
+    "2s",
+    "--timeout",
+    "50s",
+    "--json",
+    "--although-it-answers",
+)
 LIFTERS: Final = frozenset({("failover", "abort"), ("fence", "lift")})
 ABANDON: Final = ("--abandon-fence", "--reason", "storm")
 BUG: Final = 70

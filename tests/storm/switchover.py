@@ -18,7 +18,7 @@ MIRROR: Final = "circle"
 TOLERATED: Final = 1_000_000
 """Offsets that an unplanned failover may lose: what of them holds a record is rescued."""
 DECISION: Final = ("--replay", "safe", "--drop", "conflict", "--drop", "unordered", "--drop", "expired")
-QUICK: Final = ("--fence-proof", "1s", "--drain", "60s", "--budget", "2s", "--timeout", "100s")
+QUICK: Final = ("--fence-proof", "1s", "--drain", "60s", "--budget", "2s", "--timeout", "100s", "--although-it-answers")
 _LIMIT: Final = ("--timeout", "100s")
 _SURVEYED: Final = frozenset({0, 1, 3})
 _REFUSED_TOO: Final = frozenset({0, 1, 3})

@@ -100,47 +100,6 @@ def test_a_source_that_dies_while_it_is_written_to_shares_no_offset_with_the_new
 
 
 @pytest.mark.long
-def test_an_approved_reserve_is_made_however_long_the_approval_has_taken(pair: Pair) -> None:
-    """Worker and source died, the run came 45 s after the plan and reserved nothing: an offset had two records."""
-    worker = pair.worker()
-    mirrored(pair, "aged")
-    written = steadily(pair.east, "aged", 4, 100)
-    for each in pair.workers.values():
-        each.send(signal.SIGSTOP)
-    written = steadily(pair.east, "aged", 1, written, RATE // 4)
-    source_ends = true_ends(pair.east, "aged")
-    pair.east.cluster.kill()
-    clock = SystemClock()
-    try:
-        shown = pair.tanist("failover", "plan", "aged", "--mode", "unplanned", "--json").item["reserve"]
-        assert (shown["may_be_reused"], shown["offsets"] > 0) == ([], True)
-        plan = pair.approved("aged", mode="unplanned")
-        small = ("--reserve", str(2 * shown["offsets"]))
-        outgrown = pair.approved("aged", *small, mode="unplanned")
-        clock.wait(45)
-        before = state(pair.west)
-        refused = pair.tanist("failover", "run", "aged", "--plan", outgrown, *QUICK, expected=None)
-        assert (refused.code, "OFFSETS_MAY_BE_REUSED" in refused.err) == (1, True), refused
-        assert "aged-0" in refused.err
-        assert state(pair.west).failovers(MirrorName("aged")) == before.failovers(MirrorName("aged")) == ()
-        where = ("--evidence", str(pair.home / plan), "--json")
-        done = pair.tanist("failover", "run", "aged", "--plan", plan, *QUICK, *where)
-        (entry,) = state(pair.west).lineage(MirrorName("aged"))
-        assert all(map(le, source_ends, entry.reserve_ends)), (entry, source_ends)
-        spent = sum(entry.reserve_ends) - sum(entry.old_ends)
-        assert spent >= shown["offsets"], (entry, shown)
-        assert done.item["may_be_reused"] == {}
-        assert pair.west.writes("aged", range(written, written + 20))
-    finally:
-        pair.east.cluster.start()
-        for each in pair.workers.values():
-            each.send(signal.SIGCONT)
-    until(lambda: state(pair.east).lineage(MirrorName("aged")) == (entry,), 40)
-    assert worker.alive
-    must_name_one_record_by_each_offset(pair, "aged")
-
-
-@pytest.mark.long
 def test_what_only_one_cluster_has_is_explained_by_the_lineage_and_no_difference(pair: Pair) -> None:
     """Ten records that nobody copied, ten of the new primary's own: `validate` and `reconcile` name them."""
     worker = pair.worker()
@@ -178,7 +137,7 @@ def test_what_only_one_cluster_has_is_explained_by_the_lineage_and_no_difference
 def _approved(pair: Pair) -> str:
     plan = pair.tanist("failover", "plan", "spent", "--mode", "unplanned", "--json").item
     assert plan["reserve"]["offsets"] > RATE
-    assert plan["reserve"]["may_be_reused"] == []
+    assert (plan["reserve"]["may_be_reused"], plan["reserve"]["complete"]) == ([], [])
     assert plan["reserve"]["budget"] == 300_000
     return pair.approved("spent", mode="unplanned")
 
@@ -227,7 +186,7 @@ def test_a_worker_that_copies_until_the_fence_writes_nothing_into_the_reserve(pa
     must_name_one_record_by_each_offset(pair, "living")
 
 
-def test_what_is_not_reserved_must_be_accepted_by_name(pair: Pair) -> None:
+def test_what_is_not_reserved_is_named_with_its_cost(pair: Pair) -> None:
     """A budget of nothing, and a time that cannot be: each is said before anything is done, and by the run."""
     pair.worker()
     mirrored(pair, "named")
