@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -66,9 +67,10 @@ class Shared(LoadFileScheduling):
         return shares(nodeid)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Shared:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling:
+    """With `--dist loadfile` the tests of a file run in one process: long ones share little."""
     config.option.loadscopereorder = False
-    return Shared(config, log)
+    return (LoadFileScheduling if config.option.dist == "loadfile" else Shared)(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -76,6 +78,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(folders(item.nodeid)[0])
     items.sort(key=lambda item: (begins(item.nodeid), needs_airflow(item), "three_brokers" in needs(item)))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests, and what they import, stay until the end: the collector need not visit them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def begins(nodeid: str) -> int:

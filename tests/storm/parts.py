@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -79,13 +80,15 @@ def divided(costs: Mapping[str, float], parts: int) -> tuple[frozenset[str], ...
     return tuple(map(frozenset, found))
 
 
-def costs(files: Iterable[str], seconds: Mapping[str, float]) -> dict[str, float]:
-    """Seconds that each file of long tests and each storm takes.
+def costs(tests: Mapping[str, int], seconds: Mapping[str, float]) -> dict[str, float]:
+    """Seconds that each file of so many long tests takes, and each storm.
 
-    Test files run `JOBS` side by side, a storm runs alone. A file that was never measured counts as an average one.
+    Test files run `JOBS` side by side, a storm runs alone. The tests of a file that was never measured count as
+    average ones.
     """
-    average = sum(seconds.values()) / len(seconds) if seconds else 1.0
-    return {file: seconds.get(file, average) / JOBS for file in files} | {
+    known = tests.keys() & seconds.keys()
+    average = sum(seconds[file] for file in known) / sum(tests[file] for file in known) if known else 1.0
+    return {file: seconds.get(file, average * count) / JOBS for file, count in tests.items()} | {
         name: faults + AROUND_A_STORM for name, (faults, _) in STORMS.items()
     }
 
@@ -93,7 +96,7 @@ def costs(files: Iterable[str], seconds: Mapping[str, float]) -> dict[str, float
 def share(ids: Sequence[str], which: Share, seconds: Mapping[str, float]) -> PartRun:
     """What a part has to run; nothing of it has been run."""
     tests = [LongTest(name=each) for each in sorted(ids)]
-    own = divided(costs({each.file for each in tests}, seconds), which.of)[which.part - 1]
+    own = divided(costs(Counter(each.file for each in tests), seconds), which.of)[which.part - 1]
     commit, dirty = _commit()
     return PartRun(
         commit=commit,

@@ -66,10 +66,10 @@ def test_parts_are_disjoint_and_complete_and_take_about_the_same_time(seed: int)
         assert divided(dict(reversed(wanted.items())), count) == found
 
 
-def test_a_file_that_was_never_measured_counts_as_an_average_one() -> None:
-    found = costs(("known", "new"), {"known": 30.0, "gone": 90.0})
-    assert found["new"] == 2 * found["known"]
-    assert found.keys() == {"known", "new", *STORMS}
+def test_tests_of_a_file_that_was_never_measured_count_as_average_ones() -> None:
+    found = costs({"known": 2, "long": 1, "new": 3}, {"known": 30.0, "long": 60.0, "gone": 90.0})
+    assert found["new"] == 3 * found["known"]
+    assert found.keys() == {"known", "long", "new", *STORMS}
 
 
 def test_every_measured_file_has_long_tests() -> None:
