@@ -126,6 +126,7 @@ def test_a_mirror_is_shown_most_urgent_first() -> None:
         "started_at_ms": 0,
         "age_ms": 2_000,
         "alive": True,
+        "principal": None,
     }
     text = page(found)
     words = ("? UNKNOWN", "✓ GO", "Partitions</dt>", "6 offsets, source observed 101 s ago")
