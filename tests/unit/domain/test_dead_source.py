@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.failover.approving import Approval
-from tanist.domain.failover.facts import Facts, SourceState
+from tanist.domain.failover.facts import Facts, LiveEnd, SourceState
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import news, objections, only_for_now
 from tanist.domain.failover.plan import ApprovedPlan, Intent
-from tanist.domain.names import EpochMs
+from tanist.domain.lag import KnownEnd
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.records import FailoverRun, RunStatus
 from tests.unit.domain.facts_drawn import FOLLOWED, HEALTHY, MIRROR, NOW, drawn, intents, silent
-
-if TYPE_CHECKING:
-    from tanist.domain.lag import KnownEnd
 
 ROUTE = ("hold", "fence", "drain", "groups", "seal")
 DAY_MS = 24 * 3_600_000
@@ -192,3 +189,30 @@ def test_positions_of_groups_grow_old_without_a_word_of_the_clock_in_the_plan() 
     assert plans[0].hash == plans[1].hash
     never = replace(fresh, followed=None)
     assert "GROUP_POSITIONS_OLD" in {each.name for each in limitations(plans[0].intent, never)}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_planned_plan_stands_still_under_a_busy_source(seed: int) -> None:
+    """Lag, rates and states of the drain are forecast: they move all the time."""
+    luck = Random(seed)
+
+    def busy() -> Facts:
+        moved = []
+        for each in HEALTHY.partitions:
+            end, behind, held = luck.randrange(1_000_000), luck.choice((0, 0, 3, 50_000)), luck.choice((0, 0, 7))
+            copied = max(0, end - behind - held)
+            live = LiveEnd(SourceOffset(end), SourceOffset(end - held), SourceOffset(end + luck.choice((0, 9))))
+            known = KnownEnd(SourceOffset(copied), NOW, luck.choice((0.0, 20_000.0)), SourceOffset(0))
+            ends = {
+                "end": DestinationOffset(copied),
+                "copied": SourceOffset(copied),
+                "named": luck.choice((True, False)),
+            }
+            moved.append(replace(each, live=live, known=known, **ends))  # type: ignore[arg-type]
+        return replace(HEALTHY, partitions=tuple(moved), now=EpochMs(NOW + luck.randrange(DAY_MS)))
+
+    plans = [
+        make_plan(planned_intent(intents()[Mode.PLANNED], facts, None), facts, ROUTE) for facts in (busy(), busy())
+    ]
+    assert plans[0].hash == plans[1].hash
+    assert not news(ApprovedPlan.read(plans[0].canonical_plan), busy())

@@ -10,10 +10,12 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.commands import plan_command
 from tanist.domain.failover.kept_plans import kept_plan, to_keep
 from tanist.domain.failover.limitations import limitations
-from tanist.domain.failover.objections import news
+from tanist.domain.failover.objections import news, only_for_now
 from tanist.domain.failover.plan import ApprovedPlan
+from tanist.domain.failover.reserve import SEEN_LATER
 from tanist.domain.records import STATE_TOPIC
 from tanist.ports.clock import Deadline
+from tanist.usecases.failover.approval_gate import NotToldNow
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.reversible import of_reversal
 from tanist.usecases.failover.route import STEP_IDS
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 KEEP_SECONDS: Final = 5.0
 """A plan is shown even where it cannot be stored, so nobody waits long for that."""
+_AGAIN_SECONDS: Final = 0.5
 
 
 class AnotherPlan(Refused):
@@ -67,16 +70,18 @@ def kept_words(plan: str, clusters: FailoverContext, command: CommandContext) ->
 def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: CommandContext) -> Facts:
     """Whether the `words` of the plan with the hash `plan` cover what both clusters are now; returns those facts.
 
-    Fewer offsets at risk, or a limitation that is gone, voids nothing.
+    Fewer offsets at risk, or a limitation that is gone, voids nothing. What a cluster does not tell for the moment is
+    asked again until the deadline.
 
     Raises:
         AnotherPlan: it names what they do not cover. PlanBlocked: what nobody can accept. NotPermitted: the words are
-        of an earlier mirror of the name, or cannot be read.
+        of an earlier mirror of the name, or cannot be read. NotToldNow.
     """
     seen = _read(plan, words, clusters)
     with closing(Observer(clusters=clusters, context=command)) as observer:
-        facts = observer.look_for(seen.intent, "")
-    refuse_blocked(seen.intent, tuple(limitations(seen.intent, facts)), clusters.destination.name)
+        facts = _told(seen, observer, command)
+    against = (each for each in limitations(seen.intent, facts) if each.name != SEEN_LATER)
+    refuse_blocked(seen.intent, tuple(against), clusters.destination.name)
     reversal = of_reversal(clusters, seen.intent, command) if seen.intent.reverse else ()
     refuse_blocked(seen.intent, reversal, clusters.destination.name)
     unseen = [*news(seen, facts), *(each for each in reversal if not seen.accepts(each))]
@@ -87,6 +92,18 @@ def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: C
         again = plan_command(seen.intent, clusters.destination.name, unseen)
         raise AnotherPlan(f"plan {plan} does not cover what is so now: {'; '.join(what)}. Plan again: {again}")
     return facts
+
+
+def _told(seen: ApprovedPlan, observer: Observer, command: CommandContext) -> Facts:
+    """The facts, once all is told that matters. Raises NotToldNow."""
+    while True:
+        facts = observer.look_for(seen.intent, "")
+        found = news(seen, facts)
+        if not only_for_now(found):
+            return facts
+        if not command.by.left(command.clock.monotonic()):
+            raise NotToldNow("; ".join(f"{each.name}: {each.detail}" for each in found))
+        command.clock.wait(_AGAIN_SECONDS)
 
 
 def refuse_blocked(intent: Intent, found: Sequence[Limitation], destination: str) -> None:
