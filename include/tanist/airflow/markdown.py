@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.failover.forecast import forecast_words
 from tanist.domain.failover.reserve import reserve_words
+from tanist.domain.failover.source_look import iso_time
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.items import limitation_item
@@ -100,7 +101,11 @@ def _what(item: Mapping[str, Any]) -> str:
 def _forecast(planned: Planned) -> str:
     tolerated = planned.plan.intent.loss_tolerance
     reserved = f" **Reserve:** {reserve_words(planned.reserve)}." if planned.reserve.partitions else ""
-    return f"**Forecast:** {forecast_words(planned.forecast)}; {tolerated} tolerated. **{planned.word}**.{reserved}"
+    cost = planned.forecast
+    said = f"**Forecast:** {forecast_words(cost)}; {tolerated} tolerated. **{planned.word}**.{reserved}"
+    if cost.final or cost.last_answer is None or planned.plan.intent.dead_since is not None:
+        return said
+    return f"{said} The source's last known answer: `source_dead_since` {iso_time(cost.last_answer)}."
 
 
 def _limitations(found: Sequence[Mapping[str, Any]]) -> str:
