@@ -29,7 +29,9 @@ GATE: Final = "approve"
 OPTION: Final = "Approve"
 DONE: Final = "DONE"
 ASKS: Final = "op"
-RUN_SECONDS: Final = 240.0
+RUN_SECONDS: Final = 600.0
+READ_SECONDS: Final = 5.0
+"""Nobody answers a plan that was not read. Airflow may lose an answer that comes at once, and asks again then."""
 PERSON_SECONDS: Final = 3600.0
 """As long as the gate waits for an answer."""
 _POLL_SECONDS: Final = 0.4
@@ -122,6 +124,8 @@ class DagWatch:
                 self._screen.note(f"    {part.replace('**', '')}")
         if approves:
             self._answer(asks)
+            self._screen.say(f"{approves.user} reads the plan")
+            self._clock.wait(READ_SECONDS)
             self._answer(approves)
         else:
             self._screen.event(f"answer it: {self._page}")
