@@ -20,7 +20,7 @@ from tests.unit.domain.facts_drawn import FOLLOWED, HEALTHY, MIRROR, NOW, drawn,
 
 ROUTE = ("hold", "fence", "drain", "groups", "seal")
 DAY_MS = 24 * 3_600_000
-SEEDS = range(400)
+SEEDS = range(150)
 
 
 def at(facts: Facts, ms: int) -> Facts:
