@@ -34,16 +34,15 @@ def take_over(stage: Stage, plan: Mapping[str, Any], reason: str, **limits: int)
 
 def by_hand(stage: Stage, plan: Mapping[str, Any], reason: str, at: tuple[str, ...] = WEST, **limits: int) -> None:
     """The same without Airflow."""
-    most = ("--max-loss", str(limits["max_loss"])) if "max_loss" in limits else ()
-    approve(stage, plan, reason, *most, at=at)
+    approve(stage, plan, reason, at=at)
     proof = ("--fence-proof", f"{limits['fence_proof']}s") if "fence_proof" in limits else ()
     (record,) = stage.tanist.run(*run(stage, plan, *proof, at=at), quiet=False)
     stage.screen.note(f"{record['status']}, {record['seconds']} s of work")
 
 
-def approve(stage: Stage, plan: Mapping[str, Any], reason: str, *more: str, at: tuple[str, ...] = WEST) -> None:
-    """An approval of the plan by hash."""
-    arguments = (plan["mirror"], plan["plan_hash"], *at, "--mode", plan["mode"], *more, "--reason", reason)
+def approve(stage: Stage, plan: Mapping[str, Any], reason: str, at: tuple[str, ...] = WEST) -> None:
+    """An approval of the plan, by its hash alone."""
+    arguments = (plan["mirror"], plan["plan_hash"], *at, "--reason", reason)
     (approval,) = stage.tanist.run("failover", "approve", *arguments)
     stage.screen.note(f"approved by {approval['approver']}: {reason}")
 

@@ -12,9 +12,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
 import pytest
 
+from tanist.domain.errors import Unreachable
 from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.airflow.home import Component
 from tests.airflow.whole import variables
@@ -37,7 +39,7 @@ def soon(seconds: float = 90) -> Deadline:
     return Deadline(time.monotonic() + seconds)
 
 
-def wait(holds: Callable[[], object], what: str, seconds: float = 60, every: float = 0.02) -> None:
+def wait(holds: Callable[[], object], what: str, seconds: float = 60, every: float = 0.05) -> None:
     by = soon(seconds)
     while not holds():
         assert by.left(time.monotonic()), what
@@ -66,41 +68,76 @@ class Gate:
         self.person, self.run = person, run
 
     def now(self) -> dict[str, Any]:
-        found = self.person.call("GET", f"/dags/{DAG}/dagRuns/{self.run}/taskInstances/{GATE}")
-        return dict(found)
+        """As it is now; an Airflow that is too busy to answer is asked again."""
+        while True:
+            with suppress(Unreachable):
+                return dict(self.person.call("GET", f"/dags/{DAG}/dagRuns/{self.run}/taskInstances/{GATE}"))
 
     def is_in(self, *states: str) -> bool:
         return self.now()["state"] in states
 
-    def asking_worker(self) -> int:
-        """The worker whose task asks, frozen when it has asked; it has not reported its end yet."""
-        wait(lambda: self.is_in("running") and self.now()["pid"], "the gate does not run")
-        worker = parent_of(self.now()["pid"])
-        wait(lambda: self.is_in("awaiting_input"), "the gate does not ask")
-        os.kill(worker, signal.SIGSTOP)
-        return worker
+    def running(self, before: int = 0) -> int:
+        """The process of its task, once it runs; another one than `before`."""
+        wait(
+            lambda: (found := self.now())["state"] == "running" and found["pid"] not in {None, before},
+            "no process",
+            150,
+        )
+        return int(self.now()["pid"])
+
+    def answer_until_over(self, approves: Rest, first: str) -> int:
+        """Answer each time that it asks, which must be the `first` question; how often that was."""
+        answers: list[str] = []
+
+        def over() -> bool:
+            with suppress(Unreachable):
+                if self.is_in("awaiting_input"):
+                    answers.append(self.person.gates(DAG, self.run)[0]["body"])
+                    approves.answer(DAG, self.run, GATE, "Approve")
+                    wait(lambda: not self.is_in("awaiting_input"), "the answer is not taken")
+                return str(self.person.run(DAG, self.run)["state"]) in {"success", "failed"}
+            return False
+
+        wait(over, "the run does not end", 240, every=0.5)
+        assert set(answers) <= {first}, "another question"
+        return len(answers)
 
     def mismatches(self, admin: Rest) -> int:
-        """How often the scheduler took the end of a process for one of a task that it had given up."""
-        found = admin.call("GET", f"/eventLogs?dag_id={DAG}&run_id={self.run}&event=state mismatch")
+        """How often the scheduler took the end of a process for that of one that it has started since."""
+        wanted = urlencode({"dag_id": DAG, "run_id": self.run, "event": "state mismatch"})
+        found = admin.call("GET", f"/eventLogs?{wanted}")
         return int(found["total_entries"])
 
 
-@pytest.fixture
-def thawed() -> Iterator[list[int]]:
+class Frozen:
     """Processes that go on whatever becomes of the test."""
-    frozen: list[int] = []
+
+    def __init__(self) -> None:
+        self._pids: list[int] = []
+
+    def __call__(self, *pids: int) -> None:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+            self._pids.append(pid)
+
+    def thaw(self) -> None:
+        for pid in self._pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def freeze() -> Iterator[Frozen]:
+    frozen = Frozen()
     yield frozen
-    for pid in frozen:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
+    frozen.thaw()
 
 
 @pytest.mark.parametrize("race", ["running", "queued"])
 def test_an_answer_that_the_scheduler_loses_is_no_failover_that_is_lost(
-    airflow: SharedAirflow, pair: Pair, topic_name: str, tmp_path: Path, thawed: list[int], race: str
+    airflow: SharedAirflow, pair: Pair, topic_name: str, tmp_path: Path, freeze: Frozen, race: str
 ) -> None:
-    """`running`: its process may still write the approval. `queued`: nobody has heard the answer: it asks again."""
+    """`running`: its process still writes the approval. `queued`: nobody has heard the answer, so it asks again."""
     pair.worker()
     pair.mirror(topic_name, topic_name)
     house = airflow(pair.connections())
@@ -110,35 +147,27 @@ def test_an_answer_that_the_scheduler_loses_is_no_failover_that_is_lost(
         op.unpause(DAG)
         wanted = {"mirror": topic_name, "destination": "west", "fence_proof": 1, "validate": "nothing"}
         gate = Gate(op, op.trigger(DAG, wanted))
-        asking = gate.asking_worker()
-        thawed.append(asking)
+        asks = gate.running()
+        worker = parent_of(asks)
+        wait(lambda: gate.is_in("awaiting_input"), "the gate does not ask")
+        freeze(worker)  # it has not reported that the process has ended
         first = op.gates(DAG, gate.run)[0]["body"]
         if race == "queued":
-            for pid in set(workers(house)) - {asking}:
-                os.kill(pid, signal.SIGSTOP)
-                thawed.append(pid)
+            freeze(*set(workers(house)) - {worker})
         op2.answer(DAG, gate.run, GATE, "Approve")
-        wait(lambda: gate.is_in(race), f"the gate is not {race}: {gate.now()['state']}")
-        os.kill(asking, signal.SIGCONT)
+        if race == "queued":
+            wait(lambda: gate.is_in("queued"), "the gate is not queued")
+        else:
+            freeze(gate.running(asks))
+        os.kill(worker, signal.SIGCONT)
         wait(lambda: gate.mismatches(admin), "the scheduler has not failed it")
-        for pid in thawed:
-            os.kill(pid, signal.SIGCONT)
+        freeze.thaw()
 
-        answers = [200]
-
-        def over() -> bool:
-            if gate.is_in("awaiting_input"):
-                assert op.gates(DAG, gate.run)[0]["body"] == first, "another question"
-                op2.answer(DAG, gate.run, GATE, "Approve")
-                answers.append(200)
-                wait(lambda: not gate.is_in("awaiting_input"), "the answer is not taken")
-            return str(op.run(DAG, gate.run)["state"]) in {"success", "failed"}
-
-        wait(over, "the run does not end", 240, every=0.5)
+        again = gate.answer_until_over(op2, first)
         assert op.run(DAG, gate.run)["state"] == "success", dict(op.result(DAG, gate.run, "report"))
         assert dict(op.result(DAG, gate.run, "report"))["verdict"] == "DONE"
         tries = {task.id: task.tries for task in op.tasks(DAG, gate.run)}
     assert tries[GATE] > 1
     if race == "queued":
-        assert len(answers) == 2
+        assert again, "nobody had heard the first answer"
     assert pair.west.writes(topic_name, range(2))
