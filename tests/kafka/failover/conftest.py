@@ -343,3 +343,14 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
 def pair(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     with running(guardian, client_config, tmp_path_factory.mktemp("failover")) as found:
         yield found
+
+
+@pytest.fixture(autouse=True)
+def both_run(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test has killed runs again for the next one, also where the test has failed in between."""
+    yield
+    shared = request.node.funcargs.get("pair")
+    if isinstance(shared, Pair):
+        for side in (shared.east, shared.west):
+            if not side.cluster.running:
+                side.cluster.start()
