@@ -79,7 +79,7 @@ def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: C
     """
     seen = _read(plan, words, clusters)
     with closing(Observer(clusters=clusters, context=command)) as observer:
-        facts = _told(seen, observer, command)
+        facts = _known_facts(seen, observer, command)
     against = (each for each in limitations(seen.intent, facts) if each.name != SEEN_LATER)
     refuse_blocked(seen.intent, tuple(against), clusters.destination.name)
     reversal = of_reversal(clusters, seen.intent, command) if seen.intent.reverse else ()
@@ -94,8 +94,8 @@ def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: C
     return facts
 
 
-def _told(seen: ApprovedPlan, observer: Observer, command: CommandContext) -> Facts:
-    """The facts, once all is told that matters. Raises NotToldNow."""
+def _known_facts(seen: ApprovedPlan, observer: Observer, command: CommandContext) -> Facts:
+    """The facts, once all is known that matters. Raises NotToldNow."""
     while True:
         facts = observer.look_for(seen.intent, "")
         found = news(seen, facts)
