@@ -205,7 +205,7 @@ def test_a_loss_within_the_tolerance_needs_no_other_name() -> None:
 def test_an_estimate_is_called_one_and_says_how_old_what_it_rests_on_is() -> None:
     facts = silent(changed(known=replace(HEALTHY.partitions[0].known, rate=10.0)), age_ms=20_000)  # type: ignore[type-var]
     assert "what the source accepted after its last answer is not counted" in detail(facts, UNPLANNED, "RECORDS_UNSEEN")
-    assert "last seen 20 s ago" in detail(facts, UNPLANNED, "RECORDS_UNSEEN")
+    assert "last seen: orders-0 20 s ago (1970-01-01T00:16:20.000Z)" in detail(facts, UNPLANNED, "RECORDS_UNSEEN")
     cost = forecast(planned_intent(intents()[UNPLANNED], facts, None), facts)
     assert (cost.offsets_at_risk, cost.estimate, cost.estimate_at_end, cost.age_ms) == (0, 200, 36_200, 20_000)
     assert forecast_words(cost) == (

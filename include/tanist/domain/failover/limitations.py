@@ -290,14 +290,15 @@ def _what_is_unseen(intent: Intent, facts: Facts) -> Limitation:
     """Accepted by name. Only whether it is usual, which no hash has, depends on how old the last looks are."""
     old = [each for each in facts.partitions if not is_recent(each, intent.dead_since, facts.now)]
     never = [each.partition for each in old if each.known is None]
-    late = [f"{each.partition} {_last_seen(each, facts)}" for each in old if each.known is not None]
+    late = [each.partition for each in old if each.known is not None]
+    seen = [f"{each.partition} {_last_seen(each, facts)}" for each in facts.partitions if each.known and not each.live]
     whys = ["what the source accepted after its last answer is not counted"]
     if late:
         whys.append(f"not seen for more than {RECENT_MS // 1000} s when it fell silent: {_named(late)}")
     if never:
         whys.append(f"never seen: {_named(never)}")
-    if not old and not all(each.live for each in facts.partitions):
-        whys.append(f"last seen {_seconds(loss.age_ms(intent, facts))} ago")
+    if seen:
+        whys.append(f"last seen: {_named(seen)}")
     if facts.followed is not None and facts.followed.complete_until_ms:
         groups = facts.followed.complete_until_ms
         age = _seconds(max(0, facts.now - groups))

@@ -100,7 +100,9 @@ def test_a_dead_source_never_looks_like_no_loss(unchanged: FailoverWorld) -> Non
     planned = unchanged.plan(Mode.UNPLANNED)
     unseen = {each.name: each for each in planned.plan.limitations}["RECORDS_UNSEEN"]
     assert (planned.forecast.offsets_at_risk, planned.forecast.estimate) == (0, 10 * 4 * len(PARTITIONS))
-    assert "what the source accepted after its last answer is not counted; last seen 10 s ago" in unseen.detail
+    assert (
+        "what the source accepted after its last answer is not counted; last seen: orders-0 10 s ago (" in unseen.detail
+    )
 
 
 @pytest.mark.parametrize("error", ["FOREIGN_WRITE", "DIVERGED", None])
