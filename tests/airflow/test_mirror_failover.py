@@ -131,11 +131,7 @@ def test_a_plan_that_has_changed_since_it_was_shown_is_not_approved(
         pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "40s")
 
     ran = house.run(dag, conf(mirror), Answering(house.client, "op", first=worse))
-<<<<<<< HEAD
-    assert "PARTITION_STOPPED_COPYING" in ran.why("approve")
-=======
     assert "PLAN_BLOCKED: PARTITION_STOPPED_COPYING" in ran.why("approve")
->>>>>>> h2
     nothing_was_done(pair, mirror, ran)
 
 
