@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from tanist.domain.names import MirrorName, TopicPartition
 from tests.kafka.failover.test_real import QUICK, state
@@ -60,7 +60,7 @@ def _write(
         for _ in range(RATE // 20):
             try:
                 producer.produce(topic, b"%d" % n, partition=n % PARTITIONS, on_delivery=told)
-            except BufferError:
+            except (BufferError, KafkaException):  # the source is fenced, and clients are told at once
                 break
             n += 1
         producer.poll(0)
@@ -138,28 +138,30 @@ def test_a_fetcher_that_is_started_after_the_source_died_is_no_witness(pair: Pai
     """235,048 acknowledged records became 0 offsets at risk, a complete reserve, DONE without a warning."""
     pair.dismiss()
     pair.worker("early")
-    mirrored(pair, "late")
-    until(lambda: len(ends_of(pair, "late")) == PARTITIONS, 20)
+    mirrored(pair, "witness")
+    until(lambda: len(ends_of(pair, "witness")) == PARTITIONS, 20)
     pair.dismiss()
     until(lambda: not pair.workers["early"].alive, 10)
     pair.clock.wait(31)
-    assert pair.east.writes("late", range(1_000), partitions=PARTITIONS)
+    assert pair.east.writes("witness", range(1_000), partitions=PARTITIONS)
     pair.east.cluster.kill()
     try:
-        pair.worker("witness")
-        until(lambda: all(end.silent_since is not None for end in ends_of(pair, "late")), 60)
-        plan = pair.tanist("failover", "plan", "late", "--mode", "unplanned", "--json")
+        pair.worker("second")
+        until(lambda: all(end.silent_since is not None for end in ends_of(pair, "witness")), 60)
+        plan = pair.tanist("failover", "plan", "witness", "--mode", "unplanned", "--json")
         item = plan.item
         assert item["verdict"] == "ACCEPT"
         said = {each["name"]: each["detail"] for each in item["limitations"]}
-        assert "late-0" in said["RECORDS_UNSEEN"]
+        assert "witness-0" in said["RECORDS_UNSEEN"]
         assert (item["forecast"]["final"], item["reserve"]["complete"]) == (False, [])
-        text = pair.tanist("failover", "plan", "late", "--mode", "unplanned").err
+        text = pair.tanist("failover", "plan", "witness", "--mode", "unplanned").err
         assert "since then unknown" in text
         assert "--source-dead-since" in text
-        done = taken_over(pair, "late")
+        done = taken_over(pair, "witness")
         assert len(dict(done["reserve_estimated"])) == PARTITIONS  # type: ignore[call-overload]
-        checks = {each["name"]: each for each in pair.tanist("status", "late", "--json", expected=None).item["checks"]}
+        checks = {
+            each["name"]: each for each in pair.tanist("status", "witness", "--json", expected=None).item["checks"]
+        }
         assert checks["reserves"]["verdict"] == "UNKNOWN"
         assert checks["reserves"]["reason"]
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from tanist.domain.names import TopicPartition
 from tanist_testkit.sandbox import forks
 from tests.kafka.failover.conftest import COMMAND_SECONDS
 from tests.kafka.failover.test_metadata import delete_before, grow, write
+from tests.kafka.failover.test_reserve import steadily
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -183,9 +185,10 @@ def test_when_nobody_looks_at_a_source_what_it_takes_is_unknown(pair: Pair) -> N
         return dict(without_source(*options)["items"][0])
 
     until(lambda: plan("--max-loss", "99")["forecast"]["estimate"] == 0, 20)
-    assert pair.east.writes("unseen", range(90, 100)), "so that the worker stores what it sees"
-    (seen,) = without_source()["errors"]
-    assert (seen["name"], "--max-loss" in seen["action"]) == ("SOURCE_SEEN_BY_WORKERS", True)
+    busy = threading.Thread(target=steadily, args=(pair.east, "unseen", 20.0, 1_000))
+    busy.start()
+    until(lambda: [each["name"] for each in without_source()["errors"]] == ["SOURCE_SEEN_BY_WORKERS"], 20)
+    busy.join()
     pair.dismiss()
     until(lambda: not worker.alive, 10)
     assert pair.east.writes("unseen", range(100, 150))
