@@ -256,8 +256,8 @@ def _show(outcome: RunOutcome, folder: Folder, as_json: bool, reversal: Reversed
         say(f"warning: the offset map is wrong: {mismatch}")
     for partition, why in item["may_be_reused"].items():
         say(f"warning: new records of {partition} may get offsets that the old source has used: {why}")
-    for partition, why in item["reserve_estimated"].items():
-        say(f"reserve of {partition}: {why}")
+    if guessed := item["reserve_estimated"]:
+        say(f"the reserve of {len(guessed)} partition(s) is an estimate: nobody saw where the source ended")
     if item["group_problems"]:
         say(
             f"warning: {len(item['group_problems'])} committed offset(s) of groups need attention; the evidence "

@@ -27,7 +27,7 @@ LossOption = Annotated[
         metavar="N",
         min=0,
         max=MOST_OFFSETS,
-        help="Offsets that may be lost (default: the current forecast).",
+        help="Offsets that may be lost (default: what the plan counts).",
     ),
 ]
 ReserveOption = Annotated[
@@ -46,7 +46,7 @@ DeadSinceOption = Annotated[
         "--source-dead-since",
         metavar="TIME",
         parser=lambda text: _parsed(time_of, text),
-        help="When the source accepted its last record (ISO 8601): bounds what is reserved in an unplanned failover.",
+        help="When the source accepted its last record (ISO 8601): bounds reserve and forecast of an unplanned failover.",
     ),
 ]
 ReverseOption = Annotated[

@@ -91,14 +91,15 @@ def ended_since(fence: FencedTopic | None, seen_at: EpochMs | None, *, stands: b
 
     It does as long as no lift was applied, and the source has not answered since one was asked for: that request may
     have reached it. A near fence, which records of a few bytes pass, never does. `seen_at`: the last answer of the
-    source that is on record; `stands`: what the source says now, None: it does not answer.
+    source about the topic that is on record; `stands`: what the source says now, None: it does not answer.
     """
     if fence is None or fence.before is None or fence.before.kind is not FenceKind.DENY_WRITE or stands is False:
         return None
     if fence.status is FenceStatus.PROVED:
         return fence.proved_at
     asked = fence.lift_asked_at
-    if fence.status is not FenceStatus.LIFT_PENDING or stands is not None or asked is None:
+    pending = fence.status in {FenceStatus.LIFT_PENDING, FenceStatus.PENDING}
+    if not pending or stands is not None or asked is None:
         return None
     return fence.proved_at if seen_at is None or seen_at <= asked else None
 

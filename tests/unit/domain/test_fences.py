@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus, commands_to_lift, not_lifted
+from tanist.domain.fences import (
+    FenceBefore,
+    FencedTopic,
+    FenceKind,
+    FenceStatus,
+    commands_to_lift,
+    ended_since,
+    not_lifted,
+)
+from tanist.domain.names import EpochMs
 
 
 def fence(topic: str, status: FenceStatus, before: FenceBefore | None = None) -> FencedTopic:
@@ -51,3 +60,32 @@ def test_what_was_there_before_the_fence_stays_and_what_never_came_needs_nothing
         "# a: the source never answered, so no source fence was set",
         "# b: DENY WRITE for User:* existed before the source fence and stays",
     )
+
+
+PROOF = EpochMs(1_000)
+
+
+def proved(status: FenceStatus = FenceStatus.PROVED, kind: FenceKind = FenceKind.DENY_WRITE) -> FencedTopic:
+    before = FenceBefore(topic="orders", kind=kind)
+    asked = None if status is FenceStatus.PROVED else EpochMs(5_000)
+    return FencedTopic(
+        topic="orders", status=status, wanted_by="cafe", before=before, proved_at=PROOF, lift_asked_at=asked
+    )
+
+
+@pytest.mark.parametrize("status", [FenceStatus.PROVED, FenceStatus.LIFT_PENDING, FenceStatus.PENDING])
+def test_a_proved_fence_ends_the_log_of_a_source_that_died_before_it_was_lifted(status: FenceStatus) -> None:
+    """Also once an unplanned run has made it pending: its own step forgot the proof that its plan had shown."""
+    assert ended_since(proved(status), EpochMs(4_999), stands=None) == PROOF
+
+
+def test_a_source_that_has_answered_since_a_lift_was_asked_for_may_have_accepted_more() -> None:
+    assert ended_since(proved(FenceStatus.LIFT_PENDING), EpochMs(5_001), stands=None) is None
+    assert ended_since(proved(FenceStatus.LIFT_PENDING), EpochMs(4_000), stands=True) is None, "it answers now"
+    assert ended_since(proved(FenceStatus.LIFTED), EpochMs(4_000), stands=None) is None
+
+
+def test_no_near_fence_and_none_that_was_taken_away_ends_a_log() -> None:
+    assert ended_since(proved(kind=FenceKind.TINY_MESSAGES), EpochMs(4_000), stands=True) is None
+    assert ended_since(proved(), EpochMs(4_000), stands=False) is None
+    assert ended_since(None, EpochMs(4_000), stands=None) is None

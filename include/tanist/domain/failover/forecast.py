@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.checks import Mode
 from tanist.domain.failover import loss
+from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.source_look import is_final, iso_time
 from tanist.domain.names import EpochMs
 
@@ -48,16 +50,18 @@ def forecast(intent: Intent, facts: Facts, valid_ms: int = APPROVAL_MS) -> Forec
     A planned failover drains what is copied, so only what is not counts. `valid_ms`: how long an approval is valid.
     """
     lost, counted = loss.by_partition(intent, facts), loss.undrained(intent, facts)
-    silent = [each for each in counted if each.live is None and not is_final(each, intent.dead_since)]
+    is_down = intent.mode is Mode.PLANNED and facts.source.state is not SourceState.ALIVE
+    unheard = facts.partitions if is_down else counted
+    growing = [each for each in unheard if not is_final(each, intent.dead_since)]
     answers = [at for each in facts.partitions if (at := facts.now if each.live else each.known and each.known.at)]
     return Forecast(
         offsets_at_risk=loss.at_risk(intent, facts),
         estimate=loss.estimate(intent, facts, facts.now),
         estimate_at_end=loss.estimate(intent, facts, EpochMs(facts.now + valid_ms)),
-        seen_at=loss.seen_at(intent, facts),
-        age_ms=loss.age_ms(intent, facts),
-        rate=round(sum(each.known.rate for each in silent if each.known), 3),
-        final=not silent,
+        seen_at=loss.seen_at(unheard, facts),
+        age_ms=loss.age_ms(unheard, facts),
+        rate=round(sum(each.known.rate for each in growing if each.known), 3),
+        final=not growing,
         last_answer=max(answers, default=None),
         by_partition=tuple((at, offsets) for at, offsets in lost if offsets),
         unknown=tuple(at for at, offsets in lost if offsets is None),

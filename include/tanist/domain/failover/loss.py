@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
+from tanist.domain.failover.facts import is_locked
 from tanist.domain.failover.source_look import unseen
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from tanist.domain.failover.facts import Facts, PartitionFacts
     from tanist.domain.failover.plan import Intent
@@ -52,7 +53,7 @@ def beyond_drain(intent: Intent, facts: Facts) -> int:
 
     The lag of a source that answers moves all the time. It is a loss once the drain has ended.
     """
-    if intent.mode is not Mode.UNPLANNED or facts.marked("drain"):
+    if intent.mode is not Mode.UNPLANNED or (is_locked(facts) and facts.marked("drain")):
         return at_least(intent, facts)
     draining = {each.partition for each in facts.partitions if each.live and each.state is MirrorState.MIRRORING}
     gone = sum(each.missing_at_start or 0 for each in facts.partitions if each.partition in draining)
@@ -65,20 +66,19 @@ def estimate(intent: Intent, facts: Facts, until: EpochMs) -> int | None:
     None where a partition cannot tell. With an attested time of death nothing is counted beyond it.
     """
     counted = at_risk(intent, facts)
-    since = sum(unseen(each, intent.dead_since, until) for each in undrained(intent, facts))
+    since = sum(unseen(each, intent.dead_since, facts.now, until) for each in undrained(intent, facts))
     return None if counted is None else counted + since
 
 
-def seen_at(intent: Intent, facts: Facts) -> EpochMs | None:
+def seen_at(counted: Sequence[PartitionFacts], facts: Facts) -> EpochMs | None:
     """When the source answered last about the partition whose last answer is the oldest; None: one has none."""
-    times = [facts.now if each.live else each.known.at if each.known else None for each in undrained(intent, facts)]
+    times = [facts.now if each.live else each.known.at if each.known else None for each in counted]
     known = [at for at in times if at is not None]
     return min(known, default=facts.now) if len(known) == len(times) else None
 
 
-def age_ms(intent: Intent, facts: Facts) -> int | None:
-    """How old the oldest end of the source is that this is made of; None: there is none."""
-    counted = undrained(intent, facts)
+def age_ms(counted: Sequence[PartitionFacts], facts: Facts) -> int | None:
+    """How old the oldest end of the source is that is known of these partitions; None: there is none."""
     seen = [each.known.at for each in counted if each.live is None and each.known is not None]
     if seen:
         return max(0, facts.now - min(seen))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, named
 from tanist.domain.failover.plan import Limitation
-from tanist.domain.failover.source_look import is_final, iso_time, open_until
+from tanist.domain.failover.source_look import SKEW_MS, is_final, iso_time, open_until
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ NEAR_RESERVE: Final = 1_000
 """Offsets of each partition behind a near fence: one producer that is refused ten times a second takes 100 s for it."""
 MARGIN_MS: Final = 1_000
 """The last known end is as old as this, or a little older, when it is recorded; and markers follow behind a fence."""
-SKEW_MS: Final = 5_000
-"""Of the clocks of workers and operators."""
 MAY_BE_REUSED: Final = "OFFSETS_MAY_BE_REUSED"
 """The limitation that names partitions of which it is unknown how far the source has come, and near fences."""
 SEEN_LATER: Final = "SOURCE_SEEN_LATER"
@@ -100,10 +98,11 @@ class PartitionReserve:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """All partitions of a plan. `seconds`: of the slowest leader."""
+    """All partitions of a plan. `seconds`: of the slowest leader. `near`: behind a near fence, which is no estimate."""
 
     partitions: tuple[PartitionReserve, ...]
     seconds: float
+    near: bool = False
 
     @property
     def offsets(self) -> int:
@@ -174,7 +173,7 @@ def reserve(intent: Intent, facts: Facts) -> Reserve:
     shares = [_granted(wanted, budget) for wanted in leaders.values()]
     most = max((sum(each.granted for each in share) for share in shares), default=0)
     found = sorted((each for share in shares for each in share), key=lambda each: each.partition)
-    return Reserve(tuple(found), most / MARKERS_PER_SECOND)
+    return Reserve(tuple(found), most / MARKERS_PER_SECOND, near=planned)
 
 
 def _nothing_granted(intent: Intent, facts: Facts, each: PartitionFacts) -> PartitionReserve:
@@ -184,7 +183,7 @@ def _nothing_granted(intent: Intent, facts: Facts, each: PartitionFacts) -> Part
         wanted=wanted,
         granted=0,
         end=None if each.end is None else DestinationOffset(each.end),
-        final=planned or is_final(each, intent.dead_since),
+        final=not planned and is_final(each, intent.dead_since),
         rate=0.0 if planned or each.known is None else each.known.rate,
         seen=0 if planned else min(wanted or 0, _seen(each)),
     )
@@ -232,6 +231,8 @@ def reserve_words(of: Reserve) -> str:
     """For people: an estimate, and what it covers."""
     offsets = f"{of.offsets} offsets that the source may have used or may still use, about {of.seconds:.1f} s"
     times = [each.covers_ms for each in of.partitions]
+    if of.near:
+        return f"{offsets}; producers that a near fence refuses may use more"
     if UNKNOWN in times:
         return f"{offsets}; how far the source has come is unknown for {times.count(UNKNOWN)} partition(s)"
     if times and all(ms == COMPLETE for ms in times):
@@ -278,6 +279,8 @@ def covers(ms: int) -> str:
     """What a reserve covers, for people. `ms`: `PartitionReserve.covers_ms`."""
     if ms == COMPLETE:
         return "the end of the source was seen"
+    if ms == UNKNOWN:
+        return "how long it covers the source is not known"
     if ms == ALL:
         return "the source accepted no records when it answered last"
     return f"covers the first {ms / 1000:.0f} s after its last answer"

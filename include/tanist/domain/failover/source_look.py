@@ -14,6 +14,8 @@ from tanist.domain.names import EpochMs
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import PartitionFacts
 
+SKEW_MS: Final = 5_000
+"""Of the clocks of workers and operators: an answer from further ahead says nothing."""
 RECENT_MS: Final = 30_000
 """A last look that is not older than this, when the source fell silent or now, is usual in an unplanned failover."""
 
@@ -46,14 +48,15 @@ def is_recent(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) ->
     until = open_until(each, dead_since, now)
     if each.known.silent_since is not None:
         until = min(until, each.known.silent_since)
-    return until - each.known.at <= RECENT_MS
+    return -SKEW_MS <= until - each.known.at <= RECENT_MS
 
 
-def unseen(each: PartitionFacts, dead_since: EpochMs | None, until: EpochMs) -> int:
-    """Offsets that the source would have used between its last answer and `until`, at its rate of then; an estimate."""
-    if each.live is not None or each.known is None or is_final(each, dead_since):
+def unseen(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs, until: EpochMs) -> int:
+    """Offsets that the source would use between its last answer and `until`, at its last rate; an estimate."""
+    if each.known is None or is_final(each, dead_since):
         return 0
-    ms = max(0, open_until(each, dead_since, until) - each.known.at)
+    seen = each.known.at if each.live is None else now
+    ms = max(0, open_until(each, dead_since, until) - seen)
     return ceil(each.known.rate * ms / 1000)
 
 

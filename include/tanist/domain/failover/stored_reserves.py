@@ -26,7 +26,8 @@ def stored_gaps(copied: CopiedUpTo) -> dict[str, str]:
 def stored_estimates(copied: CopiedUpTo) -> dict[str, str]:
     """The partitions of such a run whose reserve did not fall short by the estimate, but whose end nobody saw."""
     short = stored_gaps(copied)
-    found = ((str(TopicPartition(copied.topic, n)), ms) for n, ms in enumerate(copied.covers_ms))
+    times = copied.covers_ms or tuple(UNKNOWN if end else COMPLETE for end in copied.reserve_to)
+    found = ((str(TopicPartition(copied.topic, n)), ms) for n, ms in enumerate(times))
     return {at: f"an estimate, {covers(ms)}" for at, ms in found if at not in short and ms != COMPLETE}
 
 

@@ -77,7 +77,7 @@ def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: C
         AnotherPlan: it names what they do not cover. PlanBlocked: what nobody can accept. NotPermitted: the words are
         of an earlier mirror of the name, or cannot be read. NotToldNow.
     """
-    seen = _read(plan, words, clusters)
+    seen = read_words(plan, words, clusters)
     with closing(Observer(clusters=clusters, context=command)) as observer:
         facts = _known_facts(seen, observer, command)
     against = (each for each in limitations(seen.intent, facts) if each.name != SEEN_LATER)
@@ -113,7 +113,8 @@ def refuse_blocked(intent: Intent, found: Sequence[Limitation], destination: str
         raise PlanBlocked(f"{what}. Plan again: {plan_command(intent, destination, blocking)}")
 
 
-def _read(plan: str, words: str, clusters: FailoverContext) -> ApprovedPlan:
+def read_words(plan: str, words: str, clusters: FailoverContext) -> ApprovedPlan:
+    """The plan with these words. Raises NotPermitted: this version cannot read it, or it is of another mirror."""
     try:
         seen = ApprovedPlan.read(words)
     except (ValueError, KeyError, TypeError, RecursionError) as unreadable:

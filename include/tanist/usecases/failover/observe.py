@@ -33,12 +33,12 @@ from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.failover.plan import Intent
     from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
-    from tanist.domain.names import EpochMs
+    from tanist.domain.names import EpochMs, TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
@@ -221,7 +221,7 @@ class Observer:
         ours = {at: each for at, each in copies.found.items() if at not in fenced and strangers.get(at) is False}
         beyond = longer(destination, ours, offsets, source.true_ends, by)
         last = last_known(view, spec.mirror)
-        fences, stands = {each.topic: each for each in view.source_fences(spec.mirror)}, source.fences.known()
+        ended = _ended(view.source_fences(spec.mirror), source, last, wanted)
         found = []
         for at in partitions:
             observed, live, seen = view.observed(spec.mirror, at), source.ends.found.get(at), last.get(at)
@@ -234,7 +234,7 @@ class Observer:
                     error=observed.error if observed else None,
                     live=_live(live, source.true_ends.get(at)),
                     known=seen,
-                    fenced_since=_ended_since(fences.get(at.topic), seen, stands.get(at.topic)),
+                    fenced_since=ended[at.topic],
                     start=DestinationOffset(copy.start) if copy else None,
                     first=_first(live, seen, map_),
                     end=end,
@@ -319,8 +319,22 @@ def _first(live: LogEnds | None, seen: KnownEnd | None, map_: OffsetMap) -> Dest
     return None if seen is None or seen.log_start is None else map_.locate(seen.log_start)
 
 
-def _ended_since(fence: FencedTopic | None, seen: KnownEnd | None, stands: bool | None) -> EpochMs | None:  # noqa: FBT001  # as the source says it
-    return ended_since(fence, None if seen is None else seen.at, stands=stands)
+def _ended(
+    fences: Sequence[FencedTopic],
+    source: SourceSeen,
+    last: Mapping[TopicPartition, KnownEnd],
+    wanted: Sequence[TopicDesired],
+) -> dict[str, EpochMs | None]:
+    """Since when a proved source fence has ended the logs of each topic. A source that answers has to say so."""
+    held, stands = {each.topic: each for each in fences}, source.fences.known()
+    answers = source.facts.state is not SourceState.SILENT
+    found: dict[str, EpochMs | None] = {}
+    for topic in wanted:
+        name = topic.topic
+        seen = [last[at].at for at in topic.all_partitions() if at in last]
+        unknown = answers and name not in stands
+        found[name] = None if unknown else ended_since(held.get(name), max(seen, default=None), stands=stands.get(name))
+    return found
 
 
 def _recreated(topic: TopicDesired, at_source: str | None, copy: TopicFacts | None, copied_to: set[str]) -> str:

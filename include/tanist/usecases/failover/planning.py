@@ -24,13 +24,22 @@ from tanist.domain.failover.approving import (
 from tanist.domain.failover.commands import approve_command
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import make_plan, planned_intent, word
-from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent, hash_of
-from tanist.domain.failover.reserve import DEFAULT_RESERVE, SKEW_MS, Reserve, reserve
+from tanist.domain.failover.plan import Intent, Plan, TopicIntent, hash_of
+from tanist.domain.failover.reserve import DEFAULT_RESERVE, Reserve, reserve
+from tanist.domain.failover.source_look import SKEW_MS
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.usecases.failover.adopting import differences
-from tanist.usecases.failover.kept import AnotherPlan, PlanBlocked, keep, kept_words, must_be_covered, refuse_blocked
+from tanist.usecases.failover.kept import (
+    AnotherPlan,
+    PlanBlocked,
+    keep,
+    kept_words,
+    must_be_covered,
+    read_words,
+    refuse_blocked,
+)
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.reachability import must_not_be_seen_by_workers
 from tanist.usecases.failover.request import FailoverRequest
@@ -217,7 +226,7 @@ def approve_typed(  # as `approve`
     """
     sign = partial(approve, plan_hash, reason=reason, valid_seconds=valid_seconds)
     if (words := kept_words(plan_hash, clusters, command)) is not None:
-        _must_say(plan_hash, ApprovedPlan.read(words).intent, typed, clusters, command)
+        _must_say(plan_hash, read_words(plan_hash, words, clusters).intent, typed, clusters, command)
         return sign(None, clusters, command)
     modes = [typed["mode"]] if "mode" in typed else [Mode.PLANNED] if typed.get("reverse") else list(Mode)
     others: list[str] = []

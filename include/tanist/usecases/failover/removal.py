@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.approving import ApprovalUsed, NotApproved, approvals, approved, choose
-from tanist.domain.failover.objections import news
+from tanist.domain.failover.approving import ApprovalUsed, NotApproved, approvals, approved, choose, time_objections
+from tanist.domain.failover.objections import news, only_for_now
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.usecases.failover import adopting, planning
 from tanist.usecases.failover.observe import Observer
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
     """Planned where that can be; else unplanned, which takes by name what no drain mends."""
     found = planning.plan(replace(request, mode=Mode.PLANNED), clusters, command)
-    return found if not found.blocked else planning.plan(replace(request, mode=Mode.UNPLANNED), clusters, command)
+    if not found.blocked or only_for_now(tuple(each for each in found.plan.limitations if each.blocks)):
+        return found
+    return planning.plan(replace(request, mode=Mode.UNPLANNED), clusters, command)
 
 
 def plan_and_keep(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
@@ -61,11 +63,13 @@ def _approved(found: Planned, clusters: FailoverContext, command: CommandContext
         if entry.mirror != mirror:
             continue
         try:
-            words = approved(choose(entries, runs, mirror, entry.plan))
+            chosen = choose(entries, runs, mirror, entry.plan)
+            words = approved(chosen)
         except (NotApproved, ApprovalUsed):
             continue
         tolerant = replace(words.intent, loss_tolerance=found.plan.intent.loss_tolerance)
-        if tolerant == found.plan.intent and not news(words, found.facts):
+        timely = not time_objections(chosen, command.clock.now(), None)
+        if timely and tolerant == found.plan.intent and not news(words, found.facts):
             return entry.plan
     return None
 

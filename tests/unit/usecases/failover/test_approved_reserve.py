@@ -11,7 +11,7 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.failover.reserve import COMPLETE
 from tanist.domain.failover.stored_reserves import reserves_check
 from tanist.domain.records import RunStatus
-from tanist.usecases.failover import planning
+from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover.items import outcome_item, plan_item
 from tanist.usecases.failover.planning import FailoverRequest
 from tests.unit.usecases.failover.test_run import UNPLANNED, killer, lose_source
@@ -135,3 +135,29 @@ def test_with_an_attested_time_a_reserve_is_complete_where_the_source_was_seen_t
     assert check(world).verdict is Verdict.PASS
     view = world.worker.catch_up(world.soon())
     assert {ms for topic in TOPICS for ms in view.copied_up_to(DR, topic).covers_ms} == {COMPLETE}  # type: ignore[union-attr]
+
+
+def test_what_a_fence_has_proved_is_not_forgotten_by_the_unplanned_run() -> None:
+    """The plan called the reserve complete; the run's own step made the fence pending, and its proof was gone."""
+    world = FailoverWorld(writing=True)
+    world.run(world.approve().plan, until="drain")
+    world.tick()
+    world.east.dead, world.copying = True, False
+    abort.abort(world.clusters(), world.tools(), world.command())
+    world.clock.jump(45)
+    shown = plan_item(world.plan(Mode.UNPLANNED))
+    assert set(shown["reserve"]["complete"]) == NAMES
+    assert (shown["forecast"]["offsets_at_risk"], shown["forecast"]["estimate"]) == (0, 0)
+    item = outcome_item(world.run(world.approve(Mode.UNPLANNED).plan), "")
+    assert (item["may_be_reused"], item["reserve_estimated"]) == ({}, {})
+
+
+def test_the_drain_of_an_aborted_run_is_not_that_of_the_next_one() -> None:
+    """Approved again, the same plan was refused for a lag that nobody had drained yet."""
+    world = FailoverWorld()
+    plan = world.approve(Mode.UNPLANNED).plan
+    world.run(plan, until="drain")
+    abort.abort(world.clusters(), world.tools(), world.command())
+    assert world.approve(Mode.UNPLANNED).plan == plan
+    world.behind(2)
+    assert world.run(plan).record.status is RunStatus.DONE

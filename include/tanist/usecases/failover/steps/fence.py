@@ -88,7 +88,8 @@ def _pending(context: StepContext, topic: str, held: FencedTopic | None, reason:
         wanted_by=context.session.record.plan,
         before=before,
         reason=reason,
-        proved_at=held.proved_at if held is not None and settled else None,
+        proved_at=held.proved_at if held is not None and before is not None else None,
+        lift_asked_at=held.lift_asked_at if held is not None and before is not None else None,
     )
 
 

@@ -86,10 +86,11 @@ def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
     """As it was last seen: the first barrier adds offsets of our own. The id is that of the copy that was judged."""
     seen = {each.topic: each.copy_id for each in facts.topics}
     copied = {each.partition: each.copied for each in facts.partitions}
-    made = reserve(context.intent, facts).partitions
+    reserves = reserve(context.intent, facts)
+    made = reserves.partitions
     reserved = {each.partition: int(each.end or 0) for each in made if each.granted}
     missing = {each.partition: unreserved_to(each) for each in made}
-    covers = {each.partition: each.covers_ms for each in made}
+    covers = {} if reserves.near else {each.partition: each.covers_ms for each in made}
     spec, now = context.spec, context.clock.now()
     found = []
     for topic in context.intent.topics:
