@@ -46,7 +46,7 @@ DeadSinceOption = Annotated[
         "--source-dead-since",
         metavar="TIME",
         parser=lambda text: _parsed(time_of, text),
-        help="When the source accepted its last record (ISO 8601): bounds reserve and forecast of an unplanned failover.",
+        help="When the source accepted its last record (ISO 8601): bounds what is reserved and forecast (unplanned).",
     ),
 ]
 ReverseOption = Annotated[
