@@ -107,6 +107,7 @@ def test_a_divergent_tail_is_left_out_of_the_comparison(rig: Rig, topic_name: st
     rig.destination.produce(at, first)
     for _ in range(4):
         rig.source.transaction(at, [b"reserved"], commit=False)
+    rig.source.settle([at])
     rig.destination.produce(at, [b"tail"] * 8)
     for each in (rig.source, rig.destination):
         each.produce(at, then)
