@@ -113,8 +113,12 @@ def account(
     tails: Collection[Tail],
     acknowledged: Mapping[str, Traces],
     terms: Mapping[Place, Sequence[int]],
+    gone: Collection[Tail] = (),
 ) -> Account:
-    """`logs`, `acknowledged`: by the cluster's name. `terms`: where the records of each new primary begin, in order."""
+    """`logs`, `acknowledged`: by the cluster's name. `terms`: where the records of each new primary begin, in order.
+
+    `gone`: tails of logs that were deleted and copied again; what was acknowledged there is in quarantine.
+    """
     found = Account()
     for place in sorted({place for log in logs.values() for place in log.traces}):
         rescued = _rescued(quarantines, place, found)
@@ -130,7 +134,8 @@ def account(
             _alone(place, logs[side].cluster_id, records, common, side, rescued, found)
             _once(place, records, common[side], terms.get(place, ()), found)
             trace = acknowledged.get(side, {}).get(place, Trace())
-            _looked_up(place, trace, records, common, held, found)
+            deleted = [tail for tail in gone if (tail.side, tail.place) == (side, place)]
+            _looked_up(place, trace, records, common, held, found, deleted)
     return found
 
 
@@ -220,18 +225,23 @@ def _once(
     found.repeated += found.note("records were replayed although they had been copied", place, again)
 
 
-def _looked_up(
+def _looked_up(  # noqa: PLR0913, PLR0917  # as above
     place: Place,
     acknowledged: Trace,
     records: Mapping[int, tuple[int, Origin | None]],
     common: Mapping[str, Mapping[int, tuple[int, Origin | None]]],
     held: Collection[int],
     found: Account,
+    deleted: Collection[Tail],
 ) -> None:
     """What a side has acknowledged is at its offset there; and both clusters, or quarantine, have it."""
     found.acknowledged += len(acknowledged)
     placed = zip(acknowledged.offsets, acknowledged.digests, strict=True)
-    astray = [at for at, identity in placed if records.get(at, (None, None))[0] != identity]
+    astray = [
+        at
+        for at, identity in placed
+        if records.get(at, (None, None))[0] != identity and not any(at in tail for tail in deleted)
+    ]
     found.astray += found.note("acknowledged records are not at their offset", place, astray)
     everywhere = set.intersection(*({identity for identity, _ in each.values()} for each in common.values()))
     gone = [

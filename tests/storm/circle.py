@@ -146,9 +146,10 @@ class Circle:
             until(lambda: old.refused > refused, self._step(), self.clock, lambda: "its producers are not refused")
         old.stop(self._step())
         self._at("is surveyed, and what is to be rescued is rescued")
-        self._listed(switch, copy, planned=planned)
+        overlapping = self._listed(switch, copy, planned=planned)
         self._at("is reversed")
-        switch.reverse()
+        switch.reverse(overlapping)
+        self.ledger.copied_again(switch.old, overlapping)
         self._at("copies in the other direction")
         switch.wait("state=MIRRORING", self._step())
         later.until(AT_LEAST, self._step())
@@ -175,16 +176,25 @@ class Circle:
         door.speak()
         self.outcome.tally.add("ways", "kill -9 of a whole cluster")
 
-    def _listed(self, switch: Switchover, copy: SandboxCluster, *, planned: bool) -> None:
-        """The tails of the old source; those of an unplanned failover are rescued, decided about, and replayed."""
+    def _listed(self, switch: Switchover, copy: SandboxCluster, *, planned: bool) -> frozenset[str]:
+        """The tails of the old source; those of an unplanned failover are rescued, decided about, and replayed.
+
+        Returns the topics that cannot return as they are: their reserves fell short where the failover had said it.
+        """
         rows = switch.surveyed()
         for row in rows:
             self.outcome.tally.add("figures", f"verdict {row['verdict']}")
-            if row["verdict"] not in {"NO_TAIL", "TAIL"} or (planned and row["records"]):
+            said = not planned and f"{row['topic']}-{row['partition']}" in switch.may_be_reused
+            if row["verdict"] not in {"NO_TAIL", "TAIL", *(("OVERLAP",) if said else ())} or (
+                planned and row["records"]
+            ):
                 self._violated(f"after a {'planned' if planned else 'unplanned'} failover: {row}")
         self.ledger.list(switch.old, rows)
-        if not any(row["records"] for row in rows):
-            return
+        if any(row["records"] for row in rows):
+            self._rescued(switch, copy)
+        return frozenset(str(row["topic"]) for row in rows if row["verdict"] == "OVERLAP")
+
+    def _rescued(self, switch: Switchover, copy: SandboxCluster) -> None:
         rescued = switch.rescued()
         self.ledger.quarantined(copy, rescued)
         self.outcome.tally.add("figures", "records rescued", sum(each["rescued"] for each in rescued))

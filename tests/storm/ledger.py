@@ -11,7 +11,7 @@ from tanist_testkit.verify.traces import Place, Trace, Traces, merged
 from tests.storm.accounts import Account, Log, Reader, Tail, account, of_compacted, tails_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from tanist.ports.clock import Clock, Deadline
     from tanist_testkit.sandbox.cluster import SandboxCluster
@@ -28,6 +28,8 @@ class Ledger:
     compacted: Sequence[str]
     loads: list[tuple[str, Load]] = field(default_factory=list)
     tails: set[Tail] = field(default_factory=set)
+    gone: set[Tail] = field(default_factory=set)
+    """Tails of topics that were deleted at the old source and copied again: their records are in quarantine only."""
     terms: dict[Place, set[int]] = field(default_factory=dict)
     """Where the records of each new primary begin."""
     _held: dict[str, dict[Place, Place]] = field(default_factory=dict)
@@ -38,6 +40,11 @@ class Ledger:
         self.tails |= set(tails_of(side, surveyed))
         for row in surveyed:
             self.terms.setdefault(Place(row["topic"], row["partition"]), set()).add(int(row["reserve_end"]))
+
+    def copied_again(self, side: str, topics: Collection[str]) -> None:
+        """The logs of these topics at the old source have gone, and so have their tails."""
+        self.gone |= {each for each in self.tails if each.side == side and each.place.topic in topics}
+        self.tails -= self.gone
 
     def quarantined(self, at: SandboxCluster, rescued: Iterable[Mapping[str, Any]]) -> None:
         """What `tanist failback rescue` has copied."""
@@ -55,7 +62,7 @@ class Ledger:
             for each in self.clusters
         }
         terms = {place: sorted(begins) for place, begins in self.terms.items()}
-        found = account(logs, quarantines, self.tails, acknowledged, terms)
+        found = account(logs, quarantines, self.tails, acknowledged, terms, self.gone)
         found.wrong += self._compacted(by, found)
         return found
 
@@ -65,10 +72,20 @@ class Ledger:
         for place in sorted({place for log in logs.values() for place in log.traces}):
             latest = {side: log.latest.get(place, {}) for side, log in logs.items()}
             known = [
-                writer.latest[place] for _, load in self.loads for writer in load.writers if place in writer.latest
+                {
+                    key: each
+                    for key, each in writer.latest[place].items()
+                    if not self._has_gone(side, place, each.offset)
+                }
+                for side, load in self.loads
+                for writer in load.writers
+                if place in writer.latest
             ]
             found.keys += len(latest[self.clusters[0].name])
             yield from of_compacted(latest, known, place)
+
+    def _has_gone(self, side: str, place: Place, offset: int) -> bool:
+        return any((each.side, each.place) == (side, place) and offset in each for each in self.gone)
 
     def figures(self, found: Account) -> dict[str, int]:
         """Of the whole storm so far."""

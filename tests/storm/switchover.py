@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.storm.persistence import AnotherPlan, Persistence, Stuck
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from tanist.ports.clock import Deadline
@@ -35,6 +35,8 @@ class Switchover:
     new: str
     evidence: Path
     by: Deadline
+    may_be_reused: frozenset[str] = frozenset()
+    """Partitions whose offsets may name two records, as the failover said."""
 
     @property
     def _at(self) -> tuple[str, str]:
@@ -80,6 +82,7 @@ class Switchover:
     def _run(self, plan: str) -> bool:
         kept = ("--evidence", str(self.evidence / plan))
         (record,) = self.operator.do("failover", "run", MIRROR, *self._at, "--plan", plan, *QUICK, *kept)
+        self.may_be_reused = frozenset((*record["may_be_reused"], *record["reserve_estimated"]))
         return bool(record["status"] == "DONE")
 
     # ── the old source has returned ───────────────────────────────────────────────────────────────────────────────
@@ -118,9 +121,10 @@ class Switchover:
     def _manifest(self) -> tuple[str, str]:
         return ("--evidence", str(self.evidence / f"rescue-from-{self.old}-{id(self)}"))
 
-    def reverse(self) -> None:
-        """Afterwards the mirror's state is at the old source."""
-        command = ("mirrors", "reverse", MIRROR, *self._at)
+    def reverse(self, again: Collection[str]) -> None:
+        """Afterwards the mirror's state is at the old source. `again`: the topics that are copied again."""
+        recreated = ("--recreate", "|".join(sorted(again))) if again else ()
+        command = ("mirrors", "reverse", MIRROR, *self._at, *recreated)
         while True:
             try:
                 (plan,) = self.operator.ask(*command, "--dry-run")

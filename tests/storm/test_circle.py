@@ -80,6 +80,19 @@ def test_what_must_not_be_is_found(what: str, given: dict[str, Mapping[int, int]
     assert any(what in each for each in accounted(**given).wrong), accounted(**given).wrong  # type: ignore[arg-type]
 
 
+def test_what_only_a_deleted_log_had_is_looked_up_in_quarantine() -> None:
+    """Its offsets name other records now: the topic was copied again."""
+    again = {0: 1, 1: 2, 2: 8, 5: 7, 6: 20}
+
+    def copied_again(rescued: Mapping[int, int]) -> Account:
+        replayed = {6: ORIGINS[0]}
+        logs = {"east": log("E", again, replayed), "west": log("W", again, replayed)}
+        return account(logs, [log("W", rescued, ORIGINS)], (), {"east": {AT: trace(EAST)}}, {AT: (2,)}, (TAIL,))
+
+    assert not copied_again(RESCUED).wrong
+    assert any("neither in both logs nor in quarantine" in each for each in copied_again({0: 20}).wrong)
+
+
 def test_a_producer_that_tries_again_may_write_a_record_twice_at_its_own_cluster() -> None:
     east, west = EAST | {8: 7}, WEST | {8: 7}
     found = accounted(east, west)

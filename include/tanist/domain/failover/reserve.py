@@ -36,6 +36,8 @@ DEFAULT_RESERVE: Final = 10 * MARKERS_PER_SECOND
 """Offsets of each leader: ten seconds."""
 NEAR_RESERVE: Final = 1_000
 """Offsets of each partition behind a near fence: one producer that is refused ten times a second takes 100 s for it."""
+UNSEEN_RESERVE: Final = 200
+"""Offsets of each partition whose end nobody saw, as far as the budget lasts: an idle one may have got records."""
 MARGIN_MS: Final = 1_000
 """The last known end is as old as this, or a little older, when it is recorded; and markers follow behind a fence."""
 MAY_BE_REUSED: Final = "OFFSETS_MAY_BE_REUSED"
@@ -193,7 +195,7 @@ def _granted(wanted: Sequence[PartitionReserve], budget: int) -> list[PartitionR
     """The partitions of one leader with their shares of its budget.
 
     What the source was seen to use comes first, small shares before large ones. Then all partitions have what it would
-    use in the same time after that; what is left of the budget goes to the smallest.
+    use in the same time after that; what is left of the budget goes to the smallest. Last comes `UNSEEN_RESERVE`.
     """
     left, grants = budget, {each.partition: 0 for each in wanted}
 
@@ -208,6 +210,7 @@ def _granted(wanted: Sequence[PartitionReserve], budget: int) -> list[PartitionR
     ms = _longest(wanted, grants, left)
     grant(lambda each: min(each.wanted or 0, each.seen + int(each.rate * ms / 1000)))
     grant(lambda each: each.wanted or 0)
+    grant(lambda each: 0 if each.final or each.wanted is None else max(each.wanted, UNSEEN_RESERVE))
     return [each.with_grant(grants[each.partition]) for each in wanted]
 
 

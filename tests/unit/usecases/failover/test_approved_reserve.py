@@ -14,10 +14,12 @@ from tanist.domain.records import RunStatus
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover.items import outcome_item, plan_item
 from tanist.usecases.failover.planning import FailoverRequest
-from tests.unit.usecases.failover.test_run import UNPLANNED, killer, lose_source
+from tests.unit.usecases.failover.test_run import lose_source
 from tests.unit.usecases.failover.world import DR, PARTITIONS, RATE, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tanist.domain.checks import Check
     from tanist.domain.failover.approving import Approval
     from tanist.domain.names import EpochMs
@@ -44,6 +46,14 @@ def check(world: FailoverWorld) -> Check:
     return reserves_check(each for topic in TOPICS if (each := view.copied_up_to(DR, topic)) is not None)
 
 
+def killed_at(cut: str) -> Callable[[str], None]:
+    def checkpoint(point: str) -> None:
+        if point == cut:
+            raise Killed
+
+    return checkpoint
+
+
 @pytest.mark.parametrize("cut", [None, "before:seal", "seal:no-return", "seal:reserving"])
 def test_an_approved_reserve_was_not_made_once_nobody_had_looked_for_thirty_seconds(cut: str | None) -> None:
     """Worker and source had died; the plan showed a reserve, the run came 45 s later and reserved nothing."""
@@ -55,14 +65,16 @@ def test_an_approved_reserve_was_not_made_once_nobody_had_looked_for_thirty_seco
     approval = world.approve(Mode.UNPLANNED)
     assert approval.reserve_to == ()
     ends = {str(at): world.west.ends[at][2] for at in PARTITIONS}
-    world.clock.jump(45)
+    world.clock.jump(450)
     if cut is not None:
         with pytest.raises(Killed):
-            world.run(approval.plan, killer(UNPLANNED.index(cut)))
+            world.run(approval.plan, killed_at(cut))
     outcome = world.run(approval.plan)
     assert outcome.record.status is RunStatus.DONE
     found = reserves(world)
-    assert all(found[at] >= ends[at] + shown["by_partition"][at] + 44 * RATE for at in NAMES), "it has grown, too"
+    assert all(found[at] >= ends[at] + 450 * RATE > ends[at] + shown["by_partition"][at] for at in NAMES), (
+        "it has grown"
+    )
     item = outcome_item(outcome, "")
     assert item["may_be_reused"] == {}
     assert set(item["reserve_estimated"]) == NAMES, "nobody saw where the source ended"
@@ -74,14 +86,13 @@ def test_a_reserve_that_falls_short_stops_no_run_and_says_up_to_where(seconds: i
     """The estimate had outgrown the budget while somebody read: OFFSETS_MAY_BE_REUSED voided the approval."""
     world = FailoverWorld()
     lose_source(world)
-    needed = plan_item(world.plan(Mode.UNPLANNED))["reserve"]["offsets"]
-    approval = approved(world, needed + 6)
+    approval = approved(world, 30)
     world.clock.jump(seconds)
     outcome = world.run(approval.plan)
     assert outcome.record.status is RunStatus.DONE
     named = outcome_item(outcome, "")["may_be_reused"]
     assert named
-    assert set(named) < NAMES | {""}
+    assert set(named) <= NAMES
     for why in named.values():
         assert re.search(
             r"may have used offsets up to \d+; .*; if it has used more, the topic returns by "
@@ -115,7 +126,7 @@ def test_evidence_and_output_name_what_is_not_reserved(cut: str | None) -> None:
     approval = approved(world, 20)
     if cut is not None:
         with pytest.raises(Killed):
-            world.run(approval.plan, killer(UNPLANNED.index(cut)))
+            world.run(approval.plan, killed_at(cut))
     outcome = world.run(approval.plan)
     assert outcome.record.status is RunStatus.DONE
     named = outcome_item(outcome, "")["may_be_reused"]
