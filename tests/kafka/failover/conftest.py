@@ -348,8 +348,9 @@ def pair(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pyte
 @pytest.fixture(autouse=True)
 def both_run(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever a test has killed runs again for the next one, also where the test has failed in between."""
+    # asked for before the yield: a pair of one test would have ended already, and its directory with it
+    shared = request.getfixturevalue("pair") if "pair" in request.fixturenames else None
     yield
-    shared = request.node.funcargs.get("pair")
     if isinstance(shared, Pair):
         for side in (shared.east, shared.west):
             if not side.cluster.running:

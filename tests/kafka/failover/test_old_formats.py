@@ -39,11 +39,20 @@ def pair(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pyte
 
 def write(pair: Pair, topic: str, codec: str, first: int) -> None:
     """Twenty records in batches of at most eight; brokers convert them to the topic's format."""
+    refused = list[object]()
     producer = Producer(pair.east.client(compression_type=codec, batch_num_messages="8", linger_ms="20"))
     for n in range(first, first + 20):
         key, value = (None if n % 5 == 0 else b"k%d" % n), (None if n % 7 == 0 else b"%s %d" % (codec.encode(), n))
-        producer.produce(topic, value, key, partition=0, timestamp=TIME + 1000 * n)
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition=0,
+            timestamp=TIME + 1000 * n,
+            on_delivery=lambda error, _: refused.append(error) if error else None,
+        )
     assert producer.flush(30) == 0
+    assert not refused
 
 
 def set_format(pair: Pair, topic: str, version: str) -> None:
