@@ -30,8 +30,6 @@ TOLERATED: Final = 3 * sum(flow.rate for flow in FLOWS)
 EASED: Final = 0.03
 """Share of their rates at which producers go on while their cluster is dead."""
 DEAD_CALL_SECONDS: Final = 5.0
-SETTLE_SECONDS: Final = 1.5
-"""What has not moved for so long after the kill is taken to stand still."""
 
 
 def orchestrate(stage: Stage) -> None:
@@ -104,7 +102,6 @@ def kill_the_source(stage: Stage) -> None:
     member.stop()
     stage.screen.event(f"kill -9 {pids} and their controller: all of east")
     stage.screen.say(f"{load.acknowledged:,} records were acknowledged, group {GROUP!r} had read {member.read:,}")
-    _until_settled(stage)
 
 
 def _until_known(stage: Stage) -> None:
@@ -113,18 +110,6 @@ def _until_known(stage: Stage) -> None:
     wanted = {f"{key}{place.topic}/{place.partition}" for place in _read_by_group(stage)}
     late = f"west does not know every position of {GROUP}"
     until(lambda: wanted <= {each["key"] for each in _recorded(stage, key)}, stage.soon(), stage.clock, lambda: late)
-
-
-def _until_settled(stage: Stage) -> None:
-    """Returns when the copy stands still, and what west knows of east: else the plan that is shown is soon another."""
-    seen: list[object] = [None]
-
-    def settled() -> bool:
-        seen.append((stage.ends(TOPICS), _recorded(stage, f"ends/{STORM}/")))
-        return seen[-1] == seen[-2]
-
-    late = "the copy still moves, though its source is dead"
-    until(settled, stage.soon(), stage.clock, lambda: late, SETTLE_SECONDS)
 
 
 def _recorded(stage: Stage, key: str) -> list[dict[str, Any]]:
