@@ -33,20 +33,17 @@ pytestmark = pytest.mark.timeout(500)
 
 DAG: Final = "mirror_failover"
 GATE: Final = "approve"
-QUICKLY: Final = 0.05
-"""Seconds between two looks for a moment that is over soon."""
 
 
 def soon(seconds: float = 90) -> Deadline:
     return Deadline(time.monotonic() + seconds)
 
 
-def wait(holds: Callable[[], object], what: str, seconds: float = 60, every: float = 0.25) -> None:
-    """`every`: less only where the moment counts, since an answer costs Airflow a tenth of a second."""
+def wait(holds: Callable[[], object], what: str, seconds: float = 60, every: float = 0.05) -> None:
     by = soon(seconds)
     while not holds():
         assert by.left(time.monotonic()), what
-        time.sleep(every)  # noqa: TID251 -- Airflow has nothing to wait on
+        time.sleep(every)  # noqa: TID251 -- the moment counts
 
 
 def parent_of(pid: int) -> int:
@@ -85,7 +82,6 @@ class Gate:
             lambda: (found := self.now())["state"] == "running" and found["pid"] not in {None, before},
             "no process",
             150,
-            every=QUICKLY if before else 0.25,
         )
         return int(self.now()["pid"])
 
@@ -154,7 +150,7 @@ def test_an_answer_that_the_scheduler_loses_is_no_failover_that_is_lost(
         gate = Gate(op, op.trigger(DAG, wanted))
         asks = gate.running()
         worker = parent_of(asks)
-        wait(lambda: gate.is_in("awaiting_input"), "the gate does not ask", every=QUICKLY)
+        wait(lambda: gate.is_in("awaiting_input"), "the gate does not ask")
         freeze(worker)  # it has not reported that the process has ended
         first = op.gates(DAG, gate.run)[0]["body"]
         if race == "queued":

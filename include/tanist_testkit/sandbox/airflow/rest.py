@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 ENDED: Final = frozenset({"success", "failed"})
 """The states in which a run stays."""
 _SECONDS: Final = 30.0  # for one request
-_POLL: Final = 0.5
+_POLL: Final = 0.2
 
 
 class AirflowRefused(Refused):
