@@ -34,30 +34,27 @@ PROJECT: Final = Path(__file__).resolve().parents[1]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would each compile our sources again
 
 ORDER: Final = (
-    *(
-        "airflow",
-        "kafka/failover",
-        "spark",
-        "airflow/whole",
-        "kafka/failover/own",
-        "kafka/failback",
-        "kafka/fetcher",
-        "kafka/cli",
-    ),
+    *("airflow", "airflow/test_lost_answers.py", "airflow/whole"),
+    *("kafka/failover", "kafka/failover/test_dead_source.py", "spark"),
+    *("kafka/fetcher", "kafka/fetcher/test_last_look.py", "kafka/failover/own", "kafka/failback", "kafka/cli"),
     *("kafka/demo", "contracts", "kafka", "explorer", "storm", "unit"),
 )
-"""Folders of tests in the order in which they begin: first what takes long, so that no processor is idle in the end."""
+"""Folders of tests in the order in which they begin: first what takes long, so that no processor is idle in the end.
+
+A file that is named here runs beside its folder, which comes directly before it: it takes minutes, and waits in most.
+"""
 
 
-def folders(nodeid: str) -> tuple[str, ...]:
-    """The folders that the test lies in, below `tests`."""
-    return tuple(nodeid.partition("::")[0].split("/")[1:-1])
+def places(nodeid: str) -> Sequence[str]:
+    """Where the test lies, below `tests`: its file, and the folders around it, the nearest first."""
+    within = nodeid.partition("::")[0].split("/")[1:]
+    return ["/".join(within[:n]) for n in range(len(within), 0, -1)]
 
 
 def shares(nodeid: str) -> str:
     """What runs in one process: a folder, which shares what is slow to start; of what starts nothing, a file."""
-    where = folders(nodeid)
-    return nodeid.partition("::")[0] if where[:1] == ("unit",) else "/".join(where)
+    file, *around = places(nodeid)
+    return file if file in ORDER or around[-1] == "unit" else around[0]
 
 
 class Shared(LoadFileScheduling):
@@ -76,7 +73,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marked by their folder, in `ORDER`; whoever needs the shared Airflow or three brokers, one after the other."""
     for item in items:
-        item.add_marker(folders(item.nodeid)[0])
+        item.add_marker(places(item.nodeid)[-1])
     items.sort(key=lambda item: (begins(item.nodeid), needs_airflow(item), "three_brokers" in needs(item)))
 
 
@@ -87,10 +84,8 @@ def pytest_collection_finish() -> None:
 
 
 def begins(nodeid: str) -> int:
-    """The place in `ORDER` of the folder that the test lies in, or of the next one around it."""
-    around = folders(nodeid)
-    named = ("/".join(around[:n]) for n in range(len(around), 0, -1))
-    return next((ORDER.index(at) for at in named if at in ORDER), len(ORDER))
+    """The place in `ORDER` of the file or folder that the test lies in, the nearest that is named there."""
+    return next((ORDER.index(at) for at in places(nodeid) if at in ORDER), len(ORDER))
 
 
 def needs(item: pytest.Item | None) -> Collection[str]:

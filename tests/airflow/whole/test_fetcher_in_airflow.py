@@ -44,11 +44,11 @@ MIRROR: Final = MirrorName("hosted")
 
 
 def until(look: Callable[[], Any], seconds: float = 90) -> Any:
-    """What `look` finds, once it finds anything."""
+    """What `look` finds, once it finds anything; it reads /proc, or has Airflow ask both clusters."""
     by = Deadline(time.monotonic() + seconds)
     while not (found := look()):
         assert by.left(time.monotonic()), look
-        pause(0.1)
+        pause(0.5)
     return found
 
 

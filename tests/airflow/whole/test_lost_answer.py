@@ -133,7 +133,8 @@ def freeze() -> Iterator[Frozen]:
     frozen.thaw()
 
 
-@pytest.mark.parametrize("race", ["running", "queued"])
+# What follows a lost answer whose process still writes is in `../test_lost_answers.py`, in every `make test`.
+@pytest.mark.parametrize("race", [pytest.param("running", marks=pytest.mark.long), "queued"])
 def test_an_answer_that_the_scheduler_loses_is_no_failover_that_is_lost(
     airflow: SharedAirflow, pair: Pair, topic_name: str, tmp_path: Path, freeze: Frozen, race: str
 ) -> None:
