@@ -72,8 +72,6 @@ class ApprovalRequest:
     valid_for_ms: int
     on_behalf_of: str = ""
     """Whom our principal says it approves for, for instance "alice via Airflow"; empty: for itself."""
-    reserve_to: ReserveEnds = ()
-    """Written by earlier versions, and still read. It binds nothing: a reserve is decided at the point of no return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +96,7 @@ class Approval:
     valid_for_ms: int
     at: EpochMs
     reserve_to: ReserveEnds = ()
-    """Empty: there is no reserve, or an earlier version wrote the approval."""
+    """Only what earlier versions wrote. It binds nothing: a reserve is decided at the point of no return."""
 
     @property
     def expires_at(self) -> int:
