@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 APPROVALS_TOPIC: Final = "__mirror_approvals"
 UNPROTECTED: Final = "UNPROTECTED"
+EXPIRED: Final = "APPROVAL_EXPIRED"
 ReserveEnds: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 """By topic: the destination offset where the reserve of each partition ends; 0: it has none."""
 LONGEST_MS: Final = 7 * 24 * 3_600_000
@@ -258,7 +259,7 @@ def time_objections(approval: Approval, now: EpochMs, brokers_time: EpochMs | No
     found = []
     if (latest := max(now, theirs)) >= approval.expires_at:
         why = f"valid until {approval.expires_at} ms, now is {latest} ms: approve it again"
-        found.append(Limitation("APPROVAL_EXPIRED", why))
+        found.append(Limitation(EXPIRED, why))
     if now < theirs - approval.SKEW_MS:
         why = f"correct this host's clock: it shows {now} ms, the brokers' showed {theirs} ms"
         found.append(Limitation("CLOCK_BEHIND", why))

@@ -15,7 +15,7 @@ from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.failover.reserve import SEEN_LATER
 from tanist.domain.records import STATE_TOPIC
 from tanist.ports.clock import Deadline
-from tanist.usecases.failover.approval_gate import NotToldNow
+from tanist.usecases.failover.moment import NotToldNow, once_told
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.reversible import of_reversal
 from tanist.usecases.failover.route import STEP_IDS
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 KEEP_SECONDS: Final = 5.0
 """A plan is shown even where it cannot be stored, so nobody waits long for that."""
-_AGAIN_SECONDS: Final = 0.5
 
 
 class AnotherPlan(Refused):
@@ -96,14 +95,15 @@ def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: C
 
 def _known_facts(seen: ApprovedPlan, observer: Observer, command: CommandContext) -> Facts:
     """The facts, once all is known that matters. Raises NotToldNow."""
-    while True:
-        facts = observer.look_for(seen.intent, "")
-        found = news(seen, facts)
-        if not only_for_now(found):
-            return facts
-        if not command.by.left(command.clock.monotonic()):
-            raise NotToldNow("; ".join(f"{each.name}: {each.detail}" for each in found))
-        command.clock.wait(_AGAIN_SECONDS)
+    facts = once_told(
+        lambda: observer.look_for(seen.intent, ""),
+        lambda facts: only_for_now(news(seen, facts)),
+        command.clock,
+        command.by,
+    )
+    if only_for_now(found := news(seen, facts)):
+        raise NotToldNow("; ".join(f"{each.name}: {each.detail}" for each in found))
+    return facts
 
 
 def refuse_blocked(intent: Intent, found: Sequence[Limitation], destination: str) -> None:

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused, TopicNotInMirror
@@ -23,13 +23,15 @@ from tanist.domain.failover.approving import (
 )
 from tanist.domain.failover.commands import approve_command
 from tanist.domain.failover.forecast import Forecast, forecast
-from tanist.domain.failover.limitations import make_plan, planned_intent, word
+from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
+from tanist.domain.failover.objections import only_for_now
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, hash_of
 from tanist.domain.failover.reserve import DEFAULT_RESERVE, Reserve, reserve
 from tanist.domain.failover.source_look import SKEW_MS
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
+from tanist.ports.clock import Deadline
 from tanist.usecases.failover.adopting import differences
 from tanist.usecases.failover.kept import (
     AnotherPlan,
@@ -40,6 +42,7 @@ from tanist.usecases.failover.kept import (
     read_words,
     refuse_blocked,
 )
+from tanist.usecases.failover.moment import once_told
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.reachability import must_not_be_seen_by_workers
 from tanist.usecases.failover.request import FailoverRequest
@@ -57,6 +60,10 @@ if TYPE_CHECKING:
     from tanist.usecases.snapshot import MirrorSnapshot
 
 
+MOMENT_SECONDS: Final = 10.0
+"""What is not known for the moment is waited for by a plan, which shows it where it lasts."""
+FINISH_SECONDS: Final = 10.0
+"""What a plan needs after that."""
 __all__ = ["AnotherPlan", "FailoverRequest", "PlanBlocked"]  # what `approve` takes and raises, beside its own
 
 
@@ -105,7 +112,7 @@ class Planned:
 
 
 def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
-    """The plan as the facts make it now; changes nothing.
+    """The plan as the facts make it now, or in a moment where a cluster does not tell them; changes nothing.
 
     Raises:
         TopicNotInMirror, GroupNotInMirror: an expression matches nothing of the mirror. Misconfigured: it is none.
@@ -120,8 +127,8 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
         if request.reverse:
             must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
         _must_match(request.groups, snapshot, command)
-        facts = observer.look(wanted, snapshot=snapshot, patient=request.mode is Mode.PLANNED)
         bare = intent_of(clusters.spec, request, wanted)
+        facts = _known_facts(bare, request, wanted, snapshot, observer)
         if request.loss_tolerance is None:
             must_not_be_seen_by_workers(bare, facts, observer, view)
         made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
@@ -132,6 +139,26 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
     left = ids(remaining(made.intent, facts))
     there = clusters.destination.name
     return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left, destination=there)
+
+
+def _known_facts(
+    bare: Intent, request: FailoverRequest, wanted: Sequence[TopicDesired], snapshot: MirrorSnapshot, observer: Observer
+) -> Facts:
+    """The facts, once all is known that matters, or as they are after a while: what is counted is what may be lost.
+
+    Nobody waits where something else blocks: such a plan cannot be approved anyway.
+    """
+    clock, patient, unread = observer.context.clock, request.mode is Mode.PLANNED, [snapshot]
+
+    def look() -> Facts:
+        return observer.look(wanted, snapshot=unread.pop() if unread else None, patient=patient)
+
+    def is_awaited(facts: Facts) -> bool:
+        found = limitations(planned_intent(bare, facts, request.loss_tolerance), facts)
+        return only_for_now(tuple(each for each in found if each.blocks or each.momentary))
+
+    by = min(observer.context.by.at - FINISH_SECONDS, clock.deadline(MOMENT_SECONDS).at)
+    return once_told(look, is_awaited, clock, Deadline(by))
 
 
 def plan_and_keep(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:

@@ -27,7 +27,8 @@ from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover import abort, adopting, planning, removal
 from tanist.usecases.failover import status as statuses
-from tanist.usecases.failover.approval_gate import ApprovalVoid, NotToldNow
+from tanist.usecases.failover.approval_gate import ApprovalVoid
+from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.planning import FailoverRequest, PlanBlocked, PlanNotKept
 from tanist.usecases.failover.reachability import SourceAnswers
 from tanist.usecases.failover.route import STEP_IDS
@@ -271,7 +272,7 @@ def test_a_dead_source_in_a_planned_failover(unchanged: FailoverWorld) -> None:
 @pytest.mark.parametrize(("replicas", "why"), [(0, "DESTINATION_OFFLINE"), (1, "DESTINATION_BELOW_MIN_ISR")])
 def test_a_destination_that_nobody_could_write_to(unchanged: FailoverWorld, replicas: int, why: str) -> None:
     approval = unchanged.approve()
-    unchanged.clock.meanwhile = lambda: None
+    unchanged.clock.meanwhile = unchanged._heartbeat
     unchanged.west.min_isr = 2
     unchanged.west.isr = dict.fromkeys(PARTITIONS, 2) | {PARTITIONS[0]: replicas}
     with pytest.raises(PlanBlocked, match=why):

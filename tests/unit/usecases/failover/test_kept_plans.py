@@ -18,17 +18,20 @@ from tanist.domain.failover.kept_plans import KEPT_MS, REFRESH_MS, kept_plan, to
 from tanist.domain.failover.plan import Intent, Limitation, TopicIntent, hash_of
 from tanist.domain.failover.source_look import iso_time
 from tanist.domain.names import EpochMs
-from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus
+from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus, WorkerAlive
 from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
-from tanist.usecases.failover import planning, removal
+from tanist.usecases.failover import observe, planning, removal
 from tanist.usecases.failover.items import plan_item
+from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked, PlanNotKept
-from tests.unit.usecases.failover.test_run import lose_source
+from tanist.usecases.failover.tails import foreign
+from tests.unit.usecases.failover.test_run import TAIL, lose_source
 from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
+    from tanist.domain.names import TopicPartition
 
 DAY = 24 * 3600.0
 
@@ -197,6 +200,94 @@ def test_a_kept_plan_of_another_direction_permits_nothing(world: FailoverWorld) 
     world.west.write(STATE_TOPIC, record)
     with pytest.raises(NotPermitted, match="of an earlier mirror 'dr', or of its other direction"):
         planning.approve(plan, None, world.clusters(), world.command(), reason="drill", valid_seconds=60)
+
+
+# ── what is not known for the moment ──────────────────────────────────────────────────────────────────────────────────
+
+
+def unread_for_a_moment(world: FailoverWorld, monkeypatch: pytest.MonkeyPatch, looks: int = 4) -> None:
+    """Who wrote last to a partition of the destination is not told, until somebody has waited a few times."""
+    left = [looks]
+
+    def unknown(*given: Any) -> dict[TopicPartition, bool | None]:
+        found = foreign(*given)
+        return {**found, PARTITIONS[0]: None} if left[0] > 0 else found
+
+    def back() -> None:
+        world.tick()
+        left[0] -= 1
+
+    monkeypatch.setattr(observe, "foreign", unknown)
+    world.clock.meanwhile = back
+
+
+def test_a_plan_waits_for_what_is_unknown_for_a_moment_before_it_counts_the_loss(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tolerated what the other partitions lose, so it covered nothing a moment later."""
+    lose_source(world)
+    unread_for_a_moment(world, monkeypatch)
+    found = kept(world, mode=Mode.UNPLANNED)
+    assert found.plan.intent.loss_tolerance == TAIL * len(PARTITIONS)
+    assert not {"COPY_WRITER_UNKNOWN", "RECORDS_AT_RISK_UNKNOWN"} & {each.name for each in found.plan.limitations}
+
+
+def test_a_plan_shows_what_stays_unknown(world: FailoverWorld) -> None:
+    world.west.isr = {PARTITIONS[0]: 0}
+    began = world.clock.monotonic()
+    assert [each.name for each in kept(world).plan.limitations if each.blocks] == ["DESTINATION_OFFLINE"]
+    assert planning.MOMENT_SECONDS <= world.clock.monotonic() - began <= planning.MOMENT_SECONDS + 1
+    world.observe(MirrorState.UNKNOWN, PARTITIONS[1])
+    began = world.clock.monotonic()
+    assert kept(world).blocked
+    assert world.clock.monotonic() == began, "nobody waits where something else blocks"
+
+
+def test_an_approval_waits_for_what_is_unknown_for_a_moment(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_source(world)
+    found = kept(world, mode=Mode.UNPLANNED)
+    unread_for_a_moment(world, monkeypatch)
+    assert approve(world, found.plan.hash).plan == found.plan.hash
+    unread_for_a_moment(world, monkeypatch, looks=9_999)
+    with pytest.raises(NotToldNow, match="COPY_WRITER_UNKNOWN"):
+        approve(world, found.plan.hash)
+
+
+def test_a_plan_waits_for_the_login_of_a_worker_that_has_just_started(world: FailoverWorld) -> None:
+    """It lacked MIRROR_CANNOT_BE_SHUT_OUT, and the next plan, seconds later, had another hash."""
+    young = WorkerAlive(worker="new", version="1", host="h", started_at=world.clock.now(), at=world.clock.now())
+    world.worker.append([young], world.soon())
+    began = world.clock.monotonic()
+
+    def reports() -> None:
+        world.tick()
+        if world.clock.monotonic() - began >= 2:
+            reported = replace(young, at=world.clock.now(), principal="User:new", unbound="it is a super user")
+            world.worker.append([reported], world.soon())
+
+    world.clock.meanwhile = reports
+    first = kept(world).plan
+    assert "MIRROR_CANNOT_BE_SHUT_OUT" in {each.name for each in first.limitations}
+    world.clock.wait(5)
+    assert kept(world).plan.hash == first.hash
+
+
+def test_an_approval_that_has_expired_names_the_whole_command(world: FailoverWorld) -> None:
+    plan = kept(world).plan.hash
+    approve(world, plan)
+    world.clock.jump(7200)
+    world.tick()
+    typed = f'tanist failover approve dr {plan} --destination west --reason "..."'
+    with pytest.raises(NotPermitted, match="APPROVAL_EXPIRED") as expired:
+        world.run(plan)
+    assert typed in expired.value.reason
+    unkept = world.approve(Mode.UNPLANNED, "orders", valid=60).plan
+    world.clock.jump(7200)
+    world.tick()
+    with pytest.raises(NotPermitted, match=r"approve dr .*--mode unplanned --topic orders .*--max-loss \d+"):
+        world.run(unkept)
 
 
 # ── removal ───────────────────────────────────────────────────────────────────────────────────────────────────────
