@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused, TopicNotInMirror
@@ -50,9 +50,10 @@ from tanist.usecases.failover.reversible import must_be_reversible, of_reversal
 from tanist.usecases.failover.route import STEP_IDS, ids, remaining
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
@@ -64,6 +65,7 @@ MOMENT_SECONDS: Final = 10.0
 """What is not known for the moment is waited for by a plan, which shows it where it lasts."""
 FINISH_SECONDS: Final = 10.0
 """What a plan needs after that."""
+Show: TypeAlias = "Callable[[ApprovedPlan, Facts], None]"
 __all__ = ["AnotherPlan", "FailoverRequest", "PlanBlocked"]  # what `approve` takes and raises, beside its own
 
 
@@ -234,7 +236,7 @@ def must_give_a_reason(reason: str) -> None:
         raise Misconfigured("an approval needs a --reason, which is stored with it")
 
 
-def approve_typed(  # as `approve`
+def approve_typed(  # noqa: PLR0913  # as `approve`
     plan_hash: str,
     typed: Mapping[str, Any],
     clusters: FailoverContext,
@@ -242,6 +244,7 @@ def approve_typed(  # as `approve`
     *,
     reason: str,
     valid_seconds: float,
+    show: Show | None = None,
 ) -> Approval:
     """Approve the plan with this hash. `typed`: fields of FailoverRequest that somebody has given.
 
@@ -251,7 +254,7 @@ def approve_typed(  # as `approve`
     Raises:
         AnotherPlan: the kept plan says otherwise. PlanNotKept: with what they make. Otherwise as `approve`.
     """
-    sign = partial(approve, plan_hash, reason=reason, valid_seconds=valid_seconds)
+    sign = partial(approve, plan_hash, reason=reason, valid_seconds=valid_seconds, show=show)
     if (words := kept_words(plan_hash, clusters, command)) is not None:
         _must_say(plan_hash, read_words(plan_hash, words, clusters).intent, typed, clusters, command)
         return sign(None, clusters, command)
@@ -294,6 +297,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     on_behalf_of: str = "",
     request: str = "",
     shown: str = "",
+    show: Show | None = None,
 ) -> Approval:
     """Put our name under a plan, if its words cover what both clusters are now.
 
@@ -301,7 +305,8 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     the plan that `wanted` makes now, if it has it.
 
     `on_behalf_of`: who decided, where that is not whom our connection logs in as; both names are on record.
-    `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own.
+    `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own. `show`: is given
+    what is about to be signed.
 
     Raises:
         AnotherPlan: the words do not cover it. PlanBlocked: what nobody can accept. PlanNotKept: there are no words.
@@ -322,6 +327,8 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         words, facts = now.plan.canonical_plan, now.facts
         must_not_be_blocked(now)
     _must_have_a_topic(facts, clusters, command)
+    if show is not None:
+        show(read_words(plan_hash, words, clusters), facts)
     signed = ApprovalRequest(
         mirror=clusters.spec.mirror,
         plan=plan_hash,
