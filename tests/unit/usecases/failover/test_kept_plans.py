@@ -214,6 +214,7 @@ def test_plans_that_are_kept_do_not_grow_without_bound(world: FailoverWorld) -> 
     assert first[0] == running
     approve(world, first[1])
     world.run(running, until="hold")
+    plans: list[str] = []
     for n in range(MOST_KEPT + 5):
         world.clock.jump(1)
         plan = kept(world, mode=Mode.UNPLANNED, loss_tolerance=n).plan.hash
@@ -278,7 +279,7 @@ def unread_for_a_moment(world: FailoverWorld, monkeypatch: pytest.MonkeyPatch, l
     left = [looks]
 
     def unknown(*given: Any) -> dict[TopicPartition, bool | None]:
-        found = foreign(*given)
+        found: dict[TopicPartition, bool | None] = {**foreign(*given)}
         return {**found, PARTITIONS[0]: None} if left[0] > 0 else found
 
     def back() -> None:
