@@ -740,7 +740,6 @@ def approval_request(plan: str) -> ApprovalRequest:
         request="run/a/1",
         reason="drill",
         valid_for_ms=1000,
-        reserve_to=(("orders", (0, 592)),),
     )
 
 
@@ -755,7 +754,6 @@ def test_an_approval_is_written_by_who_is_logged_in_and_timed_by_the_broker(rig:
     first = rig.approvals.append(approval_request("p"), SOON(10))
     second = rig.approvals.append(approval_request("p"), SOON(10))
     assert first.id != second.id
-    assert first.reserve_to == (("orders", (0, 592)),)
     assert first.approver == rig.approvals.principal(SOON(10))
     assert first.approver == "mirror" if rig.kind is FenceKind.DENY_WRITE else first.approver.startswith("UNPROTECTED:")
     assert second.expires_at == second.at + 1000

@@ -535,7 +535,6 @@ class MemoryApprovals:
             reason=request.reason,
             valid_for_ms=request.valid_for_ms,
             at=self._cluster.clock.now(),
-            reserve_to=request.reserve_to,
         )
         self._cluster.approvals.append(approval)
         return approval

@@ -29,6 +29,7 @@ from tanist.cli.progress import line, watching
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.forecast import forecast_words
+from tanist.domain.failover.objections import accepted
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.failover.reserve import reserve_words
 from tanist.domain.failover.source_look import iso_time
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.domain.failover.approving import Approval
+    from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
     from tanist.usecases.failback.reverse import Reversed
     from tanist.usecases.failover.context import FailoverContext
@@ -68,6 +70,7 @@ app = typer.Typer(
 
 RUN_COLUMNS = ("mirror", "plan_hash", "status", "approver", "runner", "age_ms", "past_no_return", "reason")
 APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_ms", "reason")
+ACCEPTED_COLUMNS = ("accepts", "detail")
 RUN_SECONDS = 600.0
 ABORT_SECONDS = 120.0
 
@@ -156,7 +159,7 @@ def approve(
     source_dead_since: DeadSinceOption = None,
     reverse: ReverseOption = False,
 ) -> None:
-    """Approve a plan, as the principal of this login. An approval permits one run.
+    """Approve a plan, as the principal of this login, and print what that accepts. An approval permits one run.
 
     The hash is enough for a plan that is kept: `failover plan` prints the command. It permits what the plan says, as
     long as nothing speaks against it that is not in it. For a plan that could not be kept, give the same --mode,
@@ -176,8 +179,18 @@ def approve(
     }
     typed = {name: value for name, value in typed.items() if value not in (None, ())}
     with opened(now, name) as clusters:
-        approval = planning.approve_typed(plan, typed, clusters, now.context, reason=reason, valid_seconds=valid)
+        show = None if now.as_json else show_accepted
+        approval = planning.approve_typed(
+            plan, typed, clusters, now.context, reason=reason, valid_seconds=valid, show=show
+        )
     _approved(approval, now.as_json)
+
+
+def show_accepted(words: ApprovedPlan, facts: Facts) -> None:
+    """Print what an approver is about to accept."""
+    rows = [{"accepts": each.name, "detail": each.detail} for each in accepted(words, facts)]
+    loss = {"accepts": "tolerated loss", "detail": f"{words.intent.loss_tolerance} offsets"}
+    emit([*rows, loss], ACCEPTED_COLUMNS, as_json=False)
 
 
 def _approved(approval: Approval, as_json: bool) -> None:

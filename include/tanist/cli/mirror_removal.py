@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.cli.failover import execute, opened, show_plan
-from tanist.cli.failover_options import DrainOption, EvidenceOption, ProofOption
+from tanist.cli.failover_options import AnswersOption, DrainOption, EvidenceOption, ProofOption
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
 from tanist.domain.errors import Misconfigured
 from tanist.usecases.failover import removal
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 REMOVE_SECONDS = 600.0
 
 
-@asking(changes=True, seconds=REMOVE_SECONDS)
+@asking(changes=True, seconds=REMOVE_SECONDS, dry_run="Print and keep the plan; change nothing else.")
 def remove(
     now: Session,
     name: MirrorArgument,
@@ -27,11 +27,13 @@ def remove(
     evidence: EvidenceOption = None,
     fence_proof: ProofOption = 10.0,
     drain: DrainOption = 300.0,
+    although_it_answers: AnswersOption = False,
 ) -> None:
     """Remove topics from a mirror: they become ordinary topics. This is a failover of them, with an approved plan.
 
     --dry-run prints that plan and keeps it, as `failover plan` does. Run the same command once the plan is approved,
-    and again to resume an interrupted run.
+    and again to resume an interrupted run. The latest approved plan of just these topics runs, in the mode in which it
+    was approved; an unplanned one needs --although-it-answers where the source answers.
 
     Example: tanist mirrors remove dr --destination west --topic orders --dry-run
     """
@@ -44,7 +46,8 @@ def remove(
             return
         found = removal.approved_plan(asked, clusters, now.context)
     announcing(now, "remove").announce([*topic])
-    execute(now, name, found, Timeouts(proof=fence_proof, drain=drain), evidence, although_it_answers=True)
+    patience = Timeouts(proof=fence_proof, drain=drain)
+    execute(now, name, found, patience, evidence, although_it_answers=although_it_answers)
 
 
 def register(app: typer.Typer) -> None:

@@ -225,11 +225,12 @@ def _confirming(*, dry_run: DryRunOption = False, yes: YesOption = False) -> Non
 
 
 def asking(
-    *, changes: bool = False, confirms: bool = False, timed: bool = True, seconds: float = 30.0
+    *, changes: bool = False, confirms: bool = False, timed: bool = True, seconds: float = 30.0, dry_run: str = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator of commands whose first parameter is a `Session`: adds the shared options.
 
     `seconds`: the default timeout; not `timed`: the command has no timeout and no option --timeout.
+    `dry_run`: what --dry-run does, where it changes something.
     """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
@@ -238,7 +239,9 @@ def asking(
         if timed:
             added.append(_timeout(seconds))
         if changes:
-            added += _options(_confirming if confirms else _changing)
+            changing = _options(_confirming if confirms else _changing)
+            own_dry_run = Annotated[bool, typer.Option("--dry-run", help=dry_run)]
+            added += [e.replace(annotation=own_dry_run) if dry_run and e.name == "dry_run" else e for e in changing]
         shared = {option.name for option in added}
 
         def run(**given: Any) -> None:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.names import EpochMs
     from tanist.domain.records import WorkerAlive
 
 FORGET: Final = "once that process has ended for good, `tanist fetcher forget ID` removes it"
+NOT_KNOWN_MS: Final = 30_000
 USER: Final = "User:"
 SETTING: Final = 'principal = "User:..." in the cluster\'s section, or tanist.principal in its connection'
 
@@ -72,6 +74,20 @@ def logins_of(workers: Iterable[WorkerAlive]) -> tuple[MirrorLogin, ...]:
             by_login.setdefault((each.principal, each.unbound), []).append(each.worker)
     found = (MirrorLogin(name, _with_way_on(why, reported)) for (name, why), reported in by_login.items())
     return tuple(sorted(found, key=str))
+
+
+def not_known_yet(workers: Iterable[WorkerAlive], now: EpochMs) -> tuple[str, ...]:
+    """The workers that have started a moment ago, and that the brokers have not told yet with which login they write.
+
+    For `NOT_KNOWN_MS` after its start: a worker of an earlier version, or one that the brokers refuse to tell, never
+    reports a login. `now`: a worker that has ended meanwhile is not waited for.
+    """
+    waiting = (each for each in workers if not each.principal and not each.unbound)
+    return tuple(
+        sorted(
+            each.worker for each in waiting if each.at - each.started_at < NOT_KNOWN_MS and now - each.at < NOT_KNOWN_MS
+        )
+    )
 
 
 def _with_way_on(unbound: str, workers: Iterable[str]) -> str:

@@ -77,7 +77,7 @@ class Service:
             resolve=parts.resolve,
             state_partitions=parts.state_partitions,
             clock=parts.clock,
-            own_login=OwnLogin(parts.access, parts.clock) if parts.access else None,
+            own_login=OwnLogin(parts.access, parts.clock, parts.worker.id) if parts.access else None,
         )
         self._tails = self._group_tails(parts.groups) if parts.groups else None
         self._debts = self._settling(parts.guards) if parts.guards else None

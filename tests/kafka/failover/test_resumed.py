@@ -80,7 +80,7 @@ def test_a_topic_with_a_foreign_write_is_copied_again_from_its_start(pair: Pair)
     plan = pair.tanist("mirrors", "remove", topic, *here, "--dry-run", "--json").item
     why = ("--mode", plan["mode"], "--reason", "foreign write")
     pair.tanist("failover", "approve", topic, plan["plan_hash"], *here, *why, user="approver")
-    pair.tanist("mirrors", "remove", topic, *here, "--fence-proof", "1s")
+    pair.tanist("mirrors", "remove", topic, *here, "--fence-proof", "1s", "--although-it-answers")
     delete(pair.west, topic)
     pair.tanist("fence", "lift", topic, "--promoted")
     shut_out = AclBinding(TOPIC, topic, LITERAL, pair.west.cluster.spec.principal("mirror"), "*", WRITE, DENY)

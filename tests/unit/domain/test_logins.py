@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tanist.domain.acl_entries import ANYBODY, AclEntry, writers
-from tanist.domain.logins import MirrorLogin, logins_of, principals, unbound
+from tanist.domain.logins import NOT_KNOWN_MS, MirrorLogin, logins_of, not_known_yet, principals, unbound
 from tanist.domain.names import EpochMs
 from tanist.domain.records import WorkerAlive
 
@@ -67,3 +69,11 @@ def test_who_else_may_write_is_who_is_allowed_and_not_denied_everywhere() -> Non
     assert writers([app, bob, AclEntry("User:bob", "*", allowed=False)]) == {"User:app"}
     assert writers([AclEntry(ANYBODY, "*", allowed=True)]) == {ANYBODY}
     assert writers([app, CLOSED]) == writers([]) == frozenset()
+
+
+def test_only_a_worker_that_has_just_started_may_not_know_its_login_yet() -> None:
+    """One of an earlier version never reports it, and one that has ended meanwhile will not either."""
+    young, told, nameless = alive("a", 1_000, None), alive("b", 1_000, ME), alive("c", 1_000, None, "nobody knows")
+    older = replace(alive("d", 1_000, None), started_at=EpochMs(1_000 - NOT_KNOWN_MS))
+    assert not_known_yet([young, told, nameless, older], EpochMs(1_001)) == ("a",)
+    assert not_known_yet([young], EpochMs(1_000 + NOT_KNOWN_MS)) == ()

@@ -24,6 +24,7 @@ from tanist.domain.failover.reserve import (
     budget_of,
     of_reserve,
     reserve,
+    reserve_words,
     time_of,
 )
 from tanist.domain.lag import KnownEnd
@@ -123,6 +124,15 @@ def test_a_reserve_says_how_long_after_the_last_look_it_lasts() -> None:
     assert idle.covers_ms == ALL
     (unknown,) = reserve(intent(100), facts(replace(dead(A), known=None))).partitions
     assert unknown.covers_ms == UNKNOWN
+
+
+def test_words_about_a_reserve_say_how_long_the_budget_lasts() -> None:
+    """They said how far the estimate had come, which grew with every look at the same plan."""
+    for age_ms in (1_000, 5_000, 3_600_000):
+        found = reserve(intent(100), facts(dead(A, end=60, age_ms=age_ms, rate=10.0)))
+        assert 5_000 <= found.lasts_ms < 5_100, "whole offsets only"
+        assert "the budget lasts for the first 5 s after its last answer" in reserve_words(found)
+    assert "lasts for an hour or more" in reserve_words(reserve(intent(100), facts(dead(A, end=60))))
 
 
 def test_all_partitions_of_a_leader_are_covered_for_the_same_time() -> None:

@@ -4,9 +4,65 @@ from __future__ import annotations
 
 import pytest
 
-from tanist.fetcher.group_tail import patience_ms
+from tanist.domain.endpoint import Address, Endpoint
+from tanist.domain.names import EpochMs, MirrorName, ProducerId
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupSyncStatus, MirrorSpec, OffsetTailMode
+from tanist.fetcher.group_tail import NOTE_EVERY_SECONDS, GroupTail, TailTools, patience_ms
+from tests.fakes.clock import JumpingClock
+from tests.fakes.cluster import MemoryCluster
+from tests.fakes.state import WORKER, MemoryStateStore
 
 
 @pytest.mark.parametrize(("due", "waits"), [(float("-inf"), 1), (-2.0, 1), (0.02, 20), (1e9, 500)])
 def test_changes_that_nothing_was_stored_before_do_not_end_the_tail(due: float, waits: int) -> None:
     assert patience_ms(due) == waits
+
+
+def test_how_far_positions_are_complete_does_not_go_back_when_a_worker_is_restarted() -> None:
+    """It was overwritten with 0: "none can be translated", while all ten were."""
+    spec = MirrorSpec(
+        mirror=MirrorName("dr"),
+        source="east",
+        destination="west",
+        source_cluster_id="e",
+        destination_cluster_id="w",
+        data_id=ProducerId(1),
+        marker_id=ProducerId(2),
+        start_id=ProducerId(3),
+        created_at=EpochMs(0),
+    )
+    cluster, clock = MemoryCluster(), JumpingClock()
+    groups = MemoryStateStore(cluster, GROUPS_TOPIC, WORKER)
+    before = GroupSyncStatus(
+        mirror=spec.mirror,
+        worker="old",
+        mode=OffsetTailMode.TAILING,
+        groups=10,
+        complete_until_ms=EpochMs(5_000),
+        at=EpochMs(6_000),
+    )
+    groups.append([before], clock.deadline(1))
+    tail = GroupTail(
+        TailTools(
+            spec=spec,
+            worker="new",
+            resolve=lambda: Endpoint(name="east", bootstrap=(Address("127.0.0.1", 1),)),
+            state=MemoryStateStore(cluster, STATE_TOPIC, WORKER),
+            groups=groups,
+            ours=lambda: True,
+            clock=clock,
+        )
+    )
+
+    def noted(complete_until: int) -> GroupSyncStatus:
+        tail._complete_until_ms = EpochMs(complete_until)
+        clock.jump(NOTE_EVERY_SECONDS)
+        tail._write_note(clock.monotonic())
+        found = groups.catch_up(clock.deadline(1)).groups_followed(spec)
+        assert found is not None
+        return found
+
+    restarted = noted(0)
+    assert (restarted.worker, restarted.complete_until_ms, restarted.groups) == ("new", 5_000, 10)
+    assert noted(9_000).complete_until_ms == 9_000
+    assert noted(7_000).complete_until_ms == 9_000, "another worker has come further"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.logins import Login, LoginSeen, MirrorLogin, Origin, PrincipalUnknown
 from tanist.domain.names import EpochMs, MirrorName
-from tanist.domain.records import TopicDesired
+from tanist.domain.records import TopicDesired, WorkerAlive
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState
 from tanist.fetcher.own_login import EVERY_SECONDS, OwnLogin
@@ -54,7 +54,7 @@ def view(*topics: str) -> StateView:
 def test_a_worker_asks_again_where_topics_have_changed_and_now_and_then() -> None:
     cluster = MemoryCluster()
     access = Watched(cluster)
-    own = OwnLogin(access, cluster.clock)
+    own = OwnLogin(access, cluster.clock, "w")
     for _ in range(3):
         assert own.seen(view("b", "a")) == MirrorLogin("User:approver")
     own.seen(view("a"))
@@ -66,7 +66,7 @@ def test_a_worker_asks_again_where_topics_have_changed_and_now_and_then() -> Non
 def test_what_is_not_told_any_more_stays_as_it_was_told() -> None:
     cluster = MemoryCluster()
     cluster.rules["a"] = ()
-    own = OwnLogin(Watched(cluster), cluster.clock)
+    own = OwnLogin(Watched(cluster), cluster.clock, "w")
     reported = own.seen(view("a"))
     assert "no ACL allows User:approver to write to a" in reported.unbound
     cluster.dead = True
@@ -77,9 +77,27 @@ def test_what_is_not_told_any_more_stays_as_it_was_told() -> None:
 def test_a_login_that_nobody_names_says_so_and_without_an_authorizer_nobody_is_anybody() -> None:
     cluster = MemoryCluster()
     access = Watched(cluster)
-    own = OwnLogin(access, cluster.clock)
+    own = OwnLogin(access, cluster.clock, "w")
     access.nameless = True
     assert own.seen(view("a")) == MirrorLogin(None, "nobody knows")
     access.nameless, access.guarded = False, False
     cluster.clock.wait(EVERY_SECONDS)
     assert own.seen(view("a")) == MirrorLogin(None)
+
+
+def test_first_heartbeat_of_a_restarted_worker_keeps_the_login_that_is_stored() -> None:
+    """It named no login, so the plans of the first seconds had another hash than those after them."""
+    cluster = MemoryCluster()
+    own = OwnLogin(Watched(cluster), cluster.clock, "w")
+    records = [
+        WorkerAlive(
+            worker=name, version="1", host="h", started_at=EpochMs(0), at=EpochMs(9), principal=who, unbound=why
+        )
+        for name, who, why in (("v", "User:v", ""), ("w", "User:w", "it is a super user"))
+    ]
+    stored = StateView({each.key: each for each in records})
+    cluster.dead = True
+    assert own.seen(stored) == MirrorLogin("User:w", "it is a super user")
+    assert own.seen(view("a")) == MirrorLogin(None), "there is none before the first start"
+    cluster.dead = False
+    assert own.seen(stored) == MirrorLogin("User:approver"), "it asks again with the next heartbeat"

@@ -362,7 +362,7 @@ def test_a_lag_that_is_only_remembered_is_not_waited_for(pair: Pair) -> None:
 
 
 def _alive(pair: Pair) -> None:
-    pair.write(WorkerAlive(worker="w", version="1", host="h", started_at=NOW, at=NOW))
+    pair.write(WorkerAlive(worker="w", version="1", host="h", started_at=EpochMs(0), at=NOW))
     _followed(pair)
 
 

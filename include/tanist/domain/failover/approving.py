@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 APPROVALS_TOPIC: Final = "__mirror_approvals"
 UNPROTECTED: Final = "UNPROTECTED"
+EXPIRED: Final = "APPROVAL_EXPIRED"
 ReserveEnds: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 """By topic: the destination offset where the reserve of each partition ends; 0: it has none."""
 LONGEST_MS: Final = 7 * 24 * 3_600_000
@@ -72,8 +73,6 @@ class ApprovalRequest:
     valid_for_ms: int
     on_behalf_of: str = ""
     """Whom our principal says it approves for, for instance "alice via Airflow"; empty: for itself."""
-    reserve_to: ReserveEnds = ()
-    """Written by earlier versions, and still read. It binds nothing: a reserve is decided at the point of no return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +97,7 @@ class Approval:
     valid_for_ms: int
     at: EpochMs
     reserve_to: ReserveEnds = ()
-    """Empty: there is no reserve, or an earlier version wrote the approval."""
+    """Only what earlier versions wrote. It binds nothing: a reserve is decided at the point of no return."""
 
     @property
     def expires_at(self) -> int:
@@ -260,7 +259,7 @@ def time_objections(approval: Approval, now: EpochMs, brokers_time: EpochMs | No
     found = []
     if (latest := max(now, theirs)) >= approval.expires_at:
         why = f"valid until {approval.expires_at} ms, now is {latest} ms: approve it again"
-        found.append(Limitation("APPROVAL_EXPIRED", why))
+        found.append(Limitation(EXPIRED, why))
     if now < theirs - approval.SKEW_MS:
         why = f"correct this host's clock: it shows {now} ms, the brokers' showed {theirs} ms"
         found.append(Limitation("CLOCK_BEHIND", why))

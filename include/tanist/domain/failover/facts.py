@@ -229,6 +229,8 @@ class Facts:
     workers_alive: int = 0
     logins: tuple[MirrorLogin, ...] = ()
     """With which workers write to the destination, as they have told it."""
+    logins_awaited: tuple[str, ...] = ()
+    """Workers that have just started, and do not know their login yet."""
     left: tuple[str, ...] = ()
     map_missing: bool = False
     followed: GroupSyncStatus | None = None

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.failover.approving import LONGEST_MS
 from tanist.domain.failover.plan import hash_of
-from tanist.domain.records import KeptPlan
+from tanist.domain.records import KeptPlan, RunStatus
 from tanist.domain.state_record import Tombstone
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from tanist.domain.failover.plan import Plan
     from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
 
 KEPT_MS: Final = LONGEST_MS
+MOST_KEPT: Final = 50
+"""Plans of a mirror. Where there are more the oldest are dropped, down to `LEFT_KEPT`."""
+LEFT_KEPT: Final = 40
 REFRESH_MS: Final = 3_600_000
 """A plan that is made again is stored again only where its record is older than this."""
 
@@ -32,19 +37,39 @@ def kept_plan(view: StateView, spec: MirrorSpec, plan: str, now: EpochMs) -> Kep
     return found if hash_of(found.plan_json) == plan else None
 
 
-def to_keep(plan: Plan, view: StateView, spec: MirrorSpec, now: EpochMs) -> tuple[StateRecord, ...]:
+def is_full(view: StateView, spec: MirrorSpec) -> bool:
+    """Whether `to_keep` may drop plans to make room, so that it has to be told which ones are approved."""
+    return len(view.kept_plans(spec.mirror)) >= MOST_KEPT
+
+
+def to_keep(
+    plan: Plan, view: StateView, spec: MirrorSpec, now: EpochMs, approved: Collection[str] | None = None
+) -> tuple[StateRecord, ...]:
     """What is written so that `plan` is kept, and no plan of this name that has expired; empty: nothing.
 
-    Plans of a deleted mirror of the name are as good as expired: what a late command has stored of one goes, too.
+    Plans of a deleted mirror of the name are as good as expired: what a late command has stored of one goes, too. The
+    oldest are dropped to make room, but none that is running, or among the `approved`; None: not known, so none is.
     """
-    ours = (each for key in view.keys_of(spec.mirror) if isinstance(each := view[key], KeptPlan))
+    ours = [each for key in view.keys_of(spec.mirror) if isinstance(each := view[key], KeptPlan)]
     gone = [each for each in ours if each.mirror_id != spec.mirror_id or _has_expired(each, now)]
     tombstones = tuple(Tombstone(each.key) for each in gone if each.plan != plan.hash)
     found = kept_plan(view, spec, plan.hash, now)
     if found is not None and now - found.at < REFRESH_MS:
         return tombstones
     kept = KeptPlan(mirror=spec.mirror, mirror_id=spec.mirror_id, plan=plan.hash, plan_json=plan.canonical_plan, at=now)
-    return (*tombstones, kept)
+    return (*tombstones, *_making_room(kept, [each for each in ours if each not in gone], view, approved), kept)
+
+
+def _making_room(
+    new: KeptPlan, others: Sequence[KeptPlan], view: StateView, approved: Collection[str] | None
+) -> tuple[Tombstone, ...]:
+    others = sorted((each for each in others if each.plan != new.plan), key=lambda each: (each.at, each.plan))
+    if approved is None or len(others) < MOST_KEPT:
+        return ()
+    running = {each.plan for each in view.failovers(new.mirror) if each.status is RunStatus.RUNNING}
+    needed = running | set(approved)
+    old = others[: len(others) + 1 - LEFT_KEPT]
+    return tuple(Tombstone(each.key) for each in old if each.plan not in needed)
 
 
 def _has_expired(kept: KeptPlan, now: EpochMs) -> bool:

@@ -337,6 +337,9 @@ def _of_rights(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if facts.destination_authorizer and (unbound := [login.unbound for login in facts.logins if login.unbound]):
         why = "the producer fence stops the mirror's old producers, but its login can still write"
         yield Limitation(NOT_SHUT_OUT, f"{why}: {_named(sorted(unbound))}")
+    if facts.destination_authorizer and facts.logins_awaited:
+        why = f"workers that have just started do not know their login yet: {_named(facts.logins_awaited)}"
+        yield Limitation("MIRROR_LOGIN_UNKNOWN", why, blocks=True, unknown=True, momentary=True)
     if intent.mode is Mode.PLANNED and _is_near(facts):
         why = "the source has no authorizer, so records of a few bytes pass its source fence"
         yield Limitation("NEAR_FENCE", why, usual=True)

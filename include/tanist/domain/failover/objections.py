@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.checks import named
 from tanist.domain.failover.approving import time_objections
 from tanist.domain.failover.limitations import limitations
 from tanist.domain.failover.plan import Limitation
@@ -24,6 +25,17 @@ def news(approved: ApprovedPlan, facts: Facts) -> tuple[Limitation, ...]:
     """Limitations of `facts` that the approver has not accepted; progress, improvements and time are none."""
     found = (each for each in limitations(approved.intent, facts) if each.name not in _NEVER_NEWS)
     return tuple(each for each in found if each.blocks or not approved.accepts(each))
+
+
+def accepted(approved: ApprovedPlan, facts: Facts) -> tuple[Limitation, ...]:
+    """What an approver accepts by the words of a plan, by name, each with what it means now where it still stands."""
+    now = {each.name: each for each in limitations(approved.intent, facts)}
+    return tuple(now.get(name) or _gone(name, approved) for name in sorted(approved.limitations))
+
+
+def _gone(name: str, approved: ApprovedPlan) -> Limitation:
+    about = approved.about.get(name, frozenset())
+    return Limitation(name, f"not so now; accepted of {named(sorted(about), ', ')}" if about else "not so now")
 
 
 def only_for_now(reasons: tuple[Limitation, ...]) -> bool:

@@ -186,7 +186,7 @@ class ApprovedPlan:
             dead_since=stored.get("dead_since"),
             reverse=stored.get("reverse", False),
         )
-        about = {name: frozenset(named) for name, named in found.get("about", {}).items()}
+        about = {name: frozenset(map(str, named or ())) for name, named in dict(found.get("about") or {}).items()}
         accepted = frozenset(found["limitations"])
         if accepted & _EARLIER_SOURCE:
             accepted |= {NOT_DRAINED}

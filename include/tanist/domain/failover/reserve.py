@@ -47,7 +47,8 @@ COMPLETE, ALL, UNKNOWN = -1, -2, -3
 """Of `PartitionReserve.covers_ms`, beside times."""
 MOST_RESERVED: Final = 100_000_000
 """Offsets of one leader: almost an hour."""
-_HOUR_MS: Final = 3_600_000
+HOUR_MS: Final = 3_600_000
+"""What lasts longer is not told apart."""
 _BUDGET: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)(ms|s|m)?")
 _PER_UNIT: Final = {"ms": MARKERS_PER_SECOND / 1000, "s": MARKERS_PER_SECOND, "m": 60 * MARKERS_PER_SECOND, None: 1}
 
@@ -100,11 +101,16 @@ class PartitionReserve:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """All partitions of a plan. `seconds`: of the slowest leader. `near`: behind a near fence, which is no estimate."""
+    """All partitions of a plan. `seconds`: of the slowest leader. `near`: behind a near fence, which is no estimate.
+
+    `lasts_ms`: how long after its last answer the source may have continued at its rate for the budget to suffice, at
+    the leader where it lasts shortest; an hour: that or longer. Unlike an estimate it does not grow with time.
+    """
 
     partitions: tuple[PartitionReserve, ...]
     seconds: float
     near: bool = False
+    lasts_ms: int = HOUR_MS
 
     @property
     def offsets(self) -> int:
@@ -175,7 +181,8 @@ def reserve(intent: Intent, facts: Facts) -> Reserve:
     shares = [_granted(wanted, budget) for wanted in leaders.values()]
     most = max((sum(each.granted for each in share) for share in shares), default=0)
     found = sorted((each for share in shares for each in share), key=lambda each: each.partition)
-    return Reserve(tuple(found), most / MARKERS_PER_SECOND, near=planned)
+    lasts = min((_lasts(wanted, budget) for wanted in leaders.values()), default=HOUR_MS)
+    return Reserve(tuple(found), most / MARKERS_PER_SECOND, near=planned, lasts_ms=lasts)
 
 
 def _nothing_granted(intent: Intent, facts: Facts, each: PartitionFacts) -> PartitionReserve:
@@ -223,7 +230,20 @@ def _longest(wanted: Sequence[PartitionReserve], grants: Mapping[TopicPartition,
             for each in wanted
         )
 
-    low, high = 0, _HOUR_MS
+    return _most_ms(needed, budget)
+
+
+def _lasts(wanted: Sequence[PartitionReserve], budget: int) -> int:
+    """For how many ms the budget of a leader lasts, whatever the estimate says by now, up to an hour."""
+
+    def needed(ms: int) -> int:
+        return sum((each.wanted or 0) if each.final else each.seen + int(each.rate * ms / 1000) for each in wanted)
+
+    return _most_ms(needed, budget)
+
+
+def _most_ms(needed: Callable[[int], int], budget: int) -> int:
+    low, high = 0, HOUR_MS
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if needed(middle) <= budget else (low, middle - 1)
@@ -231,8 +251,8 @@ def _longest(wanted: Sequence[PartitionReserve], grants: Mapping[TopicPartition,
 
 
 def reserve_words(of: Reserve) -> str:
-    """For people: an estimate, and what it covers."""
-    offsets = f"{of.offsets} offsets that the source may have used or may still use, about {of.seconds:.1f} s"
+    """For people: an estimate, and how long the budget lasts."""
+    offsets = f"{of.offsets} offsets that the source may have used or may still use"
     times = [each.covers_ms for each in of.partitions]
     if of.near:
         return f"{offsets}; producers that a near fence refuses may use more"
@@ -240,8 +260,8 @@ def reserve_words(of: Reserve) -> str:
         return f"{offsets}; how far the source has come is unknown for {times.count(UNKNOWN)} partition(s)"
     if times and all(ms == COMPLETE for ms in times):
         return f"{offsets}; the end of the source was seen"
-    covered = [ms for ms in times if ms >= 0]
-    return f"{offsets}; an estimate, {covers(min(covered, default=ALL))}" if times else offsets
+    lasts = "an hour or more" if of.lasts_ms == HOUR_MS else f"the first {of.lasts_ms / 1000:.0f} s"
+    return f"{offsets}; an estimate; the budget lasts for {lasts} after its last answer" if times else offsets
 
 
 def of_reserve(intent: Intent, facts: Facts) -> Iterator[Limitation]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 VERSION: Final = 2
 """Version 1 named no request. A reader of version 1 must not take an approval of one request as one of any."""
 _READ: Final = frozenset({1, VERSION})
+_NO_LONGER_WRITTEN: Final = "reserve_to"
+"""Where the reserve ends is decided in the run. It is still read, and binds nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +76,9 @@ def encode(request: ApprovalRequest, approver: str) -> bytes:
         reason=request.reason,
         valid_for_ms=request.valid_for_ms,
         request=request.request,
-        reserve_to=request.reserve_to,
     )
-    return json.dumps(plain(stored), ensure_ascii=False).encode()
+    words = {name: value for name, value in plain(stored).items() if name != _NO_LONGER_WRITTEN}
+    return json.dumps(words, ensure_ascii=False).encode()
 
 
 def encode_withdrawal(no: Withdrawal, by: str) -> bytes:

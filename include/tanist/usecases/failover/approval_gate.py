@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.approving import (
+    EXPIRED,
     ApprovalUsed,
     NoApproverTopic,
     NotApproved,
@@ -16,9 +16,12 @@ from tanist.domain.failover.approving import (
     choose,
     recorded,
 )
+from tanist.domain.failover.commands import approve_command
 from tanist.domain.failover.objections import objections, only_for_now
 from tanist.domain.failover.plan import past_return
 from tanist.domain.records import RunStatus
+from tanist.usecases.failover.kept import kept_words
+from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.route import STEP_IDS
 
 if TYPE_CHECKING:
@@ -36,13 +39,6 @@ class ApprovalVoid(NotPermitted):
         "no producer is fenced yet: undo the run with `tanist failover abort`, then plan again (with --mode unplanned "
         "where the source does not answer)"
     )
-
-
-class NotToldNow(CouldNotTell):
-    """Not known for the moment, such as a partition without a leader; that voids nothing."""
-
-    name = "NOT_TOLD_NOW"
-    operator_action = "none: it is asked again until the deadline; nothing was changed meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +93,14 @@ class ApprovalGate:
             if only_for_now(reasons):
                 raise NotToldNow(said)
             begun = facts.run is not None and facts.run.status is RunStatus.RUNNING
+            if not begun and self.request is None and all(reason.name == EXPIRED for reason in reasons):
+                said = f"{said}: {self._approve_command(permit)}"
             kind = ApprovalVoid if begun else NotPermitted
             raise kind(said)
+
+    def _approve_command(self, permit: Permit) -> str:
+        kept = kept_words(self.plan, self.clusters, self.command) is not None
+        return approve_command(permit.approved.intent, self.plan, self.clusters.destination.name, kept=kept)
 
     def _approval(self, view: StateView) -> Approval:
         mirror = self.clusters.spec.mirror

@@ -45,6 +45,7 @@ def plan_item(planned: Planned) -> dict[str, Any]:
             "source_dead_since_ms": plan.intent.dead_since,
             "offsets": planned.reserve.offsets,
             "seconds": round(planned.reserve.seconds, 3),
+            "lasts_ms": planned.reserve.lasts_ms,
             "by_partition": {str(e.partition): e.granted for e in planned.reserve.partitions if e.granted},
             "may_be_reused": [str(each.partition) for each in planned.reserve.partitions if not each.fits],
             "complete": [str(each.partition) for each in planned.reserve.partitions if each.complete],

@@ -6,16 +6,17 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Refused, TanistError
-from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.approving import NoApproverTopic, NotPermitted, approvals
 from tanist.domain.failover.commands import plan_command
-from tanist.domain.failover.kept_plans import kept_plan, to_keep
+from tanist.domain.failover.kept_plans import is_full, kept_plan, to_keep
 from tanist.domain.failover.limitations import limitations
 from tanist.domain.failover.objections import news, only_for_now
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.failover.reserve import SEEN_LATER
 from tanist.domain.records import STATE_TOPIC
 from tanist.ports.clock import Deadline
-from tanist.usecases.failover.approval_gate import NotToldNow
+from tanist.usecases.failover.answers import attempt
+from tanist.usecases.failover.moment import NotToldNow, once_told
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.reversible import of_reversal
 from tanist.usecases.failover.route import STEP_IDS
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 KEEP_SECONDS: Final = 5.0
 """A plan is shown even where it cannot be stored, so nobody waits long for that."""
-_AGAIN_SECONDS: Final = 0.5
 
 
 class AnotherPlan(Refused):
@@ -53,11 +53,21 @@ def keep(plan: Plan, clusters: FailoverContext, command: CommandContext) -> str:
     by = Deadline(min(command.by.at, command.clock.deadline(KEEP_SECONDS).at))
     try:
         with closing(clusters.destination.open_store(STATE_TOPIC, None, by, appends=True)) as store:
-            if records := to_keep(plan, store.view(), clusters.spec, command.clock.now()):
+            view, spec = store.view(), clusters.spec
+            approved = _approved(clusters, command) if is_full(view, spec) else None
+            if records := to_keep(plan, view, spec, command.clock.now(), approved):
                 store.append(records, by)
     except TanistError as why:
         return why.reason
     return ""
+
+
+def _approved(clusters: FailoverContext, command: CommandContext) -> frozenset[str] | None:
+    """The plans that somebody has approved; None: this login cannot read that."""
+    found = attempt(lambda: clusters.destination.approvals.all(command.by))
+    if isinstance(found, NoApproverTopic):
+        return frozenset()
+    return None if isinstance(found, TanistError) else frozenset(each.plan for each in approvals(found))
 
 
 def kept_words(plan: str, clusters: FailoverContext, command: CommandContext) -> str | None:
@@ -96,14 +106,15 @@ def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: C
 
 def _known_facts(seen: ApprovedPlan, observer: Observer, command: CommandContext) -> Facts:
     """The facts, once all is known that matters. Raises NotToldNow."""
-    while True:
-        facts = observer.look_for(seen.intent, "")
-        found = news(seen, facts)
-        if not only_for_now(found):
-            return facts
-        if not command.by.left(command.clock.monotonic()):
-            raise NotToldNow("; ".join(f"{each.name}: {each.detail}" for each in found))
-        command.clock.wait(_AGAIN_SECONDS)
+    facts = once_told(
+        lambda: observer.look_for(seen.intent, ""),
+        lambda facts: only_for_now(news(seen, facts)),
+        command.clock,
+        command.by,
+    )
+    if only_for_now(found := news(seen, facts)):
+        raise NotToldNow("; ".join(f"{each.name}: {each.detail}" for each in found))
+    return facts
 
 
 def refuse_blocked(intent: Intent, found: Sequence[Limitation], destination: str) -> None:

@@ -16,7 +16,7 @@ from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import wanted_topics
 from tanist.domain.failover.takeover import missing
 from tanist.domain.fences import ended_since
-from tanist.domain.logins import logins_of, principals
+from tanist.domain.logins import logins_of, not_known_yet, principals
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
@@ -155,6 +155,7 @@ class Observer:
             besides=others,
             topics=tuple(self._topics(wanted, both.destination, source)),
             logins=logins_of(view.workers()),
+            logins_awaited=not_known_yet(view.workers(), now),
             workers_alive=sum(now - each.at <= SILENT_MS for each in view.workers()),
             left=tuple(each.topic for each in view.removed(spec.mirror)),
             map_missing=both.destination.stored(OFFSETS_TOPIC, by) is None,

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused, TopicNotInMirror
@@ -23,13 +23,15 @@ from tanist.domain.failover.approving import (
 )
 from tanist.domain.failover.commands import approve_command
 from tanist.domain.failover.forecast import Forecast, forecast
-from tanist.domain.failover.limitations import make_plan, planned_intent, word
+from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
+from tanist.domain.failover.objections import only_for_now
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, hash_of
 from tanist.domain.failover.reserve import DEFAULT_RESERVE, Reserve, reserve
 from tanist.domain.failover.source_look import SKEW_MS
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
+from tanist.ports.clock import Deadline
 from tanist.usecases.failover.adopting import differences
 from tanist.usecases.failover.kept import (
     AnotherPlan,
@@ -40,6 +42,7 @@ from tanist.usecases.failover.kept import (
     read_words,
     refuse_blocked,
 )
+from tanist.usecases.failover.moment import once_told
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.reachability import must_not_be_seen_by_workers
 from tanist.usecases.failover.request import FailoverRequest
@@ -47,9 +50,10 @@ from tanist.usecases.failover.reversible import must_be_reversible, of_reversal
 from tanist.usecases.failover.route import STEP_IDS, ids, remaining
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
@@ -57,6 +61,11 @@ if TYPE_CHECKING:
     from tanist.usecases.snapshot import MirrorSnapshot
 
 
+MOMENT_SECONDS: Final = 10.0
+"""What is not known for the moment is waited for by a plan, which shows it where it lasts."""
+FINISH_SECONDS: Final = 10.0
+"""What a plan needs after that."""
+Show: TypeAlias = "Callable[[ApprovedPlan, Facts], None]"
 __all__ = ["AnotherPlan", "FailoverRequest", "PlanBlocked"]  # what `approve` takes and raises, beside its own
 
 
@@ -105,7 +114,7 @@ class Planned:
 
 
 def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
-    """The plan as the facts make it now; changes nothing.
+    """The plan as the facts make it now, or in a moment where a cluster does not tell them; changes nothing.
 
     Raises:
         TopicNotInMirror, GroupNotInMirror: an expression matches nothing of the mirror. Misconfigured: it is none.
@@ -120,8 +129,8 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
         if request.reverse:
             must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
         _must_match(request.groups, snapshot, command)
-        facts = observer.look(wanted, snapshot=snapshot, patient=request.mode is Mode.PLANNED)
         bare = intent_of(clusters.spec, request, wanted)
+        facts = _known_facts(bare, request, wanted, snapshot, observer)
         if request.loss_tolerance is None:
             must_not_be_seen_by_workers(bare, facts, observer, view)
         made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
@@ -132,6 +141,26 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
     left = ids(remaining(made.intent, facts))
     there = clusters.destination.name
     return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left, destination=there)
+
+
+def _known_facts(
+    bare: Intent, request: FailoverRequest, wanted: Sequence[TopicDesired], snapshot: MirrorSnapshot, observer: Observer
+) -> Facts:
+    """The facts, once all is known that matters, or as they are after a while: what is counted is what may be lost.
+
+    Nobody waits where something else blocks: such a plan cannot be approved anyway.
+    """
+    clock, patient, unread = observer.context.clock, request.mode is Mode.PLANNED, [snapshot]
+
+    def look() -> Facts:
+        return observer.look(wanted, snapshot=unread.pop() if unread else None, patient=patient)
+
+    def is_awaited(facts: Facts) -> bool:
+        found = limitations(planned_intent(bare, facts, request.loss_tolerance), facts)
+        return only_for_now(tuple(each for each in found if each.blocks or each.momentary))
+
+    by = min(observer.context.by.at - FINISH_SECONDS, clock.deadline(MOMENT_SECONDS).at)
+    return once_told(look, is_awaited, clock, Deadline(by))
 
 
 def plan_and_keep(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
@@ -207,7 +236,7 @@ def must_give_a_reason(reason: str) -> None:
         raise Misconfigured("an approval needs a --reason, which is stored with it")
 
 
-def approve_typed(  # as `approve`
+def approve_typed(  # noqa: PLR0913  # as `approve`
     plan_hash: str,
     typed: Mapping[str, Any],
     clusters: FailoverContext,
@@ -215,6 +244,7 @@ def approve_typed(  # as `approve`
     *,
     reason: str,
     valid_seconds: float,
+    show: Show | None = None,
 ) -> Approval:
     """Approve the plan with this hash. `typed`: fields of FailoverRequest that somebody has given.
 
@@ -224,7 +254,7 @@ def approve_typed(  # as `approve`
     Raises:
         AnotherPlan: the kept plan says otherwise. PlanNotKept: with what they make. Otherwise as `approve`.
     """
-    sign = partial(approve, plan_hash, reason=reason, valid_seconds=valid_seconds)
+    sign = partial(approve, plan_hash, reason=reason, valid_seconds=valid_seconds, show=show)
     if (words := kept_words(plan_hash, clusters, command)) is not None:
         _must_say(plan_hash, read_words(plan_hash, words, clusters).intent, typed, clusters, command)
         return sign(None, clusters, command)
@@ -267,6 +297,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     on_behalf_of: str = "",
     request: str = "",
     shown: str = "",
+    show: Show | None = None,
 ) -> Approval:
     """Put our name under a plan, if its words cover what both clusters are now.
 
@@ -274,7 +305,8 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     the plan that `wanted` makes now, if it has it.
 
     `on_behalf_of`: who decided, where that is not whom our connection logs in as; both names are on record.
-    `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own.
+    `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own. `show`: is given
+    what is about to be signed.
 
     Raises:
         AnotherPlan: the words do not cover it. PlanBlocked: what nobody can accept. PlanNotKept: there are no words.
@@ -295,6 +327,8 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         words, facts = now.plan.canonical_plan, now.facts
         must_not_be_blocked(now)
     _must_have_a_topic(facts, clusters, command)
+    if show is not None:
+        show(read_words(plan_hash, words, clusters), facts)
     signed = ApprovalRequest(
         mirror=clusters.spec.mirror,
         plan=plan_hash,

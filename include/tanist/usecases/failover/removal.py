@@ -7,13 +7,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.approving import ApprovalUsed, NotApproved, approvals, approved, choose, time_objections
-from tanist.domain.failover.objections import news, only_for_now
+from tanist.domain.failover.approving import (
+    ApprovalUsed,
+    NoApproverTopic,
+    NotApproved,
+    NotPermitted,
+    approvals,
+    choose,
+    time_objections,
+)
+from tanist.domain.failover.objections import only_for_now
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.usecases.failover import adopting, planning
+from tanist.usecases.failover.kept import AnotherPlan, PlanBlocked, must_be_covered, read_words
 from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.domain.failover.plan import Intent
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.planning import FailoverRequest, Planned
@@ -33,45 +45,60 @@ def plan_and_keep(request: FailoverRequest, clusters: FailoverContext, command: 
 
 
 def approved_plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> str:
-    """The plan to run: one that is unfinished for just these topics, else the latest one that is approved for them.
+    """The plan to run: one that is unfinished for just these topics, else the latest approved one of just these topics.
 
-    It must be of the mode that can be planned now, and cover what is so now.
+    In whatever mode it was approved, that one runs if it covers what is so now.
 
     Raises:
-        NotApproved: with the command that approves the plan that can be made now, which is kept.
+        NotApproved: with the command that approves the plan that can be made now, which is kept, and what an approved
+        one does not cover.
         AnotherUnfinished, MustBeFinished: another one is unfinished.
+        NotToldNow: a cluster does not tell for the moment.
     """
     if (unfinished := _unfinished(request, clusters, command)) is not None:
         return unfinished
-    found = plan(request, clusters, command)
-    if (approved := _approved(found, clusters, command)) is not None:
-        return approved
-    found = planning.kept(found, clusters, command)
+    uncovered = ""
+    for each, words in _approved(request, clusters, command):
+        try:
+            must_be_covered(each, words, clusters, command)
+        except (AnotherPlan, PlanBlocked) as why:
+            uncovered = uncovered or f"; the approved plan {each} cannot be run: {why.reason}"
+        else:
+            return each
+    found = plan_and_keep(request, clusters, command)
     planning.must_not_be_blocked(found)
     raise NotApproved(
-        f"plan {found.plan.hash} of mirror {clusters.spec.mirror!r} is not approved: {found.approve_command}"
+        f"plan {found.plan.hash} of mirror {clusters.spec.mirror!r} is not approved: {found.approve_command}{uncovered}"
     )
 
 
-def _approved(found: Planned, clusters: FailoverContext, command: CommandContext) -> str | None:
-    """The plan of the latest usable approval that was given to the same intent as that of `found`."""
-    mirror = clusters.spec.mirror
-    entries = clusters.destination.approvals.all(command.by)
+def _approved(
+    request: FailoverRequest, clusters: FailoverContext, command: CommandContext
+) -> Iterator[tuple[str, str]]:
+    """The plans of just these topics that have a usable approval, each with its words; the latest approval first."""
+    mirror, store = clusters.spec.mirror, clusters.destination.approvals
     with closing(Observer(clusters=clusters, context=command)) as observer:
-        runs = observer.view().failovers(mirror)
-    for entry in reversed(approvals(entries)):
-        if entry.mirror != mirror:
-            continue
+        view = observer.view()
+    names = [each.topic for each in planning.chosen(view, clusters, request.include)]
+    try:
+        entries = store.all(command.by)
+    except NoApproverTopic:
+        return
+    ours = [each.plan for each in reversed(approvals(entries)) if each.mirror == mirror]
+    for plan_hash in dict.fromkeys(ours):
         try:
-            chosen = choose(entries, runs, mirror, entry.plan)
-            words = approved(chosen)
-        except (NotApproved, ApprovalUsed):
+            chosen = choose(entries, view.failovers(mirror), mirror, plan_hash)
+            intent = read_words(plan_hash, chosen.plan_json, clusters).intent
+        except (NotApproved, ApprovalUsed, NotPermitted):
             continue
-        tolerant = replace(words.intent, loss_tolerance=found.plan.intent.loss_tolerance)
-        timely = not time_objections(chosen, command.clock.now(), None)
-        if timely and tolerant == found.plan.intent and not news(words, found.facts):
-            return entry.plan
-    return None
+        if _is_asked_for(intent, request, names) and not time_objections(
+            chosen, command.clock.now(), store.brokers_time(command.by)
+        ):
+            yield plan_hash, chosen.plan_json
+
+
+def _is_asked_for(intent: Intent, request: FailoverRequest, names: list[str]) -> bool:
+    return (sorted(intent.names), intent.groups, intent.reverse) == (sorted(names), request.groups, request.reverse)
 
 
 def _unfinished(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> str | None:

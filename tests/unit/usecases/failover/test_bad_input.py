@@ -27,7 +27,8 @@ from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover import abort, adopting, planning, removal
 from tanist.usecases.failover import status as statuses
-from tanist.usecases.failover.approval_gate import ApprovalVoid, NotToldNow
+from tanist.usecases.failover.approval_gate import ApprovalVoid
+from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.planning import FailoverRequest, PlanBlocked, PlanNotKept
 from tanist.usecases.failover.reachability import SourceAnswers
 from tanist.usecases.failover.route import STEP_IDS
@@ -277,7 +278,7 @@ def test_a_destination_that_nobody_could_write_to(unchanged: FailoverWorld, repl
     with pytest.raises(PlanBlocked, match=why):
         approving(unchanged, unchanged.plan().plan.hash)
     with pytest.raises(NotToldNow, match=f"{why}.*{PARTITIONS[0]}"):
-        unchanged.run(approval.plan, seconds=20)
+        unchanged.run(approval.plan, seconds=5)
 
 
 def test_a_leader_that_is_away_for_a_moment_is_waited_for(world: FailoverWorld) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,25 +11,32 @@ import pytest
 import typer
 
 from tanist.cli.app import app
+from tanist.cli.failover import show_accepted
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Mode
 from tanist.domain.failover.approving import NotApproved, NotPermitted
 from tanist.domain.failover.commands import approve_command, plan_command
-from tanist.domain.failover.kept_plans import KEPT_MS, REFRESH_MS, kept_plan, to_keep
+from tanist.domain.failover.kept_plans import KEPT_MS, LEFT_KEPT, MOST_KEPT, REFRESH_MS, kept_plan, to_keep
 from tanist.domain.failover.plan import Intent, Limitation, TopicIntent, hash_of
 from tanist.domain.failover.source_look import iso_time
 from tanist.domain.names import EpochMs
-from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus
+from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus, WorkerAlive
 from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
-from tanist.usecases.failover import planning, removal
+from tanist.usecases.failover import observe, planning, removal
 from tanist.usecases.failover.items import plan_item
+from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked, PlanNotKept
-from tests.unit.usecases.failover.test_run import lose_source
+from tanist.usecases.failover.reachability import SourceAnswers
+from tanist.usecases.failover.tails import foreign
+from tests.unit.usecases.failover.test_run import TAIL, lose_source
 from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
+    from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.plan import ApprovedPlan
+    from tanist.domain.names import TopicPartition
 
 DAY = 24 * 3600.0
 
@@ -199,6 +207,158 @@ def test_a_kept_plan_of_another_direction_permits_nothing(world: FailoverWorld) 
         planning.approve(plan, None, world.clusters(), world.command(), reason="drill", valid_seconds=60)
 
 
+def test_plans_that_are_kept_do_not_grow_without_bound(world: FailoverWorld) -> None:
+    """Every `failover plan --max-loss N` left another record of 7 days."""
+    running = world.approve(Mode.PLANNED, "payments").plan
+    first = [kept(world, include=("payments",)).plan.hash, kept(world, loss_tolerance=1_000).plan.hash]
+    assert first[0] == running
+    approve(world, first[1])
+    world.run(running, until="hold")
+    plans: list[str] = []
+    for n in range(MOST_KEPT + 5):
+        world.clock.jump(1)
+        plan = kept(world, mode=Mode.UNPLANNED, loss_tolerance=n).plan.hash
+        world.worker.catch_up(world.soon())
+        plans = [each.plan for each in world.west.view(STATE_TOPIC).kept_plans(DR)]
+        assert plan in plans, "the latest one"
+        assert len(plans) <= MOST_KEPT
+    assert set(first) <= set(plans), "one is approved, one is running"
+
+
+def test_no_plan_is_dropped_where_nobody_tells_which_are_approved(world: FailoverWorld) -> None:
+    for n in range(MOST_KEPT):
+        kept(world, mode=Mode.UNPLANNED, loss_tolerance=n)
+    view, another = world.west.view(STATE_TOPIC), world.plan().plan
+    assert not [e for e in to_keep(another, view, world.spec, world.clock.now()) if isinstance(e, Tombstone)]
+    dropped = to_keep(another, view, world.spec, world.clock.now(), frozenset())
+    assert MOST_KEPT - len(dropped) + 2 == LEFT_KEPT
+
+
+def test_an_approver_is_shown_what_is_accepted_before_it_is_signed(
+    world: FailoverWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.observe(MirrorState.PAUSED, PARTITIONS[0])
+    plan = kept(world, loss_tolerance=90).plan
+
+    def show(words: ApprovedPlan, facts: Facts) -> None:
+        assert world.west.approvals == []
+        show_accepted(words, facts)
+
+    planning.approve_typed(
+        plan.hash, {}, world.clusters(), world.command(), reason="drill", valid_seconds=60, show=show
+    )
+    printed = capsys.readouterr().out
+    assert all(each.name in printed for each in plan.limitations)
+    assert "not being copied, so they are failed over as they are: orders-0" in printed
+    assert "90 offsets" in printed
+
+
+@pytest.mark.parametrize("about", [None, {}, {"OTHERS_MAY_WRITE": None}, {"OTHERS_MAY_WRITE": [1, "orders: User:eve"]}])
+def test_a_limitation_without_what_it_names_breaks_nothing(world: FailoverWorld, about: object) -> None:
+    """Another version kept the plan. What it does not name it does not accept."""
+    words = json.loads(kept(world).plan.canonical_plan)
+    text = json.dumps(words | {"limitations": ["OTHERS_MAY_WRITE"], "about": about})
+    record = KeptPlan(
+        mirror=DR, mirror_id=world.spec.mirror_id, plan=hash_of(text), plan_json=text, at=world.clock.now()
+    )
+    world.west.write(STATE_TOPIC, record)
+    planning.approve_typed(
+        record.plan, {}, world.clusters(), world.command(), reason="x", valid_seconds=60, show=show_accepted
+    )
+    odd = text.replace('"about"', '"about": [5], "other"')
+    world.west.write(STATE_TOPIC, replace(record, plan=hash_of(odd), plan_json=odd))
+    with pytest.raises(NotPermitted, match="cannot be read by this version"):
+        approve(world, hash_of(odd))
+
+
+# ── what is not known for the moment ──────────────────────────────────────────────────────────────────────────────────
+
+
+def unread_for_a_moment(world: FailoverWorld, monkeypatch: pytest.MonkeyPatch, looks: int = 4) -> None:
+    """Who wrote last to a partition of the destination is not told, until somebody has waited a few times."""
+    left = [looks]
+
+    def unknown(*given: Any) -> dict[TopicPartition, bool | None]:
+        found: dict[TopicPartition, bool | None] = {**foreign(*given)}
+        return {**found, PARTITIONS[0]: None} if left[0] > 0 else found
+
+    def back() -> None:
+        world.tick()
+        left[0] -= 1
+
+    monkeypatch.setattr(observe, "foreign", unknown)
+    world.clock.meanwhile = back
+
+
+def test_a_plan_waits_for_what_is_unknown_for_a_moment_before_it_counts_the_loss(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tolerated what the other partitions lose, so it covered nothing a moment later."""
+    lose_source(world)
+    unread_for_a_moment(world, monkeypatch)
+    found = kept(world, mode=Mode.UNPLANNED)
+    assert found.plan.intent.loss_tolerance == TAIL * len(PARTITIONS)
+    assert not {"COPY_WRITER_UNKNOWN", "RECORDS_AT_RISK_UNKNOWN"} & {each.name for each in found.plan.limitations}
+
+
+def test_a_plan_shows_what_stays_unknown(world: FailoverWorld) -> None:
+    world.west.isr = {PARTITIONS[0]: 0}
+    began = world.clock.monotonic()
+    assert [each.name for each in kept(world).plan.limitations if each.blocks] == ["DESTINATION_OFFLINE"]
+    assert planning.MOMENT_SECONDS <= world.clock.monotonic() - began <= planning.MOMENT_SECONDS + 1
+    world.observe(MirrorState.UNKNOWN, PARTITIONS[1])
+    began = world.clock.monotonic()
+    assert kept(world).blocked
+    assert world.clock.monotonic() == began, "nobody waits where something else blocks"
+
+
+def test_an_approval_waits_for_what_is_unknown_for_a_moment(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_source(world)
+    found = kept(world, mode=Mode.UNPLANNED)
+    unread_for_a_moment(world, monkeypatch)
+    assert approve(world, found.plan.hash).plan == found.plan.hash
+    unread_for_a_moment(world, monkeypatch, looks=9_999)
+    with pytest.raises(NotToldNow, match="COPY_WRITER_UNKNOWN"):
+        approve(world, found.plan.hash)
+
+
+def test_a_plan_waits_for_the_login_of_a_worker_that_has_just_started(world: FailoverWorld) -> None:
+    """It lacked MIRROR_CANNOT_BE_SHUT_OUT, and the next plan, seconds later, had another hash."""
+    young = WorkerAlive(worker="new", version="1", host="h", started_at=world.clock.now(), at=world.clock.now())
+    world.worker.append([young], world.soon())
+    began = world.clock.monotonic()
+
+    def reports() -> None:
+        world.tick()
+        if world.clock.monotonic() - began >= 2:
+            reported = replace(young, at=world.clock.now(), principal="User:new", unbound="it is a super user")
+            world.worker.append([reported], world.soon())
+
+    world.clock.meanwhile = reports
+    first = kept(world).plan
+    assert "MIRROR_CANNOT_BE_SHUT_OUT" in {each.name for each in first.limitations}
+    world.clock.wait(5)
+    assert kept(world).plan.hash == first.hash
+
+
+def test_an_approval_that_has_expired_names_the_whole_command(world: FailoverWorld) -> None:
+    plan = kept(world).plan.hash
+    approve(world, plan)
+    world.clock.jump(7200)
+    world.tick()
+    typed = f'tanist failover approve dr {plan} --destination west --reason "..."'
+    with pytest.raises(NotPermitted, match="APPROVAL_EXPIRED") as expired:
+        world.run(plan)
+    assert typed in expired.value.reason
+    unkept = world.approve(Mode.UNPLANNED, "orders", valid=60).plan
+    world.clock.jump(7200)
+    world.tick()
+    with pytest.raises(NotPermitted, match=r"approve dr .*--mode unplanned --topic orders .*--max-loss \d+"):
+        world.run(unkept)
+
+
 # ── removal ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -221,6 +381,63 @@ def test_a_removal_runs_the_plan_that_was_approved_though_less_speaks_against_it
     assert removal.approved_plan(asked, world.clusters(), world.command()) == found.plan.hash
     with pytest.raises(NotApproved, match="is not approved"):
         removal.approved_plan(FailoverRequest(include=("payments",)), world.clusters(), world.command())
+
+
+def removed(world: FailoverWorld, *include: str) -> str:
+    return removal.approved_plan(FailoverRequest(include=include), world.clusters(), world.command())
+
+
+def test_an_approved_unplanned_removal_runs_though_the_source_answers_again(world: FailoverWorld) -> None:
+    """The mode was chosen anew: the planned plan, which could be made by then, was not approved."""
+    world.east.dead = True
+    found = removal.plan_and_keep(FailoverRequest(include=("orders",)), world.clusters(), world.command())
+    assert found.plan.intent.mode is Mode.UNPLANNED
+    approve(world, found.plan.hash)
+    world.east.dead = False
+    assert removed(world, "orders") == found.plan.hash
+    with pytest.raises(SourceAnswers, match="--although-it-answers"):
+        world.run(found.plan.hash, although_it_answers=False)
+    assert world.run(removed(world, "orders")).record.status is RunStatus.DONE
+
+
+def test_a_removal_says_what_its_approved_plan_does_not_cover(world: FailoverWorld) -> None:
+    found = kept(world, include=("orders",))
+    approve(world, found.plan.hash)
+    world.west.rules["orders"] = (AclEntry("User:eve", "*", allowed=True),)
+    with pytest.raises(
+        NotApproved, match=f"the approved plan {found.plan.hash} cannot be run: .*OTHERS_MAY_WRITE"
+    ) as no:
+        removed(world, "orders")
+    assert "tanist failover approve dr" in no.value.reason
+    again = world.plan(Mode.PLANNED, "orders").plan.hash
+    approve(world, again)
+    assert removed(world, "orders") == again, "which covers it"
+
+
+def test_a_removal_waits_for_what_is_unknown_for_a_moment(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was NOT_APPROVED while a leader of the destination moved."""
+    found = kept(world, include=("orders",))
+    approve(world, found.plan.hash)
+    unread_for_a_moment(world, monkeypatch)
+    assert removed(world, "orders") == found.plan.hash
+    unread_for_a_moment(world, monkeypatch, looks=9_999)
+    with pytest.raises(NotToldNow, match="COPY_WRITER_UNKNOWN"):
+        removed(world, "orders")
+
+
+def test_a_removal_runs_no_plan_of_other_topics_nor_one_that_has_expired(world: FailoverWorld) -> None:
+    approve(world, kept(world).plan.hash)
+    with pytest.raises(NotApproved):
+        removed(world, "orders")
+    latest = kept(world, include=("orders",)).plan.hash
+    approve(world, latest)
+    assert removed(world, "orders") == latest
+    world.clock.jump(3600)
+    world.tick()
+    with pytest.raises(NotApproved, match=f"plan {latest} .* is not approved"):
+        removed(world, "orders")
 
 
 # ── the commands ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,6 +20,7 @@ from tanist.domain.failover.approving import (
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover import abort, planning
+from tanist.usecases.failover.earlier_answer import earlier_answer
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanNotKept
 from tanist.usecases.failover.run import run
 from tests.unit.fetcher.test_debts import debts, settled
@@ -127,6 +128,26 @@ def test_nothing_on_record_answers_a_run_that_nobody_has_answered(world: Failove
     world.approve(request=SECOND)
     world.approve()
     assert answer_to(world.west.approvals, DR, FIRST) is None
+
+
+def test_an_answer_that_an_earlier_try_is_about_to_write_is_waited_for(world: FailoverWorld) -> None:
+    """The process of that try lives on for a while after it was given up; who asks again at once asks twice."""
+    destination, command = world.clusters().destination, world.command()
+    waited = [0]
+
+    def writes() -> None:
+        world.tick()
+        waited[0] += 1
+        if waited[0] == 3:
+            world.approve(request=FIRST)
+
+    world.clock.meanwhile = writes
+    found = earlier_answer(destination, DR, FIRST, command, 45.0)
+    assert isinstance(found, Approval)
+    assert waited == [3], "and not longer than that"
+    began = world.clock.monotonic()
+    assert earlier_answer(destination, DR, SECOND, command, 45.0) is None
+    assert world.clock.monotonic() - began == 45.0
 
 
 def test_a_later_yes_stands_after_a_no(world: FailoverWorld) -> None:

@@ -13,6 +13,7 @@ from tanist.domain.fences import FenceBefore, FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.standing import checks
+from tanist.usecases.failover.undo import lifted
 from tanist.usecases.readers import Silence
 from tests.fakes.failover import MemoryFencing
 from tests.unit.usecases.failover.test_run import assert_promoted
@@ -148,3 +149,34 @@ def test_nothing_of_this_stops_a_failover() -> None:
     world = FailoverWorld()
     assert world.run(world.approve().plan).record.status is RunStatus.DONE
     assert_promoted(world)
+
+
+def test_a_lift_was_asked_for_when_it_was_first_asked_for() -> None:
+    """Asked for again later, it would call records proved that the source may have accepted in between."""
+    world = FailoverWorld()
+    world.run(world.approve().plan, until="fence")
+    world.east.dead = True
+    first = world.clock.now()
+    entries = lifted(world.clusters(), view(world).source_fences(DR), world.soon(), first)
+    assert {each.lift_asked_at for each in entries} == {first}
+    world.clock.jump(60)
+    again = lifted(world.clusters(), entries, world.soon(), world.clock.now())
+    assert {(each.status, each.lift_asked_at) for each in again} == {(FenceStatus.LIFT_PENDING, first)}
+
+
+def test_a_fence_that_was_taken_away_is_proved_since_it_was_set_again() -> None:
+    """What the source took in between is no part of what the first proof has seen."""
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.run(plan, until="fence")
+    before = {each.topic: each.proved_at for each in view(world).source_fences(DR)}
+    taken = [each.before for each in view(world).source_fences(DR) if each.before]
+    MemoryFencing(world.east).lift(taken, world.soon())
+    for at in PARTITIONS:
+        world.east.grow(at)
+    world.clock.wait(10)
+    between = world.clock.now()
+    world.run(plan, until="fence")
+    after = {each.topic: each.proved_at for each in view(world).source_fences(DR)}
+    assert all(since is not None and since < between for since in before.values())
+    assert all(since is not None and since >= between for since in after.values())

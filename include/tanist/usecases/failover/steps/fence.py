@@ -54,11 +54,10 @@ def do(context: StepContext) -> Done:
 
 
 def _proved(fence: FencedTopic, unproved: frozenset[str], at: EpochMs) -> FencedTopic:
-    """`at`: since when no log has taken a record. What was proved before stays proved since then."""
+    """`at`: since when no log has taken a record. Every proof is its own: the fence was applied again before it."""
     if fence.topic in unproved:
         return replace(fence, status=FenceStatus.UNPROVED, reason="", proved_at=None)
-    since = fence.proved_at if fence.status is FenceStatus.PROVED else None
-    return replace(fence, status=FenceStatus.PROVED, reason="", proved_at=since or at, lift_asked_at=None)
+    return replace(fence, status=FenceStatus.PROVED, reason="", proved_at=at, lift_asked_at=None)
 
 
 def store(session: RunSession, spec: MirrorSpec, entries: Iterable[FencedTopic]) -> None:
