@@ -1,12 +1,14 @@
 """`python -m tests.storm.parts 2/3`: a share of the long tests and of the storms; without a share all, part by part.
 
 A part runs everything that is its own, whatever fails, and its exit code says whether all was well. What it has seen is
-in `storm-results`, for `python -m tests.storm.table`.
+in `storm-results`, for `python -m tests.storm.table`. One that was interrupted, or ran out of time, goes on where it
+ended when it is asked for again on the same commit.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -17,19 +19,20 @@ import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tanist.kafka.wire.clock import SystemClock
 from tests.storm import recording
-from tests.storm.results import ROOT, Figures, LongTest, PartRun, Result, StormRun, part_file
+from tests.storm.results import FOLDER, ROOT, Figures, LongTest, PartRun, Result, StormRun, part_file, read_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tanist.ports.clock import Clock, Deadline
 
-PARTS: Final = 3
+PARTS: Final = 4
 PART_SECONDS: Final = 50 * 60.0
 """After that long a part ends; what it has not run is recorded as such, and the part has failed."""
 STORMS: Final[Mapping[str, tuple[float, str]]] = {
@@ -42,6 +45,8 @@ AROUND_A_STORM: Final = 90.0
 """Seconds for its start and the comparison."""
 LATE_SECONDS: Final = 600.0
 """After its faults a storm may take so long until everything is copied and compared."""
+WRITE_SECONDS: Final = 20.0
+"""What a part has seen is written as often as that, for the next one if this one is killed."""
 TO_END_SECONDS: Final = 60.0
 """Clean up within that after Ctrl-C; a second one, or the end of this time, kills."""
 JOBS: Final = 2
@@ -109,6 +114,21 @@ def share(ids: Sequence[str], which: Share, seconds: Mapping[str, float]) -> Par
     )
 
 
+def going_on(wanted: PartRun, file: Path) -> PartRun:
+    """The same, with what an earlier run of this part has seen on this commit: that is not run again."""
+    try:
+        earlier = read_part(file)
+    except (OSError, KeyError, TypeError, ValueError):
+        return wanted
+    if wanted.dirty or replace(wanted, tests=(), storms=()) != replace(
+        earlier, tests=(), storms=(), seconds=0.0, ended=False
+    ):
+        return wanted
+    if [each.name for each in earlier.rows] != [each.name for each in wanted.rows] or not earlier.left:
+        return wanted
+    return replace(earlier, ended=False)
+
+
 def _commit() -> tuple[str, bool]:
     """Of the working tree, and whether it differs from that."""
 
@@ -137,19 +157,22 @@ class Part:
     by: Deadline
     root: Path = ROOT
     """Of the tests."""
+    folder: Path = FOLDER
+    """Where `run` is written while it grows."""
 
     def do(self) -> PartRun:
         """The storms first, whose time is known, then the tests. Raises nothing: whatever ends it, `run` says so."""
-        began = self.clock.monotonic()
+        before, began = self.run.seconds, self.clock.monotonic()
         try:
             for storm in self.run.storms:
-                if self._left():
+                if self._left() and storm.result is Result.NOT_RUN:
                     self._storm(storm)
+                    self.run.write(self.folder)
             self._tests()
             self.run = replace(self.run, ended=True)
         except Interrupted:
             print(f"interrupted: part {self.run.part}/{self.run.of} is incomplete", file=sys.stderr)  # noqa: T201
-        self.run = replace(self.run, seconds=round(self.clock.monotonic() - began, 1))
+        self.run = replace(self.run, seconds=round(before + self.clock.monotonic() - began, 1))
         return self.run
 
     def _storm(self, storm: StormRun) -> None:
@@ -170,7 +193,7 @@ class Part:
 
     def _tests(self) -> None:
         """Until each has been run: a process that dies takes one test along, and the others are run in a new one."""
-        left = {each.name for each in self.run.tests}
+        left = {each.name for each in self.run.tests if each.result is Result.NOT_RUN}
         while left and self._left():
             wanted, record = self.work / "wanted.json", self.work / "record.jsonl"
             wanted.write_text(json.dumps(sorted(left)), encoding="utf-8")
@@ -179,20 +202,41 @@ class Part:
             # A worker that has died is not started again: xdist would give it the test that killed it, for ever.
             beside = ("-n", str(JOBS), "--dist", "loadfile", "--max-worker-restart", "0")
             environment = {recording.WANTED: str(wanted), recording.RECORD: str(record)}
+
+            code = None
             try:
-                self._python(*PYTEST, "-v", *beside, *files, seconds=PART_SECONDS, environment=environment)
+                code = self._python(
+                    *(*PYTEST, "-v", *beside, *files),
+                    seconds=PART_SECONDS,
+                    environment=environment,
+                    meanwhile=partial(self._seen, record, ended=False),
+                )
             finally:
-                found = {each.name: each for each in outcomes(_lines(record)) if each.name in left}
-                self.run = replace(self.run, tests=tuple(found.get(each.name, each) for each in self.run.tests))
+                found = self._seen(record, ended=code is not None)
             if not found:
                 return
-            left -= found.keys()
+            left -= found
+
+    def _seen(self, record: Path, *, ended: bool) -> set[str]:
+        """The tests of which something has come; one without an end has crashed only if pytest itself has `ended`."""
+        found = (each for each in outcomes(_lines(record)) if ended or each.result is not Result.CRASHED)
+        new = {each.name: each for each in found}
+        self.run = replace(self.run, tests=tuple(new.get(each.name, each) for each in self.run.tests))
+        self.run.write(self.folder)
+        return set(new)
 
     def _left(self) -> float:
         return self.by.left(self.clock.monotonic())
 
-    def _python(self, *arguments: str, seconds: float, environment: Mapping[str, str] | None = None) -> int | None:
+    def _python(
+        self,
+        *arguments: str,
+        seconds: float,
+        environment: Mapping[str, str] | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> int | None:
         """The exit code of a process that ends by then, or None. Raises Interrupted."""
+        by = self.clock.deadline(min(seconds, self._left()))
         with subprocess.Popen(
             (sys.executable, *arguments),
             cwd=self.root,
@@ -201,14 +245,16 @@ class Part:
             process_group=0,  # Ctrl-C is passed on, once
         ) as child:
             try:
-                return child.wait(min(seconds, self._left()))
-            except subprocess.TimeoutExpired:
+                while left := by.left(self.clock.monotonic()):
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        return child.wait(min(left, WRITE_SECONDS))
+                    meanwhile()
                 print(f"it takes too long and is ended: {' '.join(arguments[:5])} ...", file=sys.stderr)  # noqa: T201
                 _end(child)
-                return None
             except KeyboardInterrupt:
                 _end(child)
                 raise Interrupted from None
+        return None
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -280,8 +326,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tanist-storm-parts-") as work:
         ids, clock = long_tests(Path(work)), SystemClock()
         for which in shares:
-            part_file(which.part, which.of).unlink(missing_ok=True)
-            wanted = share(ids, which, known_seconds())
+            wanted = going_on(share(ids, which, known_seconds()), part_file(which.part, which.of))
             done = Part(wanted, clock, Path(work), clock.deadline(PART_SECONDS)).do()
             print("\n".join(summary(done)), f"written to {done.write()}", sep="\n")  # noqa: T201
             well = well and done.ok

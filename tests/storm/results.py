@@ -93,13 +93,18 @@ class PartRun:
         return self.ended and all(each.result.ok for each in self.rows)
 
     @property
+    def left(self) -> bool:
+        """Whether something of it was not run."""
+        return any(each.result is Result.NOT_RUN for each in self.rows)
+
+    @property
     def rows(self) -> tuple[LongTest | StormRun, ...]:
         return (*self.storms, *self.tests)
 
     def write(self, folder: Path = FOLDER) -> Path:
         file = part_file(self.part, self.of, folder)
         file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_suffix(".new")
+        new = file.with_suffix(".new")  # a part that is killed leaves the file of before
         new.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
         return new.replace(file)
 

@@ -131,7 +131,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def a_part(root: Path, *names: str) -> Part:
     clock, tests = SystemClock(), tuple(LongTest(name=f"test_some.py::test_{name}") for name in names)
-    return Part(replace(ran(1, tests), ended=False), clock, root, clock.deadline(50), root)
+    return Part(replace(ran(1, tests), ended=False), clock, root, clock.deadline(50), root, root / "results")
 
 
 def test_a_broken_test_does_not_keep_the_others_of_its_part_from_being_run(project: Path) -> None:
@@ -154,6 +154,26 @@ def test_after_ctrl_c_nothing_runs_and_the_part_is_incomplete(project: Path) -> 
         assert asked.wait(40) == 7
     with pytest.raises(ProcessLookupError):
         os.kill(int(file.read_text()), 0)
+
+
+def test_a_part_that_was_interrupted_goes_on_where_it_ended(tmp_path: Path) -> None:
+    wanted = replace(FIRST, tests=tuple(LongTest(name=each.name) for each in TESTS[:2]), seconds=0.0, ended=False)
+    half = replace(FIRST, tests=(replace(TESTS[0], result=Result.FAILED), LongTest(name=TESTS[1].name)))
+    assert parts.going_on(wanted, tmp_path / "none.json") == wanted
+    assert parts.going_on(wanted, half.write(tmp_path)) == replace(half, ended=False), "what failed is not tried again"
+    assert parts.going_on(wanted, FIRST.write(tmp_path)) == wanted, "a whole one is run again"
+    assert parts.going_on(wanted, replace(half, commit="deca1").write(tmp_path)) == wanted
+    assert parts.going_on(replace(wanted, dirty=True), replace(half, dirty=True).write(tmp_path)).tests == wanted.tests
+
+
+def test_a_part_that_goes_on_runs_what_is_left_and_keeps_the_rest(project: Path) -> None:
+    asked = a_part(project, "fails", "passes")
+    failed = replace(asked.run.tests[1], result=Result.FAILED, seconds=3.0)
+    asked.run = replace(asked.run, tests=(asked.run.tests[0], failed), seconds=100.0)
+    done = asked.do()
+    assert [str(each.result) for each in done.tests] == ["failed", "failed"]
+    assert done.tests[1] == failed
+    assert done.seconds > 100
 
 
 def test_a_part_is_read_as_it_was_written(tmp_path: Path) -> None:
