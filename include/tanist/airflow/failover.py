@@ -168,7 +168,7 @@ def plan() -> dict[str, Any]:
             print(page)  # noqa: T201  # also where it is blocked
             planning.must_not_be_blocked(planned)
             if not params.although_it_answers:
-                must_not_answer(planned.plan.intent, planned.facts)
+                must_not_answer(planned.plan.intent, planned.facts, clusters.destination.name)
     return {"plan": found, "page": page}
 
 

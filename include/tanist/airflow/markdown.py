@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tanist.domain.failover.forecast import forecast_words
+from tanist.domain.failover.forecast import forecast_words, silence_words
 from tanist.domain.failover.reserve import reserve_words
-from tanist.domain.failover.source_look import iso_time
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.items import limitation_item
@@ -103,9 +102,8 @@ def _forecast(planned: Planned) -> str:
     reserved = f" **Reserve:** {reserve_words(planned.reserve)}." if planned.reserve.partitions else ""
     cost = planned.forecast
     said = f"**Forecast:** {forecast_words(cost)}; {tolerated} tolerated. **{planned.word}**.{reserved}"
-    if cost.final or cost.last_answer is None or planned.plan.intent.dead_since is not None:
-        return said
-    return f"{said} The source's last known answer: `source_dead_since` {iso_time(cost.last_answer)}."
+    silence = "" if planned.plan.intent.dead_since is not None else silence_words(cost, "`source_dead_since`")
+    return f"{said} {silence[0].upper()}{silence[1:]}." if silence else said
 
 
 def _limitations(found: Sequence[Mapping[str, Any]]) -> str:

@@ -28,11 +28,11 @@ from tanist.cli.output import emit, say, stages
 from tanist.cli.progress import line, watching
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.forecast import forecast_words
+from tanist.domain.failover.commands import run_command
+from tanist.domain.failover.forecast import forecast_words, silence_words
 from tanist.domain.failover.objections import accepted
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.failover.reserve import reserve_words
-from tanist.domain.failover.source_look import iso_time
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERYTHING
@@ -132,9 +132,8 @@ def show_plan(found: planning.Planned, as_json: bool) -> None:
         say(f"{'blocked' if limitation.blocks else 'accept'}: {limitation.name}: {limitation.detail}")
     if found.plan.intent.mode is Mode.UNPLANNED:
         say(f"reserve: {reserve_words(found.reserve)}")
-        if found.plan.intent.dead_since is None and cost.last_answer is not None and not cost.final:
-            last = iso_time(cost.last_answer)
-            say(f"if you know when the source died, say so: --source-dead-since {last} (its last known answer)")
+        if found.plan.intent.dead_since is None and (silence := silence_words(cost, "--source-dead-since")):
+            say(silence)
     say(f"forecast: {forecast_words(cost)}; {found.word}: plan {found.plan.hash}")
     if found.not_kept:
         say(f"the plan is not kept, so its options are needed to approve it: {found.not_kept}")
@@ -183,7 +182,7 @@ def approve(
         approval = planning.approve_typed(
             plan, typed, clusters, now.context, reason=reason, valid_seconds=valid, show=show
         )
-    _approved(approval, now.as_json)
+    _approved(approval, clusters.destination.name, now.as_json)
 
 
 def show_accepted(words: ApprovedPlan, facts: Facts) -> None:
@@ -193,11 +192,12 @@ def show_accepted(words: ApprovedPlan, facts: Facts) -> None:
     emit([*rows, loss], ACCEPTED_COLUMNS, as_json=False)
 
 
-def _approved(approval: Approval, as_json: bool) -> None:
+def _approved(approval: Approval, destination: str, as_json: bool) -> None:
     words = ApprovedPlan.read(approval.plan_json)
     intent, accepted = words.intent, sorted(words.limitations)
     what = f"{intent.mode} failover of {', '.join(intent.names)}, {intent.loss_tolerance} offsets tolerated"
     say(f"{approval.approver} approved plan {approval.plan} ({what}), accepting: {', '.join(accepted) or 'nothing'}")
+    say(f"run it with: {run_command(intent, approval.plan, destination)}")
     emit([approval_item(approval) | {"limitations_accepted": accepted}], APPROVAL_COLUMNS, as_json)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from tanist.cli.failover import execute, opened, show_plan
 from tanist.cli.failover_options import AnswersOption, DrainOption, EvidenceOption, ProofOption
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
+from tanist.cli.output import say
+from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured
 from tanist.usecases.failover import removal
 from tanist.usecases.failover.context import Timeouts
@@ -42,7 +44,13 @@ def remove(
     asked = FailoverRequest(include=tuple(topic))
     with opened(now, name) as clusters:
         if now.context.dry_run:
-            show_plan(removal.plan_and_keep(asked, clusters, now.context), now.as_json)
+            made = removal.plan_and_keep(asked, clusters, now.context)
+            show_plan(made, now.as_json)
+            if made.plan.intent.mode is Mode.UNPLANNED:
+                say(
+                    "warning: the plan is unplanned, because a planned removal is blocked now: what the source has and "
+                    "the copy lacks is lost. If its cause passes, run the same command again"
+                )
             return
         found = removal.approved_plan(asked, clusters, now.context)
     announcing(now, "remove").announce([*topic])

@@ -219,7 +219,7 @@ def test_with_an_attested_time_of_death_nothing_is_counted_beyond_it() -> None:
     attested = replace(planned_intent(intents()[UNPLANNED], facts, None), dead_since=EpochMs(NOW - 15_000))
     cost = forecast(attested, facts)
     assert (cost.estimate, cost.estimate_at_end, cost.final) == (50, 50, False)
-    seen = forecast(replace(attested, dead_since=EpochMs(NOW - 20_000)), facts)
+    seen = forecast(replace(attested, dead_since=EpochMs(NOW - 20_001)), facts)
     assert (seen.estimate, seen.final) == (0, True)
     assert "when the source had ended" in forecast_words(seen)
 

@@ -149,7 +149,7 @@ def test_an_idle_partition_that_got_records_before_its_source_died_has_a_reserve
     """Its rate was 0 at the last look, so nothing was reserved; 88 records later its offsets named two records."""
     found = {each.partition: each for each in reserve(intent(), facts(dead(A), dead(B, end=60, rate=10.0))).partitions}
     assert {at: each.granted for at, each in found.items()} == {A: UNSEEN_RESERVE, B: UNSEEN_RESERVE}
-    seen = intent(dead_since=NOW)
+    seen = intent(dead_since=NOW - 1)
     assert [each.granted for each in reserve(seen, facts(dead(A))).partitions] == [0], "its end was seen"
     assert [each.granted for each in reserve(intent(), facts(replace(dead(A), foreign=None))).partitions] == [0]
     short = reserve(intent(250), facts(dead(A, end=70), dead(B, end=110))).partitions
@@ -159,7 +159,7 @@ def test_an_idle_partition_that_got_records_before_its_source_died_has_a_reserve
 def test_a_reserve_is_complete_only_where_the_end_of_the_source_was_seen() -> None:
     """Complete was said of a partition whose fetcher had been stopped 235,048 records before the source died."""
     late = dead(A, end=60, age_ms=60_000)
-    seen_after, seen_before = intent(100, NOW - 60_000), intent(100, NOW - 59_999)
+    seen_after, seen_before = intent(100, NOW - 60_001), intent(100, NOW - 60_000)
     (found,) = reserve(seen_after, facts(late)).partitions
     assert (found.complete, found.covers_ms) == (True, COMPLETE)
     (found,) = reserve(seen_before, facts(late)).partitions

@@ -9,7 +9,7 @@ from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.records import TopicDesired, WorkerAlive
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState
-from tanist.fetcher.own_login import EVERY_SECONDS, OwnLogin
+from tanist.fetcher.own_login import EVERY_SECONDS, MOST_TOPICS, OwnLogin
 from tests.fakes.access import MemoryAccess
 from tests.fakes.cluster import MemoryCluster
 
@@ -61,6 +61,12 @@ def test_a_worker_asks_again_where_topics_have_changed_and_now_and_then() -> Non
     cluster.clock.wait(EVERY_SECONDS)
     own.seen(view("a"))
     assert access.asked == [["a", "b"], ["a"], ["a"]]
+
+
+def test_a_worker_asks_about_its_first_topics_only() -> None:
+    access = Watched(cluster := MemoryCluster())
+    OwnLogin(access, cluster.clock, "w").seen(view(*(f"t{n:03}" for n in range(MOST_TOPICS + 5))))
+    assert access.asked == [[f"t{n:03}" for n in range(MOST_TOPICS)]]
 
 
 def test_what_is_not_told_any_more_stays_as_it_was_told() -> None:

@@ -25,7 +25,10 @@ LONGEST_MS: Final = 7 * 24 * 3_600_000
 
 class NotApproved(Refused):
     name = "NOT_APPROVED"
-    operator_action = "run `tanist failover plan`, then `tanist failover approve`; nothing was changed"
+    operator_action = (
+        "approve the plan: `tanist failover plan`, and `tanist mirrors remove --dry-run`, print the command; "
+        "nothing was changed"
+    )
 
 
 class NotPermitted(Refused):

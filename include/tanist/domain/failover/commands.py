@@ -24,6 +24,11 @@ def approve_command(intent: Intent, plan: str, destination: str, *, kept: bool) 
     return f'{_typed("approve", intent.mirror, plan, destination, options)} --reason "..."'
 
 
+def run_command(intent: Intent, plan: str, destination: str) -> str:
+    """What runs `plan` once it is approved, and resumes it."""
+    return _typed("run", intent.mirror, "", destination, ("--plan", plan))
+
+
 def plan_command(intent: Intent, destination: str, against: Iterable[Limitation] = ()) -> str:
     """What plans the same again. The loss is counted anew: a number that was exceeded would be exceeded again.
 

@@ -29,6 +29,7 @@ class Forecast:
     what each silent partition would have accepted since, at its rate of then; no bound, as nobody knows whether it grew
     faster; None: unknown. `rate`: offsets per second of the partitions that do not answer. `final`: nothing can have
     come since the last answer. `last_answer`: the latest answer of the source, ms since 1970; None: none is known.
+    `silent_at`: when it was first asked in vain after that; now, if nobody has told.
     """
 
     offsets_at_risk: int | None
@@ -39,6 +40,7 @@ class Forecast:
     rate: float
     final: bool
     last_answer: EpochMs | None
+    silent_at: EpochMs
     by_partition: tuple[tuple[TopicPartition, int], ...]
     unknown: tuple[TopicPartition, ...]
     transactions: tuple[OpenTransaction, ...]
@@ -54,6 +56,7 @@ def forecast(intent: Intent, facts: Facts, valid_ms: int = APPROVAL_MS) -> Forec
     unheard = facts.partitions if is_down else counted
     growing = [each for each in unheard if not is_final(each, intent.dead_since)]
     answers = [at for each in facts.partitions if (at := facts.now if each.live else each.known and each.known.at)]
+    vain = [at for each in facts.partitions if each.known and (at := each.known.silent_since)]
     return Forecast(
         offsets_at_risk=loss.at_risk(intent, facts),
         estimate=loss.estimate(intent, facts, facts.now),
@@ -63,6 +66,7 @@ def forecast(intent: Intent, facts: Facts, valid_ms: int = APPROVAL_MS) -> Forec
         rate=round(sum(each.known.rate for each in growing if each.known), 3),
         final=not growing,
         last_answer=max(answers, default=None),
+        silent_at=max(vain, default=facts.now),
         by_partition=tuple((at, offsets) for at, offsets in lost if offsets),
         unknown=tuple(at for at, offsets in lost if offsets is None),
         transactions=facts.source.transactions,
@@ -84,6 +88,17 @@ def forecast_words(cost: Forecast) -> str:
     now, end = cost.estimate - counted, cost.estimate_at_end - counted
     return (
         f"{since}, at the rate of then ({cost.rate:.0f}/s) about {now} more by now and {end} at the end of an approval"
+    )
+
+
+def silence_words(cost: Forecast, option: str) -> str:
+    """For people: between which times the source died; empty: nothing is open. `option`: how one says when."""
+    if cost.final or cost.last_answer is None:
+        return ""
+    silent = iso_time(cost.silent_at)
+    return (
+        f"the source answered last at {iso_time(cost.last_answer)}, and not at {silent}; it may have accepted records "
+        f"in between: if you know until when, say so: {option} {silent}"
     )
 
 

@@ -32,11 +32,12 @@ def open_until(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) -
 def is_final(each: PartitionFacts, dead_since: EpochMs | None) -> bool:
     """Whether the end that was seen last is the end of the source's records.
 
-    It was seen when the source is attested to have died, or when a source fence was proved, or later.
+    It was seen after the source is attested to have died, or when a source fence was proved, or later. A source may die
+    just after an answer, so one at the attested time itself says nothing.
     """
     if each.fenced_since is not None and (each.live is not None or _seen_at(each) >= each.fenced_since):
         return True
-    return each.live is None and dead_since is not None and _seen_at(each) >= dead_since
+    return each.live is None and dead_since is not None and _seen_at(each) > dead_since
 
 
 def is_recent(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) -> bool:

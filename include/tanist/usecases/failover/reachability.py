@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Refused
+from tanist.domain.failover.commands import plan_command
 from tanist.domain.failover.facts import SourceState, is_locked
 from tanist.domain.failover.source_look import iso_time
 from tanist.usecases.mirrors.describe import last_known
@@ -27,7 +29,7 @@ class SourceAnswers(Refused):
 
     name = "SOURCE_ANSWERS"
     operator_action = (
-        "drain it instead: `tanist failover plan MIRROR --mode planned` (in Airflow mode: planned); or run the same "
+        "drain it instead, by a planned failover of the same topics (in Airflow mode: planned); or run the same "
         "command with --although-it-answers (in Airflow the same name); nothing was changed"
     )
 
@@ -40,14 +42,18 @@ class SourceSeenByWorkers(Refused):
     )
 
 
-def must_not_answer(intent: Intent, facts: Facts) -> None:
-    """An unplanned failover loses what a planned one would drain.
+def must_not_answer(intent: Intent, facts: Facts, destination: str) -> None:
+    """An unplanned failover loses what a planned one would drain. `destination`: its name.
 
     Raises:
         SourceAnswers: every partition of the source answers, and no run has begun.
     """
     if intent.mode is Mode.UNPLANNED and facts.source.state is SourceState.ALIVE and not is_locked(facts):
-        raise SourceAnswers(f"the source of mirror {intent.mirror!r} answers for all partitions of the plan")
+        planned = plan_command(replace(intent, mode=Mode.PLANNED, dead_since=None), destination)
+        raise SourceAnswers(
+            f"the source of mirror {intent.mirror!r} answers for all partitions of the plan; drained, none is lost: "
+            f"{planned}"
+        )
 
 
 def must_not_be_seen_by_workers(intent: Intent, facts: Facts, observer: Observer, before: StateView) -> None:

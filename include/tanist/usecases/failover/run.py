@@ -112,7 +112,7 @@ def run(  # noqa: PLR0913 -- what a caller may ask for, named
         ensure_unlocked(view, clusters.spec.mirror, purpose)
         first = _look_again(gate, observer, observer.view, tools)
         if not although_it_answers:
-            must_not_answer(first.permit.approved.intent, first.facts)
+            must_not_answer(first.permit.approved.intent, first.facts, clusters.destination.name)
         if (done := _done_already(first, tools, until)) is not None:
             return done
         with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.checks import Mode, Verdict
+from tanist.domain.failover.forecast import silence_words
 from tanist.domain.failover.reserve import COMPLETE
+from tanist.domain.failover.source_look import iso_time
 from tanist.domain.failover.stored_reserves import reserves_check
+from tanist.domain.names import EpochMs
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover.items import outcome_item, plan_item
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
     from tanist.domain.checks import Check
     from tanist.domain.failover.approving import Approval
-    from tanist.domain.names import EpochMs
 
 NAMES = set(map(str, PARTITIONS))
 
@@ -140,12 +142,31 @@ def test_with_an_attested_time_a_reserve_is_complete_where_the_source_was_seen_t
     seen = world.clock.now()
     lose_source(world)
     world.clock.jump(45)
-    outcome = world.run(approved(world, 1_000, dead_since=seen).plan)
+    outcome = world.run(approved(world, 1_000, dead_since=EpochMs(seen - 2_000)).plan)
     item = outcome_item(outcome, "")
     assert (item["may_be_reused"], item["reserve_estimated"]) == ({}, {})
     assert check(world).verdict is Verdict.PASS
     view = world.worker.catch_up(world.soon())
     assert {ms for topic in TOPICS for ms in view.copied_up_to(DR, topic).covers_ms} == {COMPLETE}  # type: ignore[union-attr]
+
+
+def test_the_printed_time_of_death_does_not_make_a_reserve_complete() -> None:
+    """It was that of the last answer, 30,000 records before the death: GO, 0 at risk, the check `reserves` PASS."""
+    world = FailoverWorld()
+    lose_source(world)
+    world.clock.jump(45)
+    cost = world.plan(Mode.UNPLANNED).forecast
+    assert cost.last_answer is not None
+    assert cost.last_answer < cost.silent_at
+    for printed in (cost.silent_at, cost.last_answer):
+        request = FailoverRequest(mode=Mode.UNPLANNED, dead_since=printed)
+        again = planning.plan(request, world.clusters(), world.command())
+        assert plan_item(again)["reserve"]["complete"] == []
+        assert not again.forecast.final
+    assert iso_time(cost.silent_at) in silence_words(cost, "--source-dead-since")
+    outcome = world.run(approved(world, 1_000, dead_since=cost.silent_at).plan)
+    assert set(outcome_item(outcome, "")["reserve_estimated"]) == NAMES
+    assert check(world).verdict is Verdict.UNKNOWN
 
 
 def test_what_a_fence_has_proved_is_not_forgotten_by_the_unplanned_run() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import pytest
 
@@ -11,6 +11,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.failover.approving import (
     Approval,
     ApprovalUsed,
+    NoApproverTopic,
     NotApproved,
     Withdrawal,
     answer_to,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.plan import Plan
     from tanist.domain.names import MirrorName
+    from tanist.ports.approvals import Approvals
     from tanist.ports.clock import Deadline
     from tanist.ports.state import StateStore
 
@@ -148,6 +150,18 @@ def test_an_answer_that_an_earlier_try_is_about_to_write_is_waited_for(world: Fa
     began = world.clock.monotonic()
     assert earlier_answer(destination, DR, SECOND, command, 45.0) is None
     assert world.clock.monotonic() - began == 45.0
+
+
+def test_a_first_question_is_asked_again_where_nobody_has_approved_anything_yet(world: FailoverWorld) -> None:
+    """The topic of approvals did not exist, and the second try of the first gate failed for it."""
+    destination, command = world.clusters().destination, world.command()
+
+    class NoTopic:
+        def all(self, _by: Deadline) -> NoReturn:
+            raise NoApproverTopic("it does not exist")
+
+    empty = replace(destination, approvals=cast("Approvals", NoTopic()))
+    assert earlier_answer(empty, DR, FIRST, command, 4.0) is None
 
 
 def test_a_later_yes_stands_after_a_no(world: FailoverWorld) -> None:
