@@ -16,6 +16,7 @@ from tests.explorer.product import (
     MetadataRequest,
     MirrorRequest,
     Mode,
+    Selection,
     SyncRequest,
     TanistError,
     Timeouts,
@@ -24,6 +25,7 @@ from tests.explorer.product import (
     administer,
     create,
     desire,
+    fences,
     metadata_sync,
     planning,
     running,
@@ -99,7 +101,10 @@ class Operator:
         run = self._command()
         if of_promoted:
             self.place.excused |= {topic for topic in TOPICS if self.place.view().promoted(DR, topic)}
-        return ", ".join(str(each.topic) for each in abort.lift(self._clusters(run), run, of_promoted=of_promoted))
+        return ", ".join(
+            str(each.topic)
+            for each in fences.lift(self._clusters(run), run, of_promoted=of_promoted, topics=Selection((".*",)))
+        )
 
     # ── the mirror ────────────────────────────────────────────────────────────────────────────────────────────────
 

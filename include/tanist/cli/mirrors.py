@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanist.cli import mirror_removal, mirror_reversal, mirror_views
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking, confirm
+from tanist.cli.options import (
+    ExcludeOption,
+    MirrorArgument,
+    Session,
+    TopicsOption,
+    announcing,
+    asking,
+    confirm,
+    selected,
+)
 from tanist.cli.output import emit, one_line, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_lift
@@ -31,9 +40,6 @@ app = typer.Typer(
 SPEC_COLUMNS = ("mirror", "source", "destination", "offsets", "engine", "include", "exclude")
 TOPIC_COLUMNS = ("mirror", "topic", "state")
 
-ExcludeOption = Annotated[
-    list[str] | None, typer.Option("--exclude", metavar="REGEX", help="Topics to leave out; repeatable.")
-]
 PromotedOption = Annotated[
     bool, typer.Option("--promoted", help="Accept topics of this source that were failed over to another cluster.")
 ]

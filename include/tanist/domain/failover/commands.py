@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.source_look import iso_time
-from tanist.domain.selection import EVERYTHING
+from tanist.domain.selection import EVERYTHING, exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ def options_of(intent: Intent) -> Iterator[str]:
     yield from ("--mode", intent.mode.value)
     if intent.whole is not True:  # a topic that was added since would be in the plan without them
         for topic in intent.names:
-            yield from ("--topic", topic.replace(".", r"\."))
+            yield from ("--topic", exactly(topic))
     if intent.groups != EVERYTHING:
         for group in intent.groups:
             yield from ("--group", group)
