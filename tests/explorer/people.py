@@ -109,17 +109,24 @@ class Operator:
     # ── the mirror ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pause(self, topic: str) -> None:
-        desire.set_desired(DR, [topic], desire.paused, self._west(), self._command())
+        desire.set_desired(DR, Selection((topic,)), desire.paused, self._west(), self._command())
 
     def resume(self, topic: str) -> None:
-        desire.set_desired(DR, [topic], desire.resumed, self._west(), self._command())
+        desire.set_desired(DR, Selection((topic,)), desire.resumed, self._west(), self._command())
 
     def alter(self) -> None:
         fill = 1_000 + round(self.place.stage.now)
         administer.alter(DR, administer.Alteration(max_start_fill=fill), self._west(), self._command())
 
     def add(self, topic: str) -> None:
-        desire.add(DR, [topic], self._west(), lambda _: self._east(), self._command(), desire.Accepted(promoted=True))
+        desire.add(
+            DR,
+            Selection((topic,)),
+            self._west(),
+            lambda _: self._east(),
+            self._command(),
+            desire.Accepted(promoted=True),
+        )
 
     def delete(self, abandon: str = "") -> str:
         reported = administer.delete(DR, self._west(), self._command(), abandon=abandon)

@@ -153,6 +153,7 @@ def add(
     now: Session,
     name: MirrorArgument,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     *,
     promoted: PromotedOption = False,
     adopt: AdoptOption = False,
@@ -167,7 +168,7 @@ def add(
         return now.registry.log_prefixes(spec.source, destination, spec.source_cluster_id)
 
     accepted = desire.Accepted(promoted=promoted, prefixes=prefixes if adopt else None)
-    desired = desire.add(name, topic or (), destination, now.registry.connect, run, accepted)
+    desired = desire.add(name, selected(topic, exclude), destination, now.registry.connect, run, accepted)
     _warn(desired.warnings)
     _say_adopted(desired.topics)
     _show_topics(now, desired)
@@ -175,18 +176,18 @@ def add(
 
 @app.command()
 @asking(changes=True)
-def pause(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+def pause(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
     """Stop copying topics until they are resumed; their mirror topics stay unchanged.
 
     Example: tanist mirrors pause dr --destination west --topic 'orders.*'
     """
     run = announcing(now, "pause")
-    _show_topics(now, desire.set_desired(name, topic or (), desire.paused, now.destination(), run))
+    _show_topics(now, desire.set_desired(name, selected(topic, exclude), desire.paused, now.destination(), run))
 
 
 @app.command()
 @asking(changes=True)
-def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
     """Resume copying of topics that are paused, or have FAILED partitions, where it stopped.
 
     Of a FAILED partition a fetcher compares both logs again, once for each time this command is run. It continues where
@@ -195,7 +196,7 @@ def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> No
     Example: tanist mirrors resume dr --destination west --topic 'orders.*'
     """
     run = announcing(now, "resume")
-    desired = desire.set_desired(name, topic or (), desire.resumed, now.destination(), run)
+    desired = desire.set_desired(name, selected(topic, exclude), desire.resumed, now.destination(), run)
     for each in desired.failed:
         say(f"{each.partition} is FAILED with {each.error}: a fetcher compares both logs before it continues")
     _show_topics(now, desired)

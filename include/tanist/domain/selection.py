@@ -117,18 +117,32 @@ class Selection:
         """The `include` expressions that match none of `names`: probably typing errors."""
         return tuple(text for text in self.include if not any(topic_pattern(text).fullmatch(n) for n in names))
 
+    def among(self, names: Iterable[str]) -> tuple[str, ...]:
+        """As `of`; without an `include` all but the excluded ones."""
+        return Selection(self.include or EVERYTHING, self.exclude).of(names)
+
+    def unmatched(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The expressions, of `exclude` as well, that match none of `names`: probably typing errors."""
+        return Selection((*self.include, *self.exclude)).idle(tuple(names))
+
+    def check(self) -> None:
+        """Raises Misconfigured, with all expressions that are none."""
+        if wrong := pattern_problems((*self.include, *self.exclude)):
+            refuse(wrong)
+
     def chosen(self, names: Iterable[str], what: str) -> tuple[str, ...]:
         """The selected ones of `names`, sorted, all of them without an `include`. `what`: what `names` are, for people.
 
         Raises:
             TopicNotInMirror: an expression matches none of them, or `exclude` leaves none. Misconfigured: it is none.
         """
+        self.check()
         known = tuple(names)
-        if idle := Selection((*self.include, *self.exclude)).idle(known):
+        if idle := self.unmatched(known):
             refuse(TopicNotInMirror(f"{text!r} matches no {what}") for text in idle)
-        found = Selection(self.include or EVERYTHING, self.exclude).of(known)
+        found = self.among(known)
         if known and not found:
-            raise TopicNotInMirror(f"{', '.join(map(repr, self.exclude))} leaves no {what}")
+            raise TopicNotInMirror(f"--exclude {' '.join(self.exclude)} leaves no {what}")
         return found
 
     def literals(self) -> tuple[str, ...]:

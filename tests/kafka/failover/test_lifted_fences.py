@@ -54,6 +54,8 @@ def test_a_promoted_topic_that_is_writable_at_its_old_source_is_named_before_any
     pair.worker()
     pair.mirror("reset", "reset.a", "reset.b")
     pair.tanist("failover", "run", "reset", "--plan", pair.approved("reset"), *QUICK)
+    waited = pair.tanist("mirrors", "wait", "reset", "--for", "lag=0", expected=1)
+    assert "NOTHING_TO_WAIT_FOR: mirror 'reset' of 'west' copies no topic from 'east'" in waited.err
     pair.tanist("fence", "lift", "reset", "--promoted", "--topic", ".*")
     check = fences(pair, "reset")
     assert check["verdict"] == "FAIL"

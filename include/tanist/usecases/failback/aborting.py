@@ -23,11 +23,12 @@ from tanist.usecases.rights import named
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from tanist.domain.failback.open_transactions import ReturnedTransaction
     from tanist.domain.failover.approving import Approval
     from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
@@ -68,7 +69,7 @@ class AbortOutcome:
     still_open: tuple[ReturnedTransaction, ...]
 
 
-def plan_abort(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> PlannedAbort:
+def plan_abort(clusters: ReturnContext, topics: Selection, command: CommandContext) -> PlannedAbort:
     """The open transactions of the topics that the mirror has failed over; changes nothing.
 
     Raises:
@@ -78,7 +79,7 @@ def plan_abort(clusters: ReturnContext, include: Sequence[str], command: Command
     """
     view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
     ensure_unlocked(view, clusters.spec.mirror)
-    partitions = _fenced(clusters, view, include, command)
+    partitions = _fenced(clusters, view, topics, command)
     try:
         found = clusters.transactions.on(partitions, command.by)
     except BrokerError as refused:
@@ -96,13 +97,13 @@ def plan_abort(clusters: ReturnContext, include: Sequence[str], command: Command
 
 
 def _fenced(
-    clusters: ReturnContext, view: StateView, include: Sequence[str], command: CommandContext
+    clusters: ReturnContext, view: StateView, topics: Selection, command: CommandContext
 ) -> list[TopicPartition]:
     """The partitions that the mirror has failed over; no producer may write to them at the old source.
 
     Raises as `plan_abort`.
     """
-    topics = [topic for topic, _ in failed_over(view, clusters.spec.mirror, include)]
+    topics = [topic for topic, _ in failed_over(view, clusters.spec.mirror, topics)]
     source = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None).reachable_source()
     seen = see_returned(clusters.spec, source, topics, view, command)
     stands = seen.fences.known()
@@ -113,7 +114,7 @@ def _fenced(
 
 def approve_abort(  # what an approver says, named
     plan_hash: str,
-    include: Sequence[str],
+    topics: Selection,
     clusters: ReturnContext,
     command: CommandContext,
     *,
@@ -127,7 +128,7 @@ def approve_abort(  # what an approver says, named
         AuthorizationFailed: we are no approver. What `plan_abort` raises.
     """
     valid_for_ms = check_words(reason, valid_seconds)
-    plan = plan_abort(clusters, include, command).plan
+    plan = plan_abort(clusters, topics, command).plan
     if not plan.transactions:
         raise NoOpenTransactions(f"no transaction is open in topics that mirror {plan.mirror!r} has failed over")
     if plan.hash != plan_hash:

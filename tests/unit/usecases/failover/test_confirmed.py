@@ -135,7 +135,7 @@ def worker_sleeps_before_it_fences(world: FailoverWorld, sleep: Sleep) -> None:
 def add_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     world.east.with_topic("invoices")
     sleep.after(LockedMirror, "view")
-    desire.add("dr", ["invoices"], world.west.side(), lambda _: world.east.side(), ann(world))
+    desire.add("dr", Selection(("invoices",)), world.west.side(), lambda _: world.east.side(), ann(world))
 
 
 def add_again_sleeps(world: FailoverWorld, sleep: Sleep) -> None:

@@ -179,10 +179,10 @@ def test_a_failover_does_not_take_the_lock_from_a_change_that_is_at_work() -> No
 
 CHANGES: dict[str, Callable[[FailoverWorld], object]] = {
     "pause": lambda world: desire.set_desired(
-        "dr", ["orders"], desire.paused, world.west.side(), command(world, "ann")
+        "dr", Selection(("orders",)), desire.paused, world.west.side(), command(world, "ann")
     ),
     "add": lambda world: desire.add(
-        "dr", ["orders"], world.west.side(), lambda _: world.east.side(), command(world, "ann")
+        "dr", Selection(("orders",)), world.west.side(), lambda _: world.east.side(), command(world, "ann")
     ),
     "alter": lambda world: administer.alter(
         "dr", administer.Alteration(replication_factor=2), world.west.side(), command(world, "ann")
