@@ -35,6 +35,12 @@ def plan_command(intent: Intent, destination: str, against: Iterable[Limitation]
     return _typed("plan", intent.mirror, "", destination, options)
 
 
+def others_command(intent: Intent, without: Iterable[str], destination: str) -> str:
+    """What plans the same for all topics but those in `without`."""
+    excluded = (word for topic in sorted(without) for word in ("--exclude", exactly(topic)))
+    return _typed("plan", intent.mirror, "", destination, (*options_of(intent), *excluded))
+
+
 def options_of(intent: Intent) -> Iterator[str]:
     """The options that ask for `intent`, all but the tolerated loss."""
     yield from ("--mode", intent.mode.value)

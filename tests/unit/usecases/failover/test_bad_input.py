@@ -116,6 +116,9 @@ def test_a_log_that_is_no_copy_any_more_is_never_promoted_in_passing(world: Fail
     (blocked,) = [each for each in planned.plan.limitations if each.blocks]
     assert blocked.name == "PARTITION_NO_COPY"
     assert f"orders-1 ({error or 'no reason'}" in blocked.detail
+    assert "`tanist failover plan dr --destination west --mode planned --exclude orders`" in blocked.detail
+    others = FailoverRequest(exclude=("orders",))
+    assert not planning.plan(others, world.clusters(), world.command()).blocked
     with pytest.raises(PlanBlocked, match="PARTITION_NO_COPY"):
         approving(world, planned.plan.hash)
     assert not world.west.approvals
