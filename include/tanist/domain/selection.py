@@ -150,5 +150,10 @@ class Selection:
         return tuple(re.sub(r"\\(.)", r"\1", text) for text in self.include if _LITERAL.fullmatch(text))
 
 
+def only(topics: Iterable[str]) -> Selection:
+    """Exactly these topics."""
+    return Selection(tuple(exactly(each) for each in sorted(topics)))
+
+
 EVERY_TOPIC: Final = Selection(())
 """Nobody has named a topic."""

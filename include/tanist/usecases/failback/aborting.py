@@ -14,6 +14,7 @@ from tanist.domain.errors import BrokerError
 from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactions, SourceNotFenced
 from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
 from tanist.domain.records import STATE_TOPIC
+from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, out_of_time, sign
 from tanist.usecases.failback.survey import failed_over, see_returned
@@ -103,13 +104,13 @@ def _fenced(
 
     Raises as `plan_abort`.
     """
-    topics = [topic for topic, _ in failed_over(view, clusters.spec.mirror, topics)]
+    left = [topic for topic, _ in failed_over(view, clusters.spec.mirror, topics)]
     source = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None).reachable_source()
-    seen = see_returned(clusters.spec, source, topics, view, command)
+    seen = see_returned(clusters.spec, source, left, view, command)
     stands = seen.fences.known()
-    if unfenced := [each.topic for each in topics if stands.get(each.topic) is not True]:
+    if unfenced := [each.topic for each in left if stands.get(each.topic) is not True]:
         raise SourceNotFenced(f"the source fence is not in force: {some(unfenced, ', ')}")
-    return [at for each in topics for at in each.all_partitions()]
+    return [at for each in left for at in each.all_partitions()]
 
 
 def approve_abort(  # what an approver says, named
@@ -147,10 +148,10 @@ def abort_transactions(plan_hash: str, clusters: ReturnContext, command: Command
     plan = _approved(plan_hash, clusters, command)
 
     def check(view: StateView) -> object:
-        return failed_over(view, mirror, ())
+        return failed_over(view, mirror, EVERY_TOPIC)
 
     with changing(clusters.destination, mirror, "failback abort-transactions", command, check, patient=True) as locked:
-        partitions = _fenced(clusters, locked.view(), (), command)
+        partitions = _fenced(clusters, locked.view(), EVERY_TOPIC, command)
         wanted = plan.still_open(clusters.transactions.on(partitions, command.by))
         done = []
         for each in wanted:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tanist.kafka.wire.admin import AclBinding
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, running, take
