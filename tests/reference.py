@@ -54,21 +54,22 @@ def commands() -> str:
     """Every command of the product with its arguments and options."""
     root = typer.main.get_command(app)
     parts = ["# Commands\n", "Every command also accepts `--help`.\n"]
-    for path, command in _commands("tanist", root):
+    for path, command in commands_of("tanist", root):
         parts.append(f"## `{path}`\n\n{_help(command)}\n")
         if rows := [_parameter(each) for each in command.params if not getattr(each, "hidden", False)]:
             parts.append("| argument or option | meaning |\n|---|---|\n" + "\n".join(rows) + "\n")
     return HEAD + "\n".join(parts)
 
 
-def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+def commands_of(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Every command of the product below `path`, with its whole name."""
     inside = getattr(command, "commands", None)
     if inside is None:
         yield path, command
         return
     for name in sorted(inside):
         if name not in _TESTKIT:
-            yield from _commands(f"{path} {name}", inside[name])
+            yield from commands_of(f"{path} {name}", inside[name])
 
 
 def _help(command: Any) -> str:

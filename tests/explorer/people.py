@@ -16,6 +16,7 @@ from tests.explorer.product import (
     MetadataRequest,
     MirrorRequest,
     Mode,
+    Selection,
     SyncRequest,
     TanistError,
     Timeouts,
@@ -24,6 +25,7 @@ from tests.explorer.product import (
     administer,
     create,
     desire,
+    fences,
     metadata_sync,
     planning,
     running,
@@ -99,22 +101,32 @@ class Operator:
         run = self._command()
         if of_promoted:
             self.place.excused |= {topic for topic in TOPICS if self.place.view().promoted(DR, topic)}
-        return ", ".join(str(each.topic) for each in abort.lift(self._clusters(run), run, of_promoted=of_promoted))
+        return ", ".join(
+            str(each.topic)
+            for each in fences.lift(self._clusters(run), run, of_promoted=of_promoted, topics=Selection((".*",)))
+        )
 
     # ── the mirror ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pause(self, topic: str) -> None:
-        desire.set_desired(DR, [topic], desire.paused, self._west(), self._command())
+        desire.set_desired(DR, Selection((topic,)), desire.paused, self._west(), self._command())
 
     def resume(self, topic: str) -> None:
-        desire.set_desired(DR, [topic], desire.resumed, self._west(), self._command())
+        desire.set_desired(DR, Selection((topic,)), desire.resumed, self._west(), self._command())
 
     def alter(self) -> None:
         fill = 1_000 + round(self.place.stage.now)
         administer.alter(DR, administer.Alteration(max_start_fill=fill), self._west(), self._command())
 
     def add(self, topic: str) -> None:
-        desire.add(DR, [topic], self._west(), lambda _: self._east(), self._command(), desire.Accepted(promoted=True))
+        desire.add(
+            DR,
+            Selection((topic,)),
+            self._west(),
+            lambda _: self._east(),
+            self._command(),
+            desire.Accepted(promoted=True),
+        )
 
     def delete(self, abandon: str = "") -> str:
         reported = administer.delete(DR, self._west(), self._command(), abandon=abandon)

@@ -33,6 +33,7 @@ from tanist.domain.records import (
     SourceEnds,
     WorkerAlive,
 )
+from tanist.domain.selection import Selection
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, Finding, MirrorState
 from tanist.domain.translation import Proof
@@ -44,7 +45,7 @@ from tanist.ports.cluster import Cluster
 from tanist.ports.positions import CommittedPosition, ProofResult
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.command import CommandContext
-from tanist.usecases.failover import abort, planning
+from tanist.usecases.failover import abort, fences, planning
 from tanist.usecases.failover import run as running
 from tanist.usecases.failover.context import FailoverContext, GroupsMoved, Timeouts
 from tanist.usecases.failover.observe import Observer
@@ -138,6 +139,7 @@ __all__ = [
     "Readiness",
     "Report",
     "RunStatus",
+    "Selection",
     "Silence",
     "SourceContacts",
     "SourceEnd",
@@ -161,6 +163,7 @@ __all__ = [
     "cluster_ids",
     "create",
     "desire",
+    "fences",
     "may_stand",
     "metadata_sync",
     "mirror_lock",

@@ -23,6 +23,7 @@ from tanist.domain.failback.reversal import TO_ACCEPT, TailUndecided, TailWouldB
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import each, refuse
+from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases import cluster_ids
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.recording import survey_and_record
@@ -206,7 +207,7 @@ def survey() -> dict[str, Any]:
     with at_work(SURVEY_SECONDS, again=busy_or_retriable) as task:
         if (clusters := _before_the_reversal(params, task)) is None:
             return {"mirror": params.mirror, "reversed": True}
-        seen = survey_and_record(clusters, (), task.context)
+        seen = survey_and_record(clusters, EVERY_TOPIC, task.context)
         _warn_not_held(seen.not_held)
         if seen.without_copy:
             _say(f"warning: {without_copies(seen.without_copy)}")
@@ -230,7 +231,7 @@ def rescue() -> dict[str, Any]:
         file = ManifestFile(variables.evidence() / f"rescue-{params.mirror}")
         file.check()
         tools = RescueTools(manifest=file.write, report=Progress(task.context.clock))
-        done = rescue_tails(clusters, (), tools, task.context)
+        done = rescue_tails(clusters, EVERY_TOPIC, tools, task.context)
         _warn_not_held(done.not_held)
         for torn in done.torn:
             _say(f"warning: {torn}")

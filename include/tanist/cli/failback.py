@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tanist.cli import failback_findings, failback_transactions
-from tanist.cli.options import WHY, MirrorArgument, Session, TopicsOption, asking, lasting
+from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
 from tanist.cli.output import emit, say, stages
 from tanist.domain.failback.decision import TailAction, TailClass
 from tanist.domain.failback.reversal import without_copies
 from tanist.domain.names import mirror_name
-from tanist.domain.problems import refuse
-from tanist.domain.selection import pattern_problems
 from tanist.usecases.failback.deciding import DECISION_COLUMNS, approve_decision, decision_item, plan_decision
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.replay import REPLAY_COLUMNS, ReplayTools, replay_item
@@ -42,15 +40,13 @@ EvidenceOption = Annotated[
 ]
 
 
-def _opened(now: Session, name: str, topic: list[str] | None) -> ReturnContext:
-    if wrong := pattern_problems(topic or ()):
-        refuse(wrong)
+def _opened(now: Session, name: str) -> ReturnContext:
     return returned(now.registry, now.destination(), mirror_name(name), now.context)
 
 
 @app.command()
 @asking(changes=True, seconds=120.0)
-def survey(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+def survey(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
     """Compare an old source that has returned with the mirror topics that have taken over.
 
     It keeps the old source from deleting what only it has, and records what was found once that cannot change any more.
@@ -58,7 +54,8 @@ def survey(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> No
 
     Example: tanist failback survey dr --destination west
     """
-    found = survey_and_record(_opened(now, name, topic), topic or (), now.context)
+    topics = selected(topic, exclude)
+    found = survey_and_record(_opened(now, name), topics, now.context)
     _warn_not_held(found.not_held)
     if found.without_copy:
         say(f"warning: {without_copies(found.without_copy)}")
@@ -72,7 +69,14 @@ def survey(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> No
 
 @app.command()
 @asking(changes=True, seconds=RESCUE_SECONDS)
-def rescue(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, evidence: EvidenceOption = None) -> None:
+def rescue(
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    evidence: EvidenceOption = None,
+) -> None:
     """Copy what only an old source has to quarantine topics of the new primary, and check every record of it.
 
     Run it again after an interruption: no record is copied twice. Exits with 3 if an old source may still get records,
@@ -80,14 +84,15 @@ def rescue(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, ev
 
     Example: tanist failback rescue dr --destination west
     """
-    clusters = _opened(now, name, topic)
+    topics = selected(topic, exclude)
+    clusters = _opened(now, name)
     file = ManifestFile(evidence or Path("evidence") / f"rescue-{name}")
     file.check()
     tell = stages(now.context.clock)
     tools = RescueTools(
         manifest=file.write, report=lambda at, count, of: tell(f"{at}: {count} of {of} records are in quarantine")
     )
-    done = rescue_tails(clusters, topic or (), tools, now.context)
+    done = rescue_tails(clusters, topics, tools, now.context)
     _warn_not_held(done.not_held)
     for each in done.waiting:
         say(f"warning: {each.partition} is not rescued: {'; '.join(each.reasons) or 'it is not known'}")
@@ -123,6 +128,7 @@ def decide(
     now: Session,
     name: MirrorArgument,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     *,
     replay: ReplayOption = None,
     drop: DropOption = None,
@@ -134,7 +140,8 @@ def decide(
 
     Example: tanist failback decide dr --destination west --replay safe --drop conflict --drop unordered
     """
-    found = plan_decision(_opened(now, name, topic), topic or (), _actions(replay, drop), now.context)
+    topics = selected(topic, exclude)
+    found = plan_decision(_opened(now, name), topics, _actions(replay, drop), now.context)
     item = decision_item(found)
     emit([item], DECISION_COLUMNS, now.as_json, rows=item["tails"])
     chosen = ", ".join(f"{action} {each}" for each, action in item["actions"].items())
@@ -151,6 +158,7 @@ def approve(
     reason: Annotated[str, WHY],
     valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     replay: ReplayOption = None,
     drop: DropOption = None,
 ) -> None:
@@ -158,8 +166,9 @@ def approve(
 
     Example: tanist failback approve dr 1c0ffee2 --destination west --replay safe --reason "seen by the owner"
     """
-    clusters, actions = _opened(now, name, topic), _actions(replay, drop)
-    approval = approve_decision(plan, topic or (), actions, clusters, now.context, reason=reason, valid_seconds=valid)
+    topics = selected(topic, exclude)
+    clusters, actions = _opened(now, name), _actions(replay, drop)
+    approval = approve_decision(plan, topics, actions, clusters, now.context, reason=reason, valid_seconds=valid)
     say(f"{approval.approver} approved plan {approval.plan}")
     emit([approval_item(approval)], APPROVAL_COLUMNS, now.as_json)
 
@@ -179,7 +188,7 @@ def replay(
 
     Example: tanist failback replay dr --destination west --plan 1c0ffee2
     """
-    clusters = _opened(now, name, None)
+    clusters = _opened(now, name)
     file = ManifestFile(evidence or Path("evidence") / f"rescue-{name}", f"replay-{Path(plan).name}.json")
     file.check()
     tell = stages(now.context.clock)

@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from tanist.cli.options import WHY, MirrorArgument, Session, TopicsOption, asking
+from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, selected
 from tanist.cli.output import emit
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
-from tanist.domain.problems import refuse
-from tanist.domain.selection import pattern_problems
 from tanist.domain.tails import FindingKind
 from tanist.usecases.failback.accepting import FINDING_COLUMNS, accept_findings, finding_item
 
@@ -26,6 +24,7 @@ def accept(
     now: Session,
     name: MirrorArgument,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     *,
     finding: FindingOption,
     reason: Annotated[str, WHY],
@@ -39,13 +38,12 @@ def accept(
 
     Example: tanist failback accept dr --destination west --finding OVERLAP --reason "no sink stores offsets"
     """
-    if wrong := pattern_problems(topic or ()):
-        refuse(wrong)
+    topics = selected(topic, exclude)
     known = {str(each): each for each in FindingKind}
     if unknown := sorted(set(finding) - known.keys()):
         raise Misconfigured(f"--finding {unknown[0]}: not one of {', '.join(FindingKind)}")
     accepted = [known[each] for each in dict.fromkeys(finding)]
-    found = accept_findings(now.destination(), mirror_name(name), accepted, topic or (), now.context, reason=reason)
+    found = accept_findings(now.destination(), mirror_name(name), accepted, topics, now.context, reason=reason)
     emit([finding_item(name, each) for each in found], FINDING_COLUMNS, now.as_json)
 
 

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanist.cli.options import WHY, MirrorArgument, Session, TopicsOption, asking, lasting
+from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
 from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
-from tanist.domain.problems import refuse
-from tanist.domain.selection import pattern_problems
 from tanist.usecases.failback.aborting import (
     ABORT_COLUMNS,
     abort_transactions,
@@ -22,6 +20,7 @@ from tanist.usecases.failback.aborting import (
 from tanist.wiring.failback import returned
 
 if TYPE_CHECKING:
+    from tanist.domain.selection import Selection
     from tanist.usecases.failback.survey import ReturnContext
 
 PLAN_COLUMNS = ("transactional_id", "producer_id", "state", "age_s", "partitions")
@@ -38,6 +37,7 @@ def abort(  # options of a command
     now: Session,
     name: MirrorArgument,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     *,
     approve: HashOption = None,
     plan: PlanOption = None,
@@ -52,26 +52,25 @@ def abort(  # options of a command
 
     Example: tanist failback abort-transactions dr --destination west --dry-run
     """
-    if wrong := pattern_problems(topic or ()):
-        refuse(wrong)
+    topics = selected(topic, exclude)
     if approve is not None and plan is not None:
         raise Misconfigured("--approve and --plan: give one of them")
     clusters = returned(now.registry, now.destination(), mirror_name(name), now.context)
     if approve is not None:
-        found = approve_abort(approve, topic or (), clusters, now.context, reason=reason, valid_seconds=valid)
+        found = approve_abort(approve, topics, clusters, now.context, reason=reason, valid_seconds=valid)
         say(f"{found.approver} approved plan {found.plan}")
         item = {"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}
         emit([item], tuple(item), now.as_json)
     elif plan is not None:
         _run(now, name, plan, clusters)
     elif now.context.dry_run:
-        _show(now, name, topic, clusters)
+        _show(now, name, topics, clusters)
     else:
         raise Misconfigured("give --dry-run to see the open transactions, --approve HASH, or --plan HASH")
 
 
-def _show(now: Session, name: str, topic: list[str] | None, clusters: ReturnContext) -> None:
-    found, time = plan_abort(clusters, topic or (), now.context), now.context.clock.now()
+def _show(now: Session, name: str, topics: Selection, clusters: ReturnContext) -> None:
+    found, time = plan_abort(clusters, topics, now.context), now.context.clock.now()
     item: dict[str, Any] = {
         "mirror": name,
         "plan_hash": found.plan.hash if found.plan.transactions else None,

@@ -23,7 +23,7 @@ from tanist.cli.failover_options import (
     UntilOption,
 )
 from tanist.cli.mirror_reversal import reversed_item, say_reversed
-from tanist.cli.options import WHY, GroupsOption, MirrorArgument, Session, TopicsOption, asking, lasting
+from tanist.cli.options import WHY, ExcludeOption, GroupsOption, MirrorArgument, Session, TopicsOption, asking, lasting
 from tanist.cli.output import emit, say, stages
 from tanist.cli.progress import line, watching
 from tanist.domain.checks import Mode
@@ -93,6 +93,7 @@ def plan(
     name: MirrorArgument,
     mode: ModeOption = Mode.PLANNED,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     *,
     group: GroupsOption = None,
     max_loss: LossOption = None,
@@ -110,6 +111,7 @@ def plan(
     asked = FailoverRequest(
         mode=mode,
         include=tuple(topic or EVERYTHING),
+        exclude=tuple(exclude or ()),
         loss_tolerance=max_loss,
         groups=tuple(group or EVERYTHING),
         reserve=reserve,
@@ -152,6 +154,7 @@ def approve(
     valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
     mode: Annotated[Mode | None, typer.Option("--mode", help="The mode of the plan (default: either).")] = None,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     group: GroupsOption = None,
     max_loss: LossOption = None,
     reserve: ReserveOption = None,
@@ -162,7 +165,7 @@ def approve(
 
     The hash is enough for a plan that is kept: `failover plan` prints the command. It permits what the plan says, as
     long as nothing speaks against it that is not in it. For a plan that could not be kept, give the same --mode,
-    --topic, --group, --max-loss, --reserve, --source-dead-since and --reverse as to `failover plan`.
+    --topic, --exclude, --group, --max-loss, --reserve, --source-dead-since and --reverse as to `failover plan`.
 
     Example: tanist failover approve dr 1c0ffee2 --destination west --reason "east is on fire"
     """
@@ -170,6 +173,7 @@ def approve(
     typed = {
         "mode": mode,
         "include": tuple(topic or ()),
+        "exclude": tuple(exclude or ()),
         "groups": tuple(group or ()),
         "loss_tolerance": max_loss,
         "reserve": reserve,

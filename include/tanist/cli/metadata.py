@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking, confirm, on_terminal
+from tanist.cli.options import (
+    ExcludeOption,
+    MirrorArgument,
+    Session,
+    TopicsOption,
+    announcing,
+    asking,
+    confirm,
+    on_terminal,
+)
 from tanist.cli.output import emit, say
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
@@ -27,7 +36,7 @@ app = typer.Typer(no_args_is_help=True, help="Make topics, partitions and config
 
 @app.command()
 @asking()
-def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
     """Show how the topics of a mirror differ from the source, and what `metadata sync` would change.
 
     Exits with 1 if there is a difference to sync or to decide, 3 if a topic could not be read.
@@ -35,14 +44,14 @@ def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None
     Example: tanist metadata diff dr --topic 'orders.*'
     """
     (destination,) = now.destinations(mirror_name(name))
-    compared = compare(_request(name, topic), destination, now.registry.connect, now.context)
+    compared = compare(_request(name, topic, exclude), destination, now.registry.connect, now.context)
     _show(now, compared.spec.mirror, compared.rows)
     _end(compared.rows, {Outcome.DIFFERS: 1, Outcome.CONFLICT: 1, Outcome.UNKNOWN: 3})
 
 
 @app.command()
 @asking(changes=True, confirms=True)
-def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
     """Create missing mirror topics, add partitions, copy configs. Topics are never deleted.
 
     New source topics that match the mirror's filters are added. During a failover the mirror is skipped.
@@ -51,7 +60,7 @@ def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None
     Example: tanist metadata sync dr --destination west --dry-run
     """
     destination = now.destination()
-    request = _request(name, topic)
+    request = _request(name, topic, exclude)
     if on_terminal() and not now.yes and not now.context.dry_run:
         planned = compare(request, destination, now.registry.connect, now.context)
         say(summary(planned.rows))
@@ -63,8 +72,8 @@ def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None
         _end(synced.rows, {Outcome.CONFLICT: 1, Outcome.FAILED: 4, Outcome.UNKNOWN: 4})
 
 
-def _request(name: str, topic: Sequence[str] | None) -> MetadataRequest:
-    return MetadataRequest(mirror=name, include=tuple(topic or EVERYTHING))
+def _request(name: str, topic: Sequence[str] | None, exclude: Sequence[str] | None) -> MetadataRequest:
+    return MetadataRequest(mirror=name, include=tuple(topic or EVERYTHING), exclude=tuple(exclude or ()))
 
 
 def _show(now: Session, mirror: MirrorName, rows: Sequence[MetadataRow]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tanist.cli.failover import execute, opened, show_plan
 from tanist.cli.failover_options import AnswersOption, DrainOption, EvidenceOption, ProofOption
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
+from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, announcing, asking
 from tanist.cli.output import say
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured
@@ -25,6 +25,7 @@ def remove(
     now: Session,
     name: MirrorArgument,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     *,
     evidence: EvidenceOption = None,
     fence_proof: ProofOption = 10.0,
@@ -41,7 +42,7 @@ def remove(
     """
     if not topic:
         raise Misconfigured("no topic is selected: give --topic REGEX")
-    asked = FailoverRequest(include=tuple(topic))
+    asked = FailoverRequest(include=tuple(topic), exclude=tuple(exclude or ()))
     with opened(now, name) as clusters:
         if now.context.dry_run:
             made = removal.plan_and_keep(asked, clusters, now.context)

@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli.options import MaybeMirrorArgument, MirrorArgument, Session, TopicsOption, asking, optional_name
+from tanist.cli.options import (
+    ExcludeOption,
+    MaybeMirrorArgument,
+    MirrorArgument,
+    Session,
+    TopicsOption,
+    asking,
+    optional_name,
+    selected,
+)
 from tanist.cli.output import emit, none, say
 from tanist.domain.names import mirror_name
-from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
-from tanist.usecases.mirrors.describe import listing, unmatched
+from tanist.usecases.mirrors.describe import listing, must_match
 from tanist.usecases.mirrors.lineage import LINEAGE_COLUMNS, segment_item
 from tanist.usecases.mirrors.lineage import lineage as read_lineage
 from tanist.usecases.mirrors.wait import Goal, wait_for
@@ -49,21 +56,20 @@ def list_mirrors(now: Session) -> None:
 
 
 @asking()
-def describe(now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption = None) -> None:
+def describe(
+    now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption = None, exclude: ExcludeOption = None
+) -> None:
     """Show every partition: offsets on both clusters, lag, state and reason; the last known ones if the source is down.
 
     Example: tanist mirrors describe dr --topic orders
     """
     mirror = optional_name(name)
-    if wrong := pattern_problems(topic or ()):
-        refuse(wrong)
-    include = tuple(topic or EVERYTHING)
+    topics = selected(topic, exclude)
     found: list[Described] = []
     for destination in now.destinations(mirror):
-        with closing(now.registry.describer(destination, include)) as describer:
+        with closing(now.registry.describer(destination, topics)) as describer:
             found += describer.describe(mirror, now.context)
-    if idle := unmatched(include, found):
-        refuse(idle)
+    must_match(topics, found)
     for each in found:
         if each.source_down:
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
@@ -80,16 +86,15 @@ def wait(
     name: MirrorArgument,
     goal: Annotated[str, typer.Option("--for", metavar="state=STATE|lag=0", help="What to wait for.")],
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
 ) -> None:
     """Wait until every partition is in a state, or is copied without lag, for at most --timeout.
 
     Example: tanist mirrors wait dr --for lag=0 --timeout 5m
     """
-    mirror, parsed = mirror_name(name), Goal.parse(goal)
-    if wrong := pattern_problems(topic or ()):
-        refuse(wrong)
+    mirror, parsed, topics = mirror_name(name), Goal.parse(goal), selected(topic, exclude)
     (destination,) = now.destinations(mirror)
-    with closing(now.registry.describer(destination, topic or EVERYTHING)) as describer:
+    with closing(now.registry.describer(destination, topics)) as describer:
         rows = wait_for(mirror, parsed, describer, now.context, _progress())
     emit([row_item(row) for row in rows], ROW_COLUMNS, now.as_json, rows=[row_cells(row_item(row)) for row in rows])
 
@@ -99,6 +104,7 @@ def lineage(
     now: Session,
     name: MirrorArgument,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     *,
     offset: Annotated[
         int | None, typer.Option("--offset", metavar="N", min=0, help="Only the offsets around this one.")
@@ -110,11 +116,10 @@ def lineage(
 
     Example: tanist mirrors lineage dr --topic orders --offset 1200
     """
-    if wrong := pattern_problems(topic or ()):
-        refuse(wrong)
+    topics = selected(topic, exclude)
     names = (now.named,) if now.named is not None else now.registry.names()
     connect, source_of = now.registry.connect, now.registry.source
-    found = read_lineage(mirror_name(name), topic or (), names, connect, source_of, now.context)
+    found = read_lineage(mirror_name(name), topics, names, connect, source_of, now.context)
     for silent, why in found.silent.items():
         say(f"warning: {silent} does not answer: {why}")
     for lacking, entries in found.not_stored().items():

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanist.cli import mirror_removal, mirror_reversal, mirror_views
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking, confirm
+from tanist.cli.options import (
+    ExcludeOption,
+    MirrorArgument,
+    Session,
+    TopicsOption,
+    announcing,
+    asking,
+    confirm,
+    selected,
+)
 from tanist.cli.output import emit, one_line, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_lift
@@ -31,9 +40,6 @@ app = typer.Typer(
 SPEC_COLUMNS = ("mirror", "source", "destination", "offsets", "engine", "include", "exclude")
 TOPIC_COLUMNS = ("mirror", "topic", "state")
 
-ExcludeOption = Annotated[
-    list[str] | None, typer.Option("--exclude", metavar="REGEX", help="Topics to leave out; repeatable.")
-]
 PromotedOption = Annotated[
     bool, typer.Option("--promoted", help="Accept topics of this source that were failed over to another cluster.")
 ]
@@ -147,6 +153,7 @@ def add(
     now: Session,
     name: MirrorArgument,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     *,
     promoted: PromotedOption = False,
     adopt: AdoptOption = False,
@@ -161,7 +168,7 @@ def add(
         return now.registry.log_prefixes(spec.source, destination, spec.source_cluster_id)
 
     accepted = desire.Accepted(promoted=promoted, prefixes=prefixes if adopt else None)
-    desired = desire.add(name, topic or (), destination, now.registry.connect, run, accepted)
+    desired = desire.add(name, selected(topic, exclude), destination, now.registry.connect, run, accepted)
     _warn(desired.warnings)
     _say_adopted(desired.topics)
     _show_topics(now, desired)
@@ -169,18 +176,18 @@ def add(
 
 @app.command()
 @asking(changes=True)
-def pause(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+def pause(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
     """Stop copying topics until they are resumed; their mirror topics stay unchanged.
 
     Example: tanist mirrors pause dr --destination west --topic 'orders.*'
     """
     run = announcing(now, "pause")
-    _show_topics(now, desire.set_desired(name, topic or (), desire.paused, now.destination(), run))
+    _show_topics(now, desire.set_desired(name, selected(topic, exclude), desire.paused, now.destination(), run))
 
 
 @app.command()
 @asking(changes=True)
-def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
     """Resume copying of topics that are paused, or have FAILED partitions, where it stopped.
 
     Of a FAILED partition a fetcher compares both logs again, once for each time this command is run. It continues where
@@ -189,7 +196,7 @@ def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> No
     Example: tanist mirrors resume dr --destination west --topic 'orders.*'
     """
     run = announcing(now, "resume")
-    desired = desire.set_desired(name, topic or (), desire.resumed, now.destination(), run)
+    desired = desire.set_desired(name, selected(topic, exclude), desire.resumed, now.destination(), run)
     for each in desired.failed:
         say(f"{each.partition} is FAILED with {each.error}: a fetcher compares both logs before it continues")
     _show_topics(now, desired)

@@ -18,6 +18,8 @@ from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line,
 from tanist.domain.errors import Misconfigured
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import MirrorName, mirror_name
+from tanist.domain.problems import refuse
+from tanist.domain.selection import Selection, pattern_problems
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.cluster import Cluster
 from tanist.settings import ClusterSettings, Settings, from_flags, load
@@ -79,6 +81,10 @@ TopicsOption = Annotated[
     list[str] | None,
     typer.Option("--topic", metavar="REGEX", help="Regular expression that matches whole topic names; repeatable."),
 ]
+ExcludeOption = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="REGEX", help="Topics to leave out of those that --topic matches; repeatable."),
+]
 GroupsOption = Annotated[
     list[str] | None,
     typer.Option("--group", metavar="REGEX", help="Regular expression that matches whole group names; repeatable."),
@@ -91,6 +97,17 @@ NeverAskOption = Annotated[bool, typer.Option("--yes", "-y", help="Accepted for 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check everything and change nothing.")]
 MirrorArgument = Annotated[str, typer.Argument(metavar="NAME", help="The mirror.")]
 MaybeMirrorArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The mirror (default: all).")]
+
+
+def selected(topic: list[str] | None, exclude: list[str] | None) -> Selection:
+    """What --topic and --exclude select; without either `EVERY_TOPIC`.
+
+    Raises:
+        Misconfigured: an expression is none. No cluster has been asked then.
+    """
+    if wrong := pattern_problems((*(topic or ()), *(exclude or ()))):
+        refuse(wrong)
+    return Selection(tuple(topic or ()), tuple(exclude or ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

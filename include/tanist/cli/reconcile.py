@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanist.cli.options import Session, TopicsOption, asking
+from tanist.cli.options import ExcludeOption, Session, TopicsOption, asking, selected
 from tanist.cli.output import emit, no_verdict, say, stages
 from tanist.cli.spark_options import on_spark, results_in
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
+from tanist.domain.selection import EVERY_TOPIC
 from tanist.settings.bounded import LIST_BYTES, bounded_text
 from tanist.spark_submit.place import SparkPlace
 from tanist.spark_submit.submit import run as run_job
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.reconciliation.job import PositionRequest
+    from tanist.domain.selection import Selection
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
 
@@ -89,6 +91,7 @@ def reconcile(
     name: NameArgument = None,
     *,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     source: SourceOption = None,
     source_topic: SourceTopicOption = None,
     destination_topic: DestinationTopicOption = None,
@@ -109,7 +112,7 @@ def reconcile(
     topics = (source, source_topic, destination_topic)
     results = results_in(report, Path("reconciliation") / (name or str(source_topic)))
     with no_verdict():
-        destination, paired = _paired(now, name, tuple(topic or ()), topics, run)
+        destination, paired = _paired(now, name, selected(topic, exclude), topics, run)
         submission = reconciliation(now.registry, destination.name, paired, asked, results.folder)
         result = run_job(replace(submission, uri=results.uri, place=where), run.by, stages(run.clock))
     _show(now, result)
@@ -118,14 +121,14 @@ def reconcile(
 
 
 def _paired(
-    now: Session, name: str | None, include: tuple[str, ...], topics: tuple[str | None, ...], context: CommandContext
+    now: Session, name: str | None, selection: Selection, topics: tuple[str | None, ...], context: CommandContext
 ) -> tuple[Cluster, Paired]:
     source, topic, copy = topics
     if name is not None and not any(topics):
         mirror = mirror_name(name)
         (destination,) = now.destinations(mirror)
-        return destination, of_mirror(destination, mirror, include, now.registry.connect, context)
-    if name is None and source and topic and not include:
+        return destination, of_mirror(destination, mirror, selection, now.registry.connect, context)
+    if name is None and source and topic and selection == EVERY_TOPIC:
         destination = now.destination()
         return destination, of_topics(now.registry.connect(source), destination, (topic, copy or topic), context)
     raise Misconfigured(

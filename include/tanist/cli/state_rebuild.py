@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tanist.cli.mirrors import ExcludeOption, HolesOption, OnLossOption
-from tanist.cli.options import Session, TopicsOption, announcing, asking
+from tanist.cli.mirrors import HolesOption, OnLossOption
+from tanist.cli.options import ExcludeOption, Session, TopicsOption, announcing, asking
 from tanist.cli.output import emit, say, stages
 from tanist.usecases.mirrors.create import CreateRequest
 from tanist.usecases.state.rebuild import RebuildTools

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking
+from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit, no_verdict, say, stages
 from tanist.cli.spark_options import on_spark, results_in
 from tanist.domain.names import mirror_name
@@ -60,6 +60,7 @@ def validate(
     name: MirrorArgument,
     level: LevelOption = None,
     topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     report: ReportOption = None,
     *,
     where: SparkPlace,
@@ -70,7 +71,7 @@ def validate(
 
     Example: tanist validate dr --topic 'orders.*' --level records
     """
-    request = ValidationRequest(level=level, include=tuple(topic or ()))
+    request = ValidationRequest(level=level, include=tuple(topic or ()), exclude=tuple(exclude or ()))
     results = results_in(report, Path("validation") / name)
     run = replace(now.context, announce=_announce)
     with no_verdict():

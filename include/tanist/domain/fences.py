@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY
 from tanist.domain.names import EpochMs  # noqa: TC001 -- stored records are read by their types
+from tanist.domain.selection import exactly
 from tanist.domain.stored_names import stored_under
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 SMALLEST_MESSAGE_BYTES: Final = 78
 """The smallest max.message.bytes that lets transaction markers through. 0 strands transactions for good."""
@@ -136,6 +137,17 @@ def before_pending(pending: FencedTopic, found: FenceBefore) -> FenceBefore:
 
 def _without_fence(found: FenceBefore) -> FenceBefore:
     return replace(found, had_deny=False, max_message_bytes=None)
+
+
+_MOST_TOPICS: Final = 10
+"""Of more topics a command names all with one expression."""
+
+
+def fence_command(verb: str, mirror: str, destination: str, topics: Sequence[str], *options: str) -> str:
+    """What a person types to lift or set (`verb`) the source fences of `topics`, complete."""
+    expressions = [exactly(each) for each in topics] if len(topics) <= _MOST_TOPICS else [".*"]
+    named = (word for each in expressions for word in ("--topic", each))
+    return shlex.join(("tanist", "fence", verb, mirror, "--destination", destination, *options, *named))
 
 
 # ── by hand ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import Misconfigured
+from tanist.domain.errors import Misconfigured, TopicNotInMirror
+from tanist.domain.problems import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,6 +87,11 @@ def pattern_problems(texts: Iterable[str]) -> tuple[Misconfigured, ...]:
     return tuple(found)
 
 
+def exactly(topic: str) -> str:
+    """The expression that matches the name of `topic` and no other."""
+    return topic.replace(".", r"\.")
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Whole-name matches of any `include` but of no `exclude`. The clusters' and our own topics never match."""
@@ -111,6 +117,43 @@ class Selection:
         """The `include` expressions that match none of `names`: probably typing errors."""
         return tuple(text for text in self.include if not any(topic_pattern(text).fullmatch(n) for n in names))
 
+    def among(self, names: Iterable[str]) -> tuple[str, ...]:
+        """As `of`; without an `include` all but the excluded ones."""
+        return Selection(self.include or EVERYTHING, self.exclude).of(names)
+
+    def unmatched(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The expressions, of `exclude` as well, that match none of `names`: probably typing errors."""
+        return Selection((*self.include, *self.exclude)).idle(tuple(names))
+
+    def check(self) -> None:
+        """Raises Misconfigured, with all expressions that are none."""
+        if wrong := pattern_problems((*self.include, *self.exclude)):
+            refuse(wrong)
+
+    def chosen(self, names: Iterable[str], what: str) -> tuple[str, ...]:
+        """The selected ones of `names`, sorted, all of them without an `include`. `what`: what `names` are, for people.
+
+        Raises:
+            TopicNotInMirror: an expression matches none of them, or `exclude` leaves none. Misconfigured: it is none.
+        """
+        self.check()
+        known = tuple(names)
+        if idle := self.unmatched(known):
+            refuse(TopicNotInMirror(f"{text!r} matches no {what}") for text in idle)
+        found = self.among(known)
+        if known and not found:
+            raise TopicNotInMirror(f"--exclude {' '.join(self.exclude)} leaves no {what}")
+        return found
+
     def literals(self) -> tuple[str, ...]:
         """Names that `include` contains literally, so that they can be requested even if they are not listed."""
         return tuple(re.sub(r"\\(.)", r"\1", text) for text in self.include if _LITERAL.fullmatch(text))
+
+
+def only(topics: Iterable[str]) -> Selection:
+    """Exactly these topics."""
+    return Selection(tuple(exactly(each) for each in sorted(topics)))
+
+
+EVERY_TOPIC: Final = Selection(())
+"""Nobody has named a topic."""

@@ -11,6 +11,7 @@ from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, Unkno
 from tanist.domain.moves import arrives
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC, MirrorSpec
+from tanist.domain.selection import EVERY_TOPIC
 from tanist.ports.clock import Deadline
 from tanist.ports.cluster import Cluster
 from tanist.usecases import cluster_ids, state_topics
@@ -19,11 +20,12 @@ from tanist.usecases.mirrors.describe import Describer
 from tanist.usecases.readers import Silence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from types import TracebackType
 
     from tanist.domain.moves import MirrorMove
     from tanist.domain.names import MirrorName
+    from tanist.domain.selection import Selection
     from tanist.kafka.adapters.cluster import KafkaCluster
     from tanist.ports.clock import Clock
     from tanist.ports.log_writers import LogInspection
@@ -148,9 +150,9 @@ class ClusterRegistry:
         """Reads who has written the logs of a cluster."""
         return self.open(cluster.name).log_inspection()
 
-    def describer(self, destination: Cluster, include: Sequence[str] = (".*",)) -> Describer:
+    def describer(self, destination: Cluster, selection: Selection = EVERY_TOPIC) -> Describer:
         """The describer of mirrors of `destination`."""
-        return Describer(destination, self.connect, tuple(include))
+        return Describer(destination, self.connect, selection)
 
     def destinations(self, mirror: MirrorName | None, context: CommandContext) -> tuple[Cluster, ...]:
         """The clusters that have the mirror; with None those that have state topics.

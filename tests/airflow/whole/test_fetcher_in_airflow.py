@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.names import MirrorName
+from tanist.domain.selection import Selection
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.clock import Deadline
 from tanist.settings import load
@@ -103,7 +104,7 @@ class Hosted:
         assert not self.producer.flush(20)
         clock = SystemClock()
         run = CommandContext(clock=clock, by=clock.deadline(90))
-        describer = self.world.describer(self.world.connect("west"), [self.topic])
+        describer = self.world.describer(self.world.connect("west"), Selection((self.topic,)))
         try:
             for goal in ("lag=0", "state=MIRRORING"):
                 wait_for(MIRROR, Goal.parse(goal), describer, run)

@@ -13,9 +13,11 @@ import pytest
 import typer
 
 from tanist.cli import failover
+from tanist.cli.app import app
 from tanist.cli.output import fail, guard
 from tanist.domain.errors import Misconfigured
 from tanist.usecases.failover import abort, planning, status
+from tests.reference import commands_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,3 +181,17 @@ def test_a_value_that_is_no_choice_is_named_without_words_of_a_library(tanist: T
     answer = tanist("validate", "dr", "--destination", "west", "--level", "foo")
     assert (answer.code, answer.errors) == (2, ["INVALID_USAGE"])
     assert "Invalid value for '--level': 'foo' is not one of" in answer.err
+
+
+def test_every_command_that_takes_topics_can_leave_some_out() -> None:
+    """The error of an expression with lookaround advised `--exclude`, which a dozen commands did not have."""
+    lacking = []
+    for path, command in commands_of("tanist", typer.main.get_command(app)):
+        options = {name for each in command.params for name in each.opts}
+        if "--topic" in options and "--exclude" not in options:
+            lacking.append(path)
+    assert lacking == []
+
+
+def test_the_fence_of_no_topic_is_set_where_none_is_named(tanist: Tanist) -> None:
+    assert "no topic is selected: give --topic REGEX" in tanist("fence", "set", "dr", "--exclude", "a").err

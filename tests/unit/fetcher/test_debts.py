@@ -10,7 +10,7 @@ import pytest
 from tanist.domain.broker_errors import TopicAuthorizationFailed
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import MirrorProducerFenced, SourceReplaced, TimedOut
-from tanist.domain.failover.health import fences_check
+from tanist.domain.failover.fences_check import fences_check
 from tanist.domain.fences import STRAY, FenceStatus, restored_fence
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
 from tanist.domain.promotions import copy_blocked_reason, still_promoted
@@ -21,6 +21,7 @@ from tanist.domain.records import (
     PromotionEpoch,
     TopicDesired,
 )
+from tanist.domain.selection import Selection
 from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.fetcher.assignment import Report
@@ -29,6 +30,7 @@ from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.fetcher.producer_fences import SEAL_AGAIN_SECONDS
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import abort
+from tanist.usecases.failover.fences import lift
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.readers import Silence
@@ -114,7 +116,7 @@ def test_a_returning_source_is_fenced_from_a_snapshot_that_was_stored_before(aut
     assert settled(world, worker) == {FenceStatus.IN_FORCE}
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
     assert all(each.before is not None for each in view(world).source_fences(DR))
-    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
     assert world.source_is_as_it_was()
 
 
@@ -135,7 +137,7 @@ def test_a_fence_that_a_lost_failover_has_set_already_can_be_lifted(authorizer: 
     lost_fences(world)
     assert settled(world, worker) == {FenceStatus.IN_FORCE}
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
-    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
     assert world.source_is_as_it_was()
 
 
@@ -155,10 +157,10 @@ def test_a_source_that_took_over_again_since_an_export_is_not_fenced() -> None:
 
 def test_a_topic_that_was_failed_over_without_a_fence_on_record_is_never_green() -> None:
     """A restoration had written none, and the check said `0 pending of 0`."""
-    check = fences_check((), {}, {"orders"})
+    check = fences_check((), {}, {"orders"}, FailoverWorld().spec)
     assert check.verdict is Verdict.FAIL
     assert "orders: it was failed over, and no source fence is on record" in check.reason
-    assert fences_check((), {}, ()).verdict is Verdict.PASS
+    assert fences_check((), {}, (), FailoverWorld().spec).verdict is Verdict.PASS
 
 
 def test_a_worker_that_does_not_own_the_mirror_leaves_its_debts_alone() -> None:
@@ -320,13 +322,14 @@ def test_a_fence_that_lands_after_the_abort_is_reported_and_can_be_lifted() -> N
     worker = debts(world)
     assert settled(world, worker) == {FenceStatus.LIFTED}, "it may be somebody's own: nobody takes it away"
     assert {each.reason for each in view(world).source_fences(DR)} == {STRAY}
-    check = fences_check(view(world).source_fences(DR), {}, ())
+    check = fences_check(view(world).source_fences(DR), {}, (), world.spec)
     assert (check.verdict, "tanist fence lift" in check.reason) == (Verdict.FAIL, True)
-    abort.lift(world.clusters(), world.command(), of_promoted=False)
+    lift(world.clusters(), world.command(), of_promoted=False)
     assert world.source_is_as_it_was()
     settled(world, worker)
     lifted = view(world).source_fences(DR)
-    assert fences_check(lifted, dict.fromkeys((each.topic for each in lifted), False), ()).verdict is Verdict.PASS
+    gone = dict.fromkeys((each.topic for each in lifted), False)
+    assert fences_check(lifted, gone, (), world.spec).verdict is Verdict.PASS
 
 
 def test_a_fence_of_a_topic_that_took_over_is_put_up_again_where_somebody_lifted_it() -> None:
@@ -343,7 +346,7 @@ def test_a_fence_of_a_topic_that_took_over_is_put_up_again_where_somebody_lifted
 def test_a_fence_that_was_lifted_by_the_command_stays_lifted() -> None:
     world = FailoverWorld()
     world.run(world.approve().plan)
-    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
     assert settled(world, debts(world)) == {FenceStatus.LIFTED}
     assert world.source_is_as_it_was()
 
@@ -364,7 +367,7 @@ def test_status_names_a_fence_that_landed_after_the_abort_before_any_worker_has_
     assert "SOURCE_FENCED" not in names(world)
     late_fence(world)
     assert "SOURCE_FENCED" in names(world)
-    abort.lift(world.clusters(), world.command(), of_promoted=False)
+    lift(world.clusters(), world.command(), of_promoted=False)
     assert "SOURCE_FENCED" not in names(world)
 
 

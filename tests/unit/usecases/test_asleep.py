@@ -17,6 +17,7 @@ from tanist.domain.records import (
     OffsetRangeWritten,
     OffsetTailMode,
 )
+from tanist.domain.selection import Selection
 from tanist.domain.states import DesiredState
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import administer, desire
@@ -78,7 +79,9 @@ class Pair:
         administer.delete("dr", cluster or self.west.side(), self.of(holder))
 
     def add(self, holder: str, topic: str, cluster: Cluster | None = None) -> desire.Desired:
-        return desire.add("dr", [topic], cluster or self.west.side(), lambda _name: self.east.side(), self.of(holder))
+        return desire.add(
+            "dr", Selection((topic,)), cluster or self.west.side(), lambda _name: self.east.side(), self.of(holder)
+        )
 
     def made_again(self) -> None:
         """Deleted, and another one made under its name, with a map of its own."""
@@ -197,7 +200,7 @@ def test_an_add_of_many_topics_is_not_taken_for_dead_while_it_makes_them(
         if not more.get("validate_only"):
             pair.clock.jump(len(new) / 10)
             with pytest.raises(MirrorLocked, match="ann holds the lock"):
-                desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), pair.of("bob"))
+                desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), pair.of("bob"))
             refused.append(len(new))
         return made
 

@@ -14,6 +14,7 @@ from tanist.domain.errors import AuthorizationFailed, Interrupted, MirrorExists
 from tanist.domain.metadata import Change, Outcome
 from tanist.domain.names import MirrorName
 from tanist.domain.records import STATE_TOPIC, WorkerAlive
+from tanist.domain.selection import Selection
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import desire, writers
@@ -86,7 +87,7 @@ def test_all_but_the_mirror_are_denied_who_may_write_and_are_not_denied_already(
     (topic,) = west.view(STATE_TOPIC).mirrored(DR)
     assert topic.denied == created.topics[0].denied == ("User:app", "User:far")
     assert not created.warnings
-    desire.add("dr", ["payments"], west.side(), lambda _: east.side(), a_run())
+    desire.add("dr", Selection(("payments",)), west.side(), lambda _: east.side(), a_run())
     assert denied(west, "payments") == {"User:app", "User:far"}
 
 
@@ -195,7 +196,7 @@ def test_a_sync_stores_whom_it_denies_before_and_completes_one_that_was_killed(
 
 def test_a_sync_denies_on_paused_topics_and_on_those_it_takes_in(east: GuardedCluster, west: GuardedCluster) -> None:
     create(replace(REQUEST, include=("orders|bills",)), east.side(), west.side(), a_run())
-    desire.set_desired("dr", ["orders"], desire.paused, west.side(), a_run())
+    desire.set_desired("dr", Selection(("orders",)), desire.paused, west.side(), a_run())
     west.rules["orders"] += (AclEntry("User:new", "*", allowed=True),)
     west.rules["bills"] = (AclEntry("User:app", "*", allowed=True),)
     east.with_topic("bills")

@@ -31,6 +31,7 @@ from tanist.domain.records import (
     TopicDesired,
     WorkerAlive,
 )
+from tanist.domain.selection import Selection
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.metadata.compare import MetadataRequest
@@ -38,7 +39,7 @@ from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.mirrors.describe import Describer, listing
-from tanist.usecases.mirrors.wait import Goal, GoalNotReached, WaitedInVain, wait_for
+from tanist.usecases.mirrors.wait import Goal, GoalNotReached, NothingToWaitFor, WaitedInVain, wait_for
 from tanist.usecases.status import doctor
 from tanist.usecases.status import observe as status
 from tests.fakes.clock import JumpingClock
@@ -105,31 +106,31 @@ def pair() -> Pair:
 
 
 def test_pause_and_resume_change_the_wish_and_nothing_else(pair: Pair) -> None:
-    desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+    desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
     assert pair.wish("orders") is DesiredState.PAUSED
-    desire.set_desired("dr", ["ord.*"], desire.resumed, pair.west.side(), a_run())
+    desire.set_desired("dr", Selection(("ord.*",)), desire.resumed, pair.west.side(), a_run())
     assert pair.wish("orders") is DesiredState.MIRRORING
     assert pair.west.calls == ["append topic/dr/orders"] * 2
 
 
 def test_a_request_to_resume_failed_partitions_is_counted_and_says_which(pair: Pair) -> None:
     pair.observed(MirrorState.FAILED, error="RECORD_TOO_LARGE")
-    wrote = desire.set_desired("dr", ["orders"], desire.resumed, pair.west.side(), a_run())
+    wrote = desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_run())
     assert [(str(each.partition), each.error) for each in wrote.failed] == [
         ("orders-0", "RECORD_TOO_LARGE"),
         ("orders-1", "RECORD_TOO_LARGE"),
     ]
-    desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), a_run())
-    (again,) = desire.set_desired("dr", ["orders"], desire.resumed, pair.west.side(), a_run()).topics
+    desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
+    (again,) = desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_run()).topics
     assert (again.desired, again.resumes) == (DesiredState.MIRRORING, 2)
     pair.observed(MirrorState.MIRRORING)
     with pytest.raises(errors.MirrorTopicNotPaused, match="no partition of it is FAILED"):
-        desire.set_desired("dr", ["orders"], desire.resumed, pair.west.side(), a_run())
+        desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_run())
 
 
 def test_a_wait_does_not_give_up_on_a_failed_partition_that_was_just_resumed(pair: Pair) -> None:
     pair.observed(MirrorState.FAILED, error="RECORD_TOO_LARGE")
-    desire.set_desired("dr", ["orders"], desire.resumed, pair.west.side(), a_run())
+    desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_run())
     with pytest.raises(GoalNotReached, match="RECORD_TOO_LARGE"):
         wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_run())
 
@@ -147,44 +148,49 @@ def test_a_wish_that_cannot_be_is_refused(
     pair: Pair, *, paused_before: bool, topic: str, change: object, error: type[errors.TanistError]
 ) -> None:
     if paused_before:
-        desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+        desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
     pair.west.calls.clear()
     with pytest.raises(error):
-        desire.set_desired("dr", [topic], change, pair.west.side(), a_run())  # type: ignore[arg-type]
+        desire.set_desired("dr", Selection((topic,)), change, pair.west.side(), a_run())  # type: ignore[arg-type]
     assert not pair.west.calls
 
 
 def test_all_problems_are_told_and_the_good_topic_stays_as_it_is(pair: Pair) -> None:
     with pytest.raises(Problems) as refused:
-        desire.set_desired("dr", ["orders", "a", "b"], desire.paused, pair.west.side(), a_run())
+        desire.set_desired("dr", Selection(("orders", "a", "b")), desire.paused, pair.west.side(), a_run())
     assert [type(problem) for problem in refused.value.problems] == [errors.TopicNotInMirror] * 2
     assert pair.wish("orders") is DesiredState.MIRRORING
 
 
 def test_an_unknown_mirror_is_named_with_those_there_are(pair: Pair) -> None:
     with pytest.raises(errors.UnknownMirror, match="dr"):
-        desire.set_desired("dx", ["orders"], desire.paused, pair.west.side(), a_run())
+        desire.set_desired("dx", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
 
 
 def test_add_takes_no_topic_from_a_source_that_was_replaced_until_somebody_says_so(pair: Pair) -> None:
     reported = PromotionEpoch(mirror=DR, topic="payments", count=1)
     pair.east.with_topic(STATE_TOPIC).write(STATE_TOPIC, reported)
     with pytest.raises(errors.SourceReplaced, match="payments"):
-        desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
+        desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_run())
     assert not pair.west.calls
     desire.add(
-        "dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run(), desire.Accepted(promoted=True)
+        "dr",
+        Selection(("payments",)),
+        pair.west.side(),
+        lambda _: pair.east.side(),
+        a_run(),
+        desire.Accepted(promoted=True),
     )
     assert pair.wish("payments") is DesiredState.MIRRORING
     assert not pair.west.view(STATE_TOPIC).promoted(DR, "payments")
 
 
 def test_add_takes_more_topics_and_refuses_those_that_are_in(pair: Pair) -> None:
-    desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
+    desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_run())
     assert pair.wish("payments") is DesiredState.MIRRORING
     pair.west.calls.clear()
     with pytest.raises(errors.TopicAlreadyInMirror):
-        desire.add("dr", ["orders"], pair.west.side(), lambda _: pair.east.side(), a_run())
+        desire.add("dr", Selection(("orders",)), pair.west.side(), lambda _: pair.east.side(), a_run())
     assert not pair.west.calls
 
 
@@ -192,7 +198,7 @@ def test_add_takes_no_topic_behind_a_fence_of_rules(pair: Pair) -> None:
     """Its copy would be opened for nobody."""
     pair.east.rules["payments"] = (CLOSED,)
     with pytest.raises(errors.TopicFenced, match="payments"):
-        desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
+        desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_run())
     assert not pair.west.calls
 
 
@@ -207,17 +213,17 @@ def test_a_map_of_an_earlier_copy_shifts_a_later_one(pair: Pair) -> None:
     assert isinstance(orders, TopicDesired)
     pair.write(replace(orders, topic="payments", desired=DesiredState.REMOVED))
     with pytest.raises(errors.TopicAlreadyInMirror):
-        desire.add("dr", ["orders", "payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
-    desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run(dry_run=True))
+        desire.add("dr", Selection(("orders", "payments")), pair.west.side(), lambda _: pair.east.side(), a_run())
+    desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_run(dry_run=True))
     assert set(pair.west.view(OFFSETS_TOPIC)) == {run.key for run in runs}
-    desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
+    desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_run())
     assert set(pair.west.view(OFFSETS_TOPIC)) == {runs[1].key}
 
 
 def test_a_dry_run_of_anything_writes_nothing(pair: Pair) -> None:
     run = a_run(dry_run=True)
-    desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), run)
-    desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), run)
+    desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), run)
+    desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), run)
     administer.alter("dr", administer.Alteration(max_start_fill=1), pair.west.side(), run)
     assert not pair.west.calls
 
@@ -341,6 +347,18 @@ def test_wait_gives_up_at_once_where_a_partition_has_failed(pair: Pair) -> None:
         wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run(clock))
     assert clock.monotonic() == 1_000
     wait_for(DR, Goal.parse("state=FAILED"), pair.describer(), a_run())
+
+
+def test_a_mirror_that_copies_nothing_is_not_waited_for(pair: Pair) -> None:
+    """It ended with success at once, and an empty table: as if everything had arrived."""
+    found = pair.west.view(STATE_TOPIC)["topic/dr/orders"]
+    assert isinstance(found, TopicDesired)
+    pair.write(replace(found, desired=DesiredState.REMOVED))
+    for goal in ("lag=0", "state=STOPPED"):
+        with pytest.raises(
+            NothingToWaitFor, match="'dr' of 'west' copies no topic from 'east': it has failed over orders"
+        ):
+            wait_for(DR, Goal.parse(goal), pair.describer(), a_run())
 
 
 @pytest.mark.parametrize("state", [MirrorState.UNKNOWN, MirrorState.PREPARING])

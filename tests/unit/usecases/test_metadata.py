@@ -21,6 +21,7 @@ from tanist.domain.records import (
     RunStatus,
     TopicDesired,
 )
+from tanist.domain.selection import Selection
 from tanist.domain.states import DesiredState
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata import sync as sync_module
@@ -276,7 +277,7 @@ def test_paused_and_promoted_topics_are_left_alone(pair: Pair) -> None:
     """A topic that took over is nobody's copy any more, even where the filters match it."""
     for name in ("orders", "orders-eu"):
         pair.grow(name, 4)
-    desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+    desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
     pair.write(PromotionEpoch(mirror=DR, topic="orders-eu", count=1))
     pair.west.calls.clear()
     assert pair.verdicts() == {"orders": Outcome.SKIPPED, "orders-eu": Outcome.SKIPPED}
@@ -315,7 +316,7 @@ def test_a_pause_during_a_sync_is_refused_and_the_sync_goes_on(pair: Pair, monke
 
     def pause(self: MemoryTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
         with pytest.raises(errors.MirrorLocked, match="metadata sync"):
-            desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+            desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
         return grow(self, topic, partitions, by)
 
     monkeypatch.setattr(MemoryTopics, "grow", pause)

@@ -14,6 +14,7 @@ from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.problems import Problems
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
+from tanist.domain.selection import Selection
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
 from tests.fakes.cluster import MemoryCluster
@@ -38,7 +39,7 @@ def reconciled(east: MemoryCluster, west: MemoryCluster, *include: str) -> Paire
         return east.side()
 
     announced: list[str] = []
-    paired = of_mirror(west.side(), DR, include, connect, replace(a_run(), announce=announced.extend))
+    paired = of_mirror(west.side(), DR, Selection(include), connect, replace(a_run(), announce=announced.extend))
     assert announced == [pair.source for pair in paired.pairs]
     return paired
 

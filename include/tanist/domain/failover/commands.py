@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.source_look import iso_time
-from tanist.domain.selection import EVERYTHING
+from tanist.domain.selection import EVERYTHING, exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,12 +40,18 @@ def plan_command(intent: Intent, destination: str, against: Iterable[Limitation]
     return _typed("plan", intent.mirror, "", destination, options)
 
 
+def others_command(intent: Intent, without: Iterable[str], destination: str) -> str:
+    """What plans the same for all topics but those in `without`."""
+    excluded = (word for topic in sorted(without) for word in ("--exclude", exactly(topic)))
+    return _typed("plan", intent.mirror, "", destination, (*options_of(intent), *excluded))
+
+
 def options_of(intent: Intent) -> Iterator[str]:
     """The options that ask for `intent`, all but the tolerated loss."""
     yield from ("--mode", intent.mode.value)
     if intent.whole is not True:  # a topic that was added since would be in the plan without them
         for topic in intent.names:
-            yield from ("--topic", topic.replace(".", r"\."))
+            yield from ("--topic", exactly(topic))
     if intent.groups != EVERYTHING:
         for group in intent.groups:
             yield from ("--group", group)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode, named
+from tanist.domain.failover.commands import others_command
 from tanist.domain.failover.plan import Limitation
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def _of_deleted_sources(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     ours = frozenset(intent.partitions)
     if gone := {e.partition.topic for e in facts.partitions if e.partition in ours and e.source_deleted}:
         topics = named(sorted(gone), ", ")
-        rest = "" if gone == set(intent.names) else "plan the other topics by --topic, and "
+        others = f"plan the other topics with `{others_command(intent, gone, facts.destination)}`, and "
+        rest = "" if gone == set(intent.names) else others
         way = f"{rest}take it out with `tanist mirrors remove {intent.mirror} --topic TOPIC`"
         why = f"deleted at the source, so the mirror topic is the only copy: {topics}; {way}"
         blocks = intent.mode is Mode.PLANNED

@@ -217,10 +217,14 @@ class SourceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`left`: topics that have taken over or were removed. `map_missing`: the topic of the offset maps is not there."""
+    """`left`: topics that have taken over or were removed. `map_missing`: the topic of the offset maps is not there.
+
+    `destination`: the name of its connection, for commands that people type.
+    """
 
     now: EpochMs
     source: SourceFacts
+    destination: str = ""
     destination_authorizer: bool | None = None
     partitions: tuple[PartitionFacts, ...] = ()
     besides: tuple[str, ...] = ()

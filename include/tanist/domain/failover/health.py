@@ -15,15 +15,13 @@ from tanist.domain.checks import Check, Mode, Readiness, Verdict, named
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, limitations, not_copying, planned_intent, word
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, UNRECORDED, FenceStatus, is_stray
 from tanist.domain.records import OffsetTailMode, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent, Limitation
-    from tanist.domain.fences import FencedTopic
     from tanist.domain.names import EpochMs, MirrorName, TopicPartition
     from tanist.domain.records import FailoverRun, GroupSyncStatus, WorkerAlive
 
@@ -220,7 +218,6 @@ def groups_check(followed: GroupSyncStatus | None, now: EpochMs) -> Check:
 
 
 _AGAIN: Final = "; `tanist fetcher run` sets it again"
-AGAIN: Final = "both sides can be written to; `tanist fetcher run` sets it again"
 _ADDS: Final = (
     "; `tanist fetcher run` rewrites the last record once the partition is idle for some seconds, if the "
     "mirror's login has WRITE"
@@ -329,57 +326,6 @@ def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | Tanis
         age_ms=0,
         reason=named([*reported, *blind]),
     )
-
-
-def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None], promoted: Collection[str]) -> Check:
-    """Whether every recorded source fence matches the source. `stands`: by topic, None or missing: not reported.
-
-    The fence of a `promoted` topic must be on record, and in force until a command lifts it; one that was lifted must
-    not be, and none may be in force without a record. While the source does not report it, the check is UNKNOWN.
-    """
-    held = list(fences)
-    strange = [f"{each.topic}: {UNRECORDED}" for each in held if each.status is FenceStatus.UNRECORDED]
-    owed = [
-        f"{each.topic}: {each.status}"
-        for each in held
-        if each.status in {FenceStatus.PENDING, FenceStatus.LIFT_PENDING}
-    ]
-    stray = [
-        f"{e.topic}: {STRAY}"
-        for e in held
-        if e.status is FenceStatus.LIFTED and (e.reason or is_stray(e, stands=stands.get(e.topic)))
-    ]
-    gone = [
-        f"{each.topic}: it was failed over, but its source fence is not in force: {AGAIN}"
-        for each in held
-        if each.status in HOLDS_PRODUCERS_OFF and each.topic in promoted and stands.get(each.topic) is False
-    ]
-    known = {each.topic for each in held}
-    absent = [f"{topic}: {_NO_FENCE}" for topic in sorted(promoted) if topic not in known]
-    wrong = [*gone, *absent, *stray, *strange, *owed]
-    blind = [f"{e.topic}: {_SOURCE_SILENT}" for e in held if stands.get(e.topic) is None and _must_agree(e, promoted)]
-    return Check(
-        name="fences",
-        verdict=Verdict.FAIL if wrong else Verdict.UNKNOWN if blind else Verdict.PASS,
-        observed=f"{len(owed)} pending, {len(gone) + len(stray) + len(strange)} differ from the record, of {len(held)}"
-        + (f"; {len(absent)} not on record" if absent else ""),
-        limit="none pending, all match the record",
-        reason=named([*wrong, *blind]),
-    )
-
-
-_NO_FENCE: Final = (
-    "it was failed over, and no source fence is on record: producers may write to both clusters; `tanist mirrors "
-    "delete`, then `tanist state restore` again, records it"
-)
-_SOURCE_SILENT: Final = "the source does not report whether its source fence is in force"
-
-
-def _must_agree(fence: FencedTopic, promoted: Container[str]) -> bool:
-    """Whether the record requires the fence to be in force, or not to be, so that the source can differ from it."""
-    if fence.status is FenceStatus.LIFTED:
-        return not fence.reason and is_stray(fence, stands=True)
-    return fence.status in HOLDS_PRODUCERS_OFF and fence.topic in promoted
 
 
 def runs_check(runs: Sequence[FailoverRun]) -> Check:

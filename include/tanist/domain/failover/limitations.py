@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode, Readiness, named
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover import loss
+from tanist.domain.failover.commands import others_command
 from tanist.domain.failover.damage import damage
 from tanist.domain.failover.facts import SourceState, fence_settled, is_locked
 from tanist.domain.failover.not_copied import not_copied
@@ -185,7 +186,7 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         why = f"keys that were deleted at the source may be left in {_named(missed)}: see `tanist mirrors describe`"
         yield Limitation(TombstonesMissed.name, why)
     yield from not_copied(intent, facts)
-    yield from _of_failures(intent, failed(intent, facts))
+    yield from _of_failures(intent, failed(intent, facts), facts.destination)
     yield from _of_beginnings(intent, facts)
     if intent.mode is Mode.PLANNED and not facts.workers_alive:
         yield from _without_worker(intent, facts)
@@ -229,7 +230,7 @@ def _without_worker(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     yield Limitation("NO_WORKER", f"no fetcher is running, so {how}: start `tanist fetcher run`", blocks=behind)
 
 
-def _of_failures(intent: Intent, broken: Sequence[PartitionFacts]) -> Iterator[Limitation]:
+def _of_failures(intent: Intent, broken: Sequence[PartitionFacts], destination: str) -> Iterator[Limitation]:
     """A FAILED partition ends where copying failed, and an approver may accept that by name.
 
     A partition that is no longer identical to its source can only be accepted in a plan of its topic alone. After a
@@ -238,8 +239,10 @@ def _of_failures(intent: Intent, broken: Sequence[PartitionFacts]) -> Iterator[L
     possible: removing the topic is the only repair, and `tanist mirrors remove` is a failover of it.
     """
     if no_copy := [each for each in broken if each.error in _NO_COPY]:
-        among_others = {each.partition.topic for each in no_copy} != set(intent.names)
-        how = "plan it alone, and the other topics by --topic" if among_others else "failed over as it is"
+        topics = {each.partition.topic for each in no_copy}
+        among_others = topics != set(intent.names)
+        others = f"plan it alone, and the other topics with `{others_command(intent, topics, destination)}`"
+        how = others if among_others else "failed over as it is"
         why = f"no longer identical to the source, {how}: {_failures(no_copy)}"
         yield Limitation("PARTITION_NO_COPY", why, blocks=among_others)
     if short := [each for each in broken if each.error not in _NO_COPY and not each.source_truncated]:

@@ -14,6 +14,7 @@ from tanist.domain.errors import BrokerError
 from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactions, SourceNotFenced
 from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
 from tanist.domain.records import STATE_TOPIC
+from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, out_of_time, sign
 from tanist.usecases.failback.survey import failed_over, see_returned
@@ -23,11 +24,12 @@ from tanist.usecases.rights import named
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from tanist.domain.failback.open_transactions import ReturnedTransaction
     from tanist.domain.failover.approving import Approval
     from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
@@ -68,7 +70,7 @@ class AbortOutcome:
     still_open: tuple[ReturnedTransaction, ...]
 
 
-def plan_abort(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> PlannedAbort:
+def plan_abort(clusters: ReturnContext, topics: Selection, command: CommandContext) -> PlannedAbort:
     """The open transactions of the topics that the mirror has failed over; changes nothing.
 
     Raises:
@@ -78,7 +80,7 @@ def plan_abort(clusters: ReturnContext, include: Sequence[str], command: Command
     """
     view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
     ensure_unlocked(view, clusters.spec.mirror)
-    partitions = _fenced(clusters, view, include, command)
+    partitions = _fenced(clusters, view, topics, command)
     try:
         found = clusters.transactions.on(partitions, command.by)
     except BrokerError as refused:
@@ -96,24 +98,24 @@ def plan_abort(clusters: ReturnContext, include: Sequence[str], command: Command
 
 
 def _fenced(
-    clusters: ReturnContext, view: StateView, include: Sequence[str], command: CommandContext
+    clusters: ReturnContext, view: StateView, topics: Selection, command: CommandContext
 ) -> list[TopicPartition]:
     """The partitions that the mirror has failed over; no producer may write to them at the old source.
 
     Raises as `plan_abort`.
     """
-    topics = [topic for topic, _ in failed_over(view, clusters.spec.mirror, include)]
+    left = [topic for topic, _ in failed_over(view, clusters.spec.mirror, topics)]
     source = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None).reachable_source()
-    seen = see_returned(clusters.spec, source, topics, view, command)
+    seen = see_returned(clusters.spec, source, left, view, command)
     stands = seen.fences.known()
-    if unfenced := [each.topic for each in topics if stands.get(each.topic) is not True]:
+    if unfenced := [each.topic for each in left if stands.get(each.topic) is not True]:
         raise SourceNotFenced(f"the source fence is not in force: {some(unfenced, ', ')}")
-    return [at for each in topics for at in each.all_partitions()]
+    return [at for each in left for at in each.all_partitions()]
 
 
 def approve_abort(  # what an approver says, named
     plan_hash: str,
-    include: Sequence[str],
+    topics: Selection,
     clusters: ReturnContext,
     command: CommandContext,
     *,
@@ -127,7 +129,7 @@ def approve_abort(  # what an approver says, named
         AuthorizationFailed: we are no approver. What `plan_abort` raises.
     """
     valid_for_ms = check_words(reason, valid_seconds)
-    plan = plan_abort(clusters, include, command).plan
+    plan = plan_abort(clusters, topics, command).plan
     if not plan.transactions:
         raise NoOpenTransactions(f"no transaction is open in topics that mirror {plan.mirror!r} has failed over")
     if plan.hash != plan_hash:
@@ -146,10 +148,10 @@ def abort_transactions(plan_hash: str, clusters: ReturnContext, command: Command
     plan = _approved(plan_hash, clusters, command)
 
     def check(view: StateView) -> object:
-        return failed_over(view, mirror, ())
+        return failed_over(view, mirror, EVERY_TOPIC)
 
     with changing(clusters.destination, mirror, "failback abort-transactions", command, check, patient=True) as locked:
-        partitions = _fenced(clusters, locked.view(), (), command)
+        partitions = _fenced(clusters, locked.view(), EVERY_TOPIC, command)
         wanted = plan.still_open(clusters.transactions.on(partitions, command.by))
         done = []
         for each in wanted:

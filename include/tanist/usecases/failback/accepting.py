@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.errors import Misconfigured, Refused, TopicNotInMirror
+from tanist.domain.errors import Misconfigured, Refused
 from tanist.domain.failback.findings import findings_of
 from tanist.domain.failover.approving import UNPROTECTED
-from tanist.domain.problems import refuse
-from tanist.domain.selection import Selection
 from tanist.domain.tails import FindingsAccepted
 from tanist.usecases.lock import changing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from tanist.domain.names import MirrorName
+    from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import FindingKind, TailFinding
     from tanist.ports.cluster import Cluster
@@ -34,7 +33,7 @@ def accept_findings(  # what is accepted, where, and why
     destination: Cluster,
     mirror: MirrorName,
     accepted: Collection[FindingKind],
-    include: Sequence[str],
+    topics: Selection,
     command: CommandContext,
     *,
     reason: str,
@@ -49,10 +48,10 @@ def accept_findings(  # what is accepted, where, and why
         raise Misconfigured("accepting needs a --reason, which is stored with it")
 
     def check(view: StateView) -> object:
-        return _chosen(view, mirror, accepted, include)
+        return _chosen(view, mirror, accepted, topics)
 
     with changing(destination, mirror, "failback accept", command, check, patient=True) as locked:
-        chosen, view = _chosen(locked.view(), mirror, accepted, include), locked.view()
+        chosen, view = _chosen(locked.view(), mirror, accepted, topics), locked.view()
         by = destination.opening.principal() or UNPROTECTED
         before = {(each.topic, each.promotion_epoch): each for each in view.findings_accepted(mirror)}
         records = []
@@ -82,18 +81,13 @@ def accept_findings(  # what is accepted, where, and why
 
 
 def _chosen(
-    view: StateView, mirror: MirrorName, accepted: Collection[FindingKind], include: Sequence[str]
+    view: StateView, mirror: MirrorName, accepted: Collection[FindingKind], topics: Selection
 ) -> tuple[TailFinding, ...]:
     """Raises NothingToAccept, TopicNotInMirror."""
     found = [each for each in findings_of(view, mirror) if each.finding in accepted and not each.accepted_by]
     if not found:
         raise NothingToAccept(f"mirror {mirror!r} has no {' or '.join(accepted)} that is not accepted")
-    if not include:
-        return tuple(found)
-    names, selection = tuple(sorted({each.topic for each in found})), Selection(tuple(include))
-    if idle := selection.idle(names):
-        refuse(TopicNotInMirror(f"{text!r} matches no topic with such a finding") for text in idle)
-    wanted = selection.of(names)
+    wanted = topics.chosen({each.topic for each in found}, "topic with such a finding")
     return tuple(each for each in found if each.topic in wanted)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tanist.domain.errors import Refused, TopicNotInMirror
+from tanist.domain.errors import Refused
 from tanist.domain.failback.decision import (
     NOTHING_EXPIRED,
     ClassesMissing,
@@ -20,9 +20,7 @@ from tanist.domain.failback.decision import (
     times_of,
 )
 from tanist.domain.failback.pending import left_undecided
-from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.selection import Selection
 from tanist.domain.tails import TailStage
 from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, sign
@@ -32,11 +30,12 @@ from tanist.usecases.failback.survey import MirrorReversed
 from tanist.usecases.lock import ensure_unlocked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from tanist.domain.failback.decision import DecisionPlan
     from tanist.domain.failover.approving import Approval
     from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+    from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
     from tanist.usecases.command import CommandContext
@@ -70,7 +69,7 @@ class PlannedDecision:
 
 def plan_decision(
     clusters: ReturnContext,
-    include: Sequence[str],
+    topics: Selection,
     given: Mapping[TailClass, TailAction],
     command: CommandContext,
     shown: str | None = None,
@@ -89,7 +88,7 @@ def plan_decision(
     """
     view, mirror = state_topics.read(clusters.destination, STATE_TOPIC, command.by), clusters.spec.mirror
     ensure_unlocked(view, mirror)
-    tails = undecided_tails(view, mirror, include)
+    tails = undecided_tails(view, mirror, topics)
     ensure_present(clusters, tails, command.by)
     counts = tuple(each for of in tails for each in _counts(clusters, view, of, command))
     times = times_of(each.records for each in counts)
@@ -113,7 +112,7 @@ def _as_shown(plan: DecisionPlan, shown: str, times: Iterable[EpochMs]) -> Decis
     return found
 
 
-def undecided_tails(view: StateView, mirror: MirrorName, include: Sequence[str]) -> tuple[TopicTails, ...]:
+def undecided_tails(view: StateView, mirror: MirrorName, topics: Selection) -> tuple[TopicTails, ...]:
     """The topics whose tails are rescued and not decided, by their last promotion.
 
     Raises:
@@ -127,12 +126,7 @@ def undecided_tails(view: StateView, mirror: MirrorName, include: Sequence[str])
         raise MirrorReversed(f"mirror {mirror!r} was reversed while its rescued tails were undecided")
     if not found:
         raise NothingToDecide(f"no tail of mirror {mirror!r} is rescued and undecided")
-    if not include:
-        return tuple(found[topic] for topic in sorted(found))
-    selection = Selection(tuple(include))
-    if idle := selection.idle(tuple(found)):
-        refuse(TopicNotInMirror(f"{text!r} matches no topic whose tails are rescued and undecided") for text in idle)
-    return tuple(found[topic] for topic in sorted(selection.of(found)))
+    return tuple(found[name] for name in topics.chosen(found, "topic whose tails are rescued and undecided"))
 
 
 def _counts(clusters: ReturnContext, view: StateView, tails: TopicTails, command: CommandContext) -> list[TailCount]:
@@ -151,7 +145,7 @@ def _counts(clusters: ReturnContext, view: StateView, tails: TopicTails, command
 
 def approve_decision(  # noqa: PLR0913  # what an approver says, named
     plan_hash: str,
-    include: Sequence[str],
+    topics: Selection,
     given: Mapping[TailClass, TailAction],
     clusters: ReturnContext,
     command: CommandContext,
@@ -165,7 +159,7 @@ def approve_decision(  # noqa: PLR0913  # what an approver says, named
         AnotherDecision: they make another one. NoApproverTopic. AuthorizationFailed: we are no approver. Misconfigured.
     """
     valid_for_ms = check_words(reason, valid_seconds)
-    plan = plan_decision(clusters, include, given, command, plan_hash).plan
+    plan = plan_decision(clusters, topics, given, command, plan_hash).plan
     return sign(plan, clusters, command, reason=reason, valid_for_ms=valid_for_ms)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.failback.survey import stage_of, tail_on_record
+from tanist.domain.selection import EVERY_TOPIC
 from tanist.domain.tails import TailStage, TopicTails
 from tanist.usecases.failback.holding import hold, release
 from tanist.usecases.failback.survey import failed_over, survey, topics_only_there
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.failback.survey import PartitionSurvey
     from tanist.domain.lineage import TopicLineage
+    from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
@@ -36,7 +38,7 @@ class Surveyed:
     without_copy: tuple[str, ...] = ()
 
 
-def survey_and_record(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> Surveyed:
+def survey_and_record(clusters: ReturnContext, topics: Selection, command: CommandContext) -> Surveyed:
     """Survey the topics, and record the tails of those whose old source cannot get more records.
 
     Raises:
@@ -44,19 +46,19 @@ def survey_and_record(clusters: ReturnContext, include: Sequence[str], command: 
     """
 
     def check(view: StateView) -> object:
-        return failed_over(view, clusters.spec.mirror, include)
+        return failed_over(view, clusters.spec.mirror, topics)
 
     with changing(
         clusters.destination, clusters.spec.mirror, "failback survey", command, check, patient=True
     ) as locked:
-        found = surveyed(clusters, include, locked)
-    return found if include else replace(found, without_copy=topics_only_there(clusters, command))
+        found = surveyed(clusters, topics, locked)
+    return found if topics != EVERY_TOPIC else replace(found, without_copy=topics_only_there(clusters, command))
 
 
-def surveyed(clusters: ReturnContext, include: Sequence[str], locked: LockedMirror | Rehearsal) -> Surveyed:
+def surveyed(clusters: ReturnContext, topics: Selection, locked: LockedMirror | Rehearsal) -> Surveyed:
     """As `survey_and_record`, under the lock of the caller."""
     view, mirror = locked.view(), clusters.spec.mirror
-    promoted = {entry.topic: entry for _, entry in failed_over(view, mirror, include)}
+    promoted = {entry.topic: entry for _, entry in failed_over(view, mirror, topics)}
     held = {(each.topic, each.promotion_epoch): each for each in view.tails(mirror)}
     open_topics = [
         topic
@@ -64,7 +66,7 @@ def surveyed(clusters: ReturnContext, include: Sequence[str], locked: LockedMirr
         if (tails := held.get((topic, entry.promotion_epoch))) is None or tails.stage is not TailStage.DONE
     ]
     failed = hold(clusters, open_topics, locked)
-    found = survey(clusters, include, locked.command)
+    found = survey(clusters, topics, locked.command)
     known = known_tails(clusters, found, view, locked.command)
     if changed := [each for each in known if each != held.get((each.topic, each.promotion_epoch))]:
         locked.append(changed)

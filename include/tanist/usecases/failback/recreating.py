@@ -7,7 +7,6 @@ changed. Killed between deletion and creation, the next attempt finds no topic, 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +22,7 @@ from tanist.domain.failback.reversal import (
 from tanist.domain.failback.survey import not_compared
 from tanist.domain.names import TopicPartition
 from tanist.domain.problems import refuse
+from tanist.domain.selection import only
 from tanist.ports.topics import TopicFacts
 from tanist.usecases.failback.quarantined import QuarantineChanged, altered_topics
 from tanist.usecases.failback.survey import survey
@@ -227,7 +227,7 @@ class Recreating:
         names = tuple(each.topic for each in left)
         view = self.lock.view()
         replaced = {each.topic for each in unfit_topics(view, self.clusters, names, self.command) if each.replaced}
-        found = survey(self.clusters, tuple(re.escape(name) for name in names), self.command)
+        found = survey(self.clusters, only(names), self.command)
         compared = (each for each in found if each.identical and each.partition.topic not in replaced)
         problems = list(problems_of_recreation(compared))
         if problems:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failback.survey import PartitionSurvey
     from tanist.domain.failback.torn import TornTransaction, TransactionPart
+    from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import PartitionTail, TopicTails
     from tanist.ports.clock import Deadline
@@ -88,9 +89,7 @@ class RescueOutcome:
     torn: tuple[TornTransaction, ...] = ()
 
 
-def rescue(
-    clusters: ReturnContext, include: Sequence[str], tools: RescueTools, command: CommandContext
-) -> RescueOutcome:
+def rescue(clusters: ReturnContext, topics: Selection, tools: RescueTools, command: CommandContext) -> RescueOutcome:
     """Survey, and rescue every tail of the topics whose old source cannot get more records.
 
     Raises:
@@ -99,12 +98,12 @@ def rescue(
     """
 
     def check(view: StateView) -> object:
-        return failed_over(view, clusters.spec.mirror, include)
+        return failed_over(view, clusters.spec.mirror, topics)
 
     with changing(
         clusters.destination, clusters.spec.mirror, "failback rescue", command, check, patient=True
     ) as locked:
-        seen = surveyed(clusters, include, locked)
+        seen = surveyed(clusters, topics, locked)
         recorded = {each.topic for each in seen.recorded}
         parts = torn_transactions(clusters, seen, command) if any(map(_is_open, seen.recorded)) else ()
         tails = seen.recorded

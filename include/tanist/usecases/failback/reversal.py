@@ -28,7 +28,7 @@ from tanist.domain.logins import logins_of, principals
 from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
-from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.selection import Selection, only, pattern_problems
 from tanist.usecases import state_topics
 from tanist.usecases.failback.approving import check_words, out_of_time, sign
 from tanist.usecases.failback.quarantined import altered_topics
@@ -123,7 +123,7 @@ def plan(
     behind = _left_behind(view, spec.mirror, request)
     if not (returning_names := _candidates(view, spec.mirror) - behind.keys()):
         raise NothingFailedOver("--exclude leaves every topic behind, so there is nothing to reverse")
-    found = survey(clusters, _literal(returning_names), command)
+    found = survey(clusters, only(returning_names), command)
     names = tuple(sorted({each.partition.topic for each in found}))
     unfit = unfit_topics(view, clusters, names, command)
     unfit += uncompared_topics(found, unfit)
@@ -184,12 +184,6 @@ def _left_behind(view: StateView, mirror: MirrorName, request: ReversalRequest) 
     fences = {each.topic: each for each in view.source_fences(mirror)}
     why = "left behind by --exclude"
     return {name: "; ".join(filter(None, (why, what_stays(fences.get(name))))) for name in selection.of(names)}
-
-
-def _literal(names: set[str]) -> tuple[str, ...]:
-    import re  # noqa: PLC0415
-
-    return tuple(re.escape(name) for name in sorted(names))
 
 
 def _undecided(

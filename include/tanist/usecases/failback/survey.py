@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
+from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failback.findings import undecided
 from tanist.domain.failback.pending import ACCEPT
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.lineage import reserves
 from tanist.domain.names import DestinationOffset
-from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
-from tanist.domain.selection import Selection
 from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.clock import Deadline
 from tanist.ports.tails import CopiedSpan
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
     from tanist.ports.cluster import Cluster
@@ -95,16 +94,16 @@ class ReturnContext:
     sizes: LogSizes
 
 
-def survey(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> tuple[PartitionSurvey, ...]:
+def survey(clusters: ReturnContext, topics: Selection, command: CommandContext) -> tuple[PartitionSurvey, ...]:
     """Every partition of the topics that this mirror has failed over and that were not mirrored again since.
 
     Raises:
-        NothingFailedOver: there is none. TopicNotInMirror: an expression of `include` matches none of them.
+        NothingFailedOver: there is none. TopicNotInMirror: an expression of `topics` matches none of them.
         AnotherCluster: what answers is not the old source. CouldNotTell, BrokerError: a cluster does not answer.
     """
     both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None)
     view = both.destination.state(STATE_TOPIC, command.by)
-    promoted = failed_over(view, clusters.spec.mirror, include)
+    promoted = failed_over(view, clusters.spec.mirror, topics)
     source = both.reachable_source()
     wanted = [topic for topic, _ in promoted]
     seen = see_returned(clusters.spec, source, wanted, view, command)
@@ -140,7 +139,7 @@ def see_returned(
     return see_source(spec, source, wanted, view, Coordinated(), command, whole=False)
 
 
-def failed_over(view: StateView, mirror: MirrorName, include: Sequence[str]) -> list[tuple[TopicDesired, TopicLineage]]:
+def failed_over(view: StateView, mirror: MirrorName, topics: Selection) -> list[tuple[TopicDesired, TopicLineage]]:
     """The topics that have left the mirror by a promotion whose lineage is stored, with its last entry.
 
     Raises:
@@ -153,12 +152,8 @@ def failed_over(view: StateView, mirror: MirrorName, include: Sequence[str]) -> 
         if undecided(view, mirror):
             raise MirrorReversed(f"mirror {mirror!r} copies to its old source again, where its undecided tails stay")
         raise NothingFailedOver(f"mirror {mirror!r} has failed over no topic whose lineage is recorded")
-    if not include:
-        return [(left[name], last[name]) for name in sorted(left)]
-    selection = Selection(tuple(include))
-    if idle := selection.idle(tuple(left)):
-        refuse(TopicNotInMirror(f"{text!r} matches no topic that mirror {mirror!r} has failed over") for text in idle)
-    return [(left[name], last[name]) for name in sorted(selection.of(left))]
+    names = topics.chosen(left, f"topic that mirror {mirror!r} has failed over")
+    return [(left[name], last[name]) for name in names]
 
 
 def topics_only_there(clusters: ReturnContext, command: CommandContext) -> tuple[str, ...]:

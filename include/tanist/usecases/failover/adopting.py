@@ -12,7 +12,7 @@ from tanist.domain.failover.approving import approvals
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.problems import refuse
 from tanist.domain.records import RunStatus
-from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.selection import pattern_problems
 from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def must_be_asked_for(
         AnotherUnfinished: it is not, and can be undone. MustBeFinished: it is not, and cannot.
         Misconfigured: an expression is none.
     """
-    if problems := pattern_problems((*request.include, *request.groups)):
+    if problems := pattern_problems((*request.include, *request.exclude, *request.groups)):
         refuse(problems)
     with closing(Observer(clusters=clusters, context=command)) as observer:
         topics = observer.view().mirrored(clusters.spec.mirror)
@@ -87,7 +87,7 @@ def differences(intent: Intent, request: FailoverRequest, known: Iterable[str]) 
 
     What nobody names is the plan's own.
     """
-    names = Selection(request.include).of({*known, *intent.names})
+    names = request.topics.of({*known, *intent.names})
     tolerated = intent.loss_tolerance if request.loss_tolerance is None else request.loss_tolerance
     pairs: tuple[tuple[str, str, str], ...] = (
         ("mode", str(intent.mode), str(request.mode)),

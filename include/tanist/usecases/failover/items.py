@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tanist.domain.failback.pending_reversal import PendingReversal
     from tanist.domain.failover.approving import Approval
     from tanist.domain.records import FailoverRun
-    from tanist.usecases.failover.abort import FenceRow
+    from tanist.usecases.failover.fences import FenceRow
     from tanist.usecases.failover.planning import Planned
     from tanist.usecases.failover.run import RunOutcome
     from tanist.usecases.failover.status import RunSeen

@@ -148,6 +148,7 @@ class Observer:
         running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
         followed = attempt(lambda: both.destination.state(GROUPS_TOPIC, by).groups_followed(spec))
         facts = Facts(
+            destination=self.clusters.destination.name,
             now=now,
             source=source.facts,
             destination_authorizer=answered(lambda: both.destination.authorizer(by)),

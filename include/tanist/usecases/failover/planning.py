@@ -10,7 +10,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.checks import Mode, Readiness
-from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused, TopicNotInMirror
+from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
 from tanist.domain.failover.approving import (
     LONGEST_MS,
     Approval,
@@ -125,7 +125,7 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
     with closing(Observer(clusters=clusters, context=command)) as observer:
         snapshot = observer.snapshot()
         view = snapshot.destination.state(STATE_TOPIC, command.by)
-        wanted = chosen(view, clusters, request.include)
+        wanted = chosen(view, clusters, request.topics)
         if request.reverse:
             must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
         _must_match(request.groups, snapshot, command)
@@ -192,25 +192,16 @@ def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[Topic
     )
 
 
-def chosen(view: StateView, clusters: FailoverContext, include: Sequence[str]) -> tuple[TopicDesired, ...]:
-    """The topics that `include` names, of those that are in the mirror.
+def chosen(view: StateView, clusters: FailoverContext, topics: Selection) -> tuple[TopicDesired, ...]:
+    """Those of `topics` that are in the mirror.
 
     Raises:
         TopicNotInMirror, Misconfigured.
     """
-    if problems := pattern_problems(include):
-        refuse(problems)
     mirror = clusters.spec.mirror
     inside = {topic.topic: topic for topic in view.mirrored(mirror)}
-    selection = Selection(tuple(include))
-    idle = selection.idle(tuple(inside))
-    if idle or not inside:
-        has = ", ".join(sorted(inside)[:5]) or "none"
-        refuse(
-            TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}, which has {has}")
-            for text in idle or include
-        )
-    return tuple(inside[name] for name in selection.of(inside))
+    has = ", ".join(sorted(inside)[:5]) or "none"
+    return tuple(inside[name] for name in topics.chosen(inside, f"topic of mirror {mirror!r}, which has {has}"))
 
 
 def _must_match(groups: tuple[str, ...], snapshot: MirrorSnapshot, command: CommandContext) -> None:
@@ -272,7 +263,7 @@ def _must_say(
     plan_hash: str, intent: Intent, typed: Mapping[str, Any], clusters: FailoverContext, command: CommandContext
 ) -> None:
     """Raises AnotherPlan unless the plan is what was typed."""
-    if problems := pattern_problems((*typed.get("include", ()), *typed.get("groups", ()))):
+    if problems := pattern_problems(each for name in ("include", "exclude", "groups") for each in typed.get(name, ())):
         refuse(problems)
     own = FailoverRequest(
         mode=intent.mode,

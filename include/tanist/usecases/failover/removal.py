@@ -79,7 +79,7 @@ def _approved(
     mirror, store = clusters.spec.mirror, clusters.destination.approvals
     with closing(Observer(clusters=clusters, context=command)) as observer:
         view = observer.view()
-    names = [each.topic for each in planning.chosen(view, clusters, request.include)]
+    names = [each.topic for each in planning.chosen(view, clusters, request.topics)]
     try:
         entries = store.all(command.by)
     except NoApproverTopic:

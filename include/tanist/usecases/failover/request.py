@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
-from tanist.domain.selection import EVERYTHING
+from tanist.domain.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:
     from tanist.domain.names import EpochMs
@@ -22,8 +22,14 @@ class FailoverRequest:
 
     mode: Mode = Mode.PLANNED
     include: tuple[str, ...] = EVERYTHING
+    exclude: tuple[str, ...] = ()
     loss_tolerance: int | None = None
     groups: tuple[str, ...] = EVERYTHING
     reserve: int | None = None
     dead_since: EpochMs | None = None
     reverse: bool = False
+
+    @property
+    def topics(self) -> Selection:
+        """Which topics, of those that are in the mirror."""
+        return Selection(self.include, self.exclude)

@@ -8,9 +8,9 @@ from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.findings import findings_check, findings_of, undecided
 from tanist.domain.failback.pending import tails_check, tails_of
 from tanist.domain.failback.pending_reversal import pending_reversal, reversal_check
+from tanist.domain.failover.fences_check import fences_check
 from tanist.domain.failover.health import (
     barrier_check,
-    fences_check,
     left_behind_check,
     openings_check,
     promoted_check,
@@ -62,16 +62,19 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),
         barrier_check(_producers_fenced(spec, taken, copy, by), _bare(spec, taken, copy, by)),
         openings_check(*_shut_out(spec, view, promoted, copy, by)),
-        fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left)),
+        fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left), both.spec),
         runs_check(view.failovers(spec.mirror)),
         reversal_check(pending_reversal(view, spec.mirror)),
     )
 
 
 def _must_stand(spec: MirrorSpec, view: StateView, left: Sequence[TopicDesired]) -> frozenset[str]:
-    """The topics without whose source fence producers could write to both clusters."""
+    """The topics without whose source fence producers could write to both clusters.
+
+    Not those that another mirror has now: it copies what producers write at its source.
+    """
     kept = (each.topic for group in fence_groups(view, spec) if group.kept for each in group.watched(view))
-    return frozenset((*(each.topic for each in left), *kept))
+    return frozenset((*(each.topic for each in left), *kept)) - view.of_other_mirrors(spec.mirror).keys()
 
 
 def _left_behind(

@@ -49,6 +49,7 @@ class MetadataRequest:
 
     mirror: str
     include: tuple[str, ...] = EVERYTHING
+    exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,7 @@ def comparing(
 
 
 def _checked(request: MetadataRequest) -> MirrorName:
-    found = ProblemCollector(pattern_problems(request.include))
+    found = ProblemCollector(pattern_problems((*request.include, *request.exclude)))
     found.attempt(lambda: mirror_name(request.mirror))
     found.raise_all()
     return mirror_name(request.mirror)
@@ -147,7 +148,7 @@ def _names(
     request: MetadataRequest, spec: MirrorSpec, view: StateView, at_source: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Topics of the mirror, and topics of the source that its filters match but that are not in it."""
-    chosen = Selection(request.include)
+    chosen = Selection(request.include, request.exclude)
     inside = chosen.of(each.topic for each in view.topics(spec.mirror))
     outside = chosen.of(new_topics(spec, at_source, view))
     if request.include != EVERYTHING and not inside and not outside:

@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from tanist.domain import losses, records
-from tanist.domain.errors import AnotherCluster, TanistError, TopicNotInMirror
+from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.growth import growth
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRange
-from tanist.domain.selection import EVERYTHING, Selection
+from tanist.domain.selection import EVERY_TOPIC
 from tanist.domain.states import MIRROR_STATES, MirrorState
 from tanist.domain.topic_configs import LOG_APPEND_TIME, TIMESTAMP_TYPE
 from tanist.usecases import cluster_ids, state_topics
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.growth import Growth
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
+    from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
@@ -57,12 +58,13 @@ class MirrorEnds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """One mirror with offsets of both clusters. `source_down`: why the source does not answer.
+    """One mirror with offsets of both clusters. `topics`: all that it has. `source_down`: why the source is silent.
 
     `versions`: with which protocol versions records are copied, of source and destination; None: unknown.
     """
 
     spec: MirrorSpec
+    topics: tuple[str, ...]
     rows: tuple[PartitionRow, ...]
     growth: Growth
     source_down: TanistError | None = None
@@ -202,13 +204,10 @@ def row_reason(row: PartitionRow) -> str:
     return "; ".join([*said, losses.describe(lost.ranges, lost.earlier)] if lost is not None else said)
 
 
-def unmatched(include: tuple[str, ...], found: Sequence[Described]) -> tuple[TopicNotInMirror, ...]:
-    """An error for each expression of `include` that matches no topic of the mirrors `found`."""
-    if include == EVERYTHING:
-        return ()
-    names = tuple({row.partition.topic for each in found for row in each.rows})
-    mirrors = f"mirror {found[0].spec.mirror!r}" if len(found) == 1 else "any mirror"
-    return tuple(TopicNotInMirror(f"{text!r} matches no topic of {mirrors}") for text in Selection(include).idle(names))
+def must_match(topics: Selection, found: Sequence[Described]) -> None:
+    """Raises TopicNotInMirror: an expression matches no topic of the mirrors `found`, or all are excluded."""
+    names = frozenset(name for each in found for name in each.topics)
+    topics.chosen(names, f"topic of mirror {found[0].spec.mirror!r}" if len(found) == 1 else "topic of any mirror")
 
 
 @dataclass(slots=True)
@@ -220,7 +219,7 @@ class Describer:
 
     destination: Cluster
     connect: Callable[[str], Cluster]
-    include: tuple[str, ...] = EVERYTHING
+    selection: Selection = EVERY_TOPIC
     _sources: dict[str, Cluster | TanistError] = field(default_factory=dict)
     _silence: Silence | None = None
     _readers: StateReaders | None = None
@@ -262,9 +261,9 @@ class Describer:
 
     def _described(self, both: MirrorSnapshot, context: CommandContext) -> Described:
         spec, state = both.spec, both.destination.state(records.STATE_TOPIC, context.by)
-        topics = state.mirrored(spec.mirror)
-        shown = set(Selection(self.include).of(topic.topic for topic in topics))
-        topics = tuple(topic for topic in topics if topic.topic in shown)
+        every = state.mirrored(spec.mirror)
+        shown = frozenset(self.selection.among(topic.topic for topic in every))
+        topics = tuple(topic for topic in every if topic.topic in shown)
         partitions = [partition for topic in topics for partition in topic.all_partitions()]
         source = self._source(both, context)
         seen = Observed(
@@ -276,6 +275,7 @@ class Describer:
         down = seen.source.down
         return Described(
             spec=spec,
+            topics=tuple(topic.topic for topic in every),
             rows=assemble(spec, topics, seen),
             growth=ask_growth(down or source, topics, context.first_contact()),
             source_down=down,

@@ -56,11 +56,11 @@ class Desired:
     failed: tuple[PartitionObserved, ...] = ()
 
 
-def checked(mirror: str, include: Sequence[str]) -> MirrorName:
+def checked(mirror: str, topics: Selection) -> MirrorName:
     """The mirror's name, after the command line was checked."""
-    found = ProblemCollector(pattern_problems(include))
+    found = ProblemCollector(pattern_problems((*topics.include, *topics.exclude)))
     name = found.attempt(lambda: mirror_name(mirror))
-    if not include:
+    if not topics.include:
         found.problems.append(Misconfigured("no topic is selected: give --topic REGEX"))
     found.raise_all()
     return name or mirror_name(mirror)
@@ -100,22 +100,21 @@ def failed_partitions(topic: TopicDesired, view: StateView) -> tuple[PartitionOb
 def decide(
     view: StateView,
     mirror: MirrorName,
-    include: Sequence[str],
+    topics: Selection,
     change: Change,
     now: EpochMs,
 ) -> tuple[TopicDesired, ...]:
-    """The new desired states of all topics of `mirror` that `include` matches.
+    """The new desired states of all `topics` of `mirror`.
 
     Raises:
         Problems, or the single error: for each topic that cannot change, and each expression without a topic.
     """
     known = {topic.topic: topic for topic in view.mirrored(mirror)}
-    selection = Selection(tuple(include))
     problems: list[TanistError] = [
         TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}: {_some(known)}")
-        for text in selection.idle(tuple(known))
+        for text in topics.unmatched(known)
     ]
-    answers = [change(known[name], view) for name in selection.of(known)]
+    answers = [change(known[name], view) for name in topics.of(known)]
     problems += [answer for answer in answers if isinstance(answer, TanistError)]
     if problems:
         refuse(problems)
@@ -130,18 +129,18 @@ def _some(names: Sequence[str] | dict[str, TopicDesired]) -> str:
 
 def set_desired(
     mirror: str,
-    include: Sequence[str],
+    topics: Selection,
     change: Change,
     destination: Cluster,
     context: CommandContext,
 ) -> Desired:
     """Pause or resume (`change`) topics of a mirror; changes nothing if any of them cannot."""
-    name = checked(mirror, include)
+    name = checked(mirror, topics)
     (cluster_id,) = cluster_ids.identify((destination,), context)
     operation = "mirrors pause" if change is paused else "mirrors resume"
 
     def decided(view: StateView) -> tuple[TopicDesired, ...]:
-        return decide(view, name, include, change, context.clock.now())
+        return decide(view, name, topics, change, context.clock.now())
 
     with changing(destination, name, operation, context, decided) as mirror_now:
         cluster_ids.same_as_pinned(mirror_now.spec, None, cluster_id)
@@ -170,14 +169,14 @@ class Accepted:
 
 def add(
     mirror: str,
-    include: Sequence[str],
+    topics: Selection,
     destination: Cluster,
     connect: Callable[[str], Cluster],
     context: CommandContext,
     accepted: Accepted = Accepted(),
 ) -> Desired:
     """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives."""
-    name = checked(mirror, include)
+    name = checked(mirror, topics)
     (destination_id,) = cluster_ids.identify((destination,), context)
     spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), name, destination.name)
     source = connect(spec.source)
@@ -187,7 +186,7 @@ def add(
     def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
         both = MirrorSnapshot.of(state_topics.still(view, spec), source, destination)
         prefixes = accepted.prefixes(both.spec) if accepted.prefixes else None
-        plans = _examine(both, tuple(include), view, prefixes, context.by)
+        plans = _examine(both, topics, view, prefixes, context.by)
         return plans, promotion_epochs_on_add(
             both.reachable_source(), view, name, [p.name for p in plans], context.by, acknowledged=accepted.promoted
         )
@@ -218,11 +217,11 @@ def _forget_earlier_maps(
 
 
 def _examine(
-    both: MirrorSnapshot, include: tuple[str, ...], view: StateView, prefixes: LogPrefixes | None, by: Deadline
+    both: MirrorSnapshot, topics: Selection, view: StateView, prefixes: LogPrefixes | None, by: Deadline
 ) -> tuple[TopicPlan, ...]:
     spec, source, destination = both.spec, both.reachable_source(), both.destination
     situation = take.situation(destination, view, spec, by, adopting=prefixes is not None)
-    names = take.selection_names(source, Selection(include, spec.exclude), by)
+    names = take.selection_names(source, Selection(topics.include, (*topics.exclude, *spec.exclude)), by)
     taken = [
         TopicAlreadyInMirror(f"{n!r} is in mirror {situation.owners[n]!r}") for n in names if n in situation.owners
     ]

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tanist.domain.errors import TanistError, TopicNotInMirror, UnknownMirror
+from tanist.domain.errors import TanistError, UnknownMirror
 from tanist.domain.failover.stored_reserves import stored_gaps
 from tanist.domain.lineage import Segment, segments, writer_of
 from tanist.domain.names import TopicPartition
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.selection import Selection
 from tanist.usecases import state_topics
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
+    from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
@@ -62,7 +62,7 @@ class Lineage:
 
 def lineage(
     mirror: MirrorName,
-    include: Sequence[str],
+    topics: Selection,
     names: Sequence[str],
     connect: Callable[[str], Cluster],
     source_of: Callable[[MirrorSpec], Cluster],
@@ -88,7 +88,7 @@ def lineage(
     latest: dict[str, TopicLineage] = {}
     for entry in (each for entries in held for each in entries):
         latest.setdefault(entry.key, entry)
-    entries = _chosen(mirror, include, latest.values())
+    entries = _chosen(mirror, topics, latest.values())
     return Lineage(
         mirror=mirror,
         entries=entries,
@@ -118,14 +118,10 @@ def _views(read: Mapping[str, StateView | TanistError]) -> dict[str, StateView]:
     return {name: each for name, each in read.items() if not isinstance(each, TanistError)}
 
 
-def _chosen(mirror: MirrorName, include: Sequence[str], entries: Iterable[TopicLineage]) -> tuple[TopicLineage, ...]:
+def _chosen(mirror: MirrorName, topics: Selection, entries: Iterable[TopicLineage]) -> tuple[TopicLineage, ...]:
     by_topic = sorted(entries, key=lambda each: (each.topic, each.promotion_epoch))
-    if not include:
-        return tuple(by_topic)
-    selection, topics = Selection(tuple(include)), tuple(dict.fromkeys(each.topic for each in by_topic))
-    if idle := selection.idle(topics):
-        refuse(TopicNotInMirror(f"{text!r} matches no topic that mirror {mirror!r} has failed over") for text in idle)
-    wanted = frozenset(selection.of(topics))
+    known = {each.topic for each in by_topic}
+    wanted = frozenset(topics.chosen(known, f"topic that mirror {mirror!r} has failed over"))
     return tuple(each for each in by_topic if each.topic in wanted)
 
 

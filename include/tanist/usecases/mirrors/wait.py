@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.checks import named
 from tanist.domain.errors import Misconfigured, Refused
-from tanist.domain.problems import refuse
+from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
 from tanist.usecases.command import CommandContext
-from tanist.usecases.mirrors.describe import reason, unmatched
+from tanist.usecases.mirrors.describe import must_match, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import MirrorName
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.usecases.mirrors.describe import Describer
 
 _POLL_SECONDS: Final = 0.5
@@ -33,6 +36,11 @@ class GoalNotReached(Refused):
 class WaitedInVain(Refused):
     name = "PARTITION_FAILED"
     operator_action = "see `tanist mirrors describe` for the reason: FAILED partitions need an operator"
+
+
+class NothingToWaitFor(Refused):
+    name = "NOTHING_TO_WAIT_FOR"
+    operator_action = "see `tanist failover status` and `tanist mirrors list` for what has become of the mirror"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,15 @@ def _few(rows: tuple[PartitionRow, ...]) -> str:
     return "; ".join(describe(row) for row in rows[:_MOST_NAMED]) + more
 
 
+def _copies_nothing(spec: MirrorSpec, view: StateView) -> str:
+    """Where the mirror is now, and what has become of its topics."""
+    left = [each.topic for each in view.removed(spec.mirror)]
+    gone = f": it has failed over {named(left, ', ')}" if left else ""
+    move = view.moving(spec.mirror)
+    moving = f"; its reversal to {move.destination!r} is {move.status}" if move is not None else ""
+    return f"mirror {spec.mirror!r} of {spec.destination!r} copies no topic from {spec.source!r}{gone}{moving}"
+
+
 def wait_for(
     mirror: MirrorName,
     goal: Goal,
@@ -99,13 +116,14 @@ def wait_for(
 
     Raises:
         NotYet: the timeout has passed. WaitedInVain: immediately, if a partition is FAILED.
-            TopicNotInMirror: an expression matches no topic of the mirror.
+            TopicNotInMirror: an expression matches no topic of the mirror. NothingToWaitFor: the mirror copies none.
     """
     clock = context.clock
     while True:
         (described,) = describer.describe(mirror, CommandContext(clock=clock, by=clock.deadline(_LOOK_SECONDS)))
-        if idle := unmatched(describer.include, [described]):
-            refuse(idle)
+        if not described.topics:
+            raise NothingToWaitFor(_copies_nothing(described.spec, describer.view(STATE_TOPIC, context.by)))
+        must_match(describer.selection, [described])
         if hopeless := goal.hopeless(described.rows):
             raise WaitedInVain(_few(hopeless))
         missing = goal.missing(described.rows)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.records import TopicDesired
+    from tanist.domain.selection import Selection
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
     from tanist.usecases.validation.prepare import Mirrored
@@ -44,7 +45,7 @@ class Paired:
 def of_mirror(
     destination: Cluster,
     mirror: MirrorName,
-    include: tuple[str, ...],
+    selection: Selection,
     connect: Callable[[str], Cluster],
     context: CommandContext,
 ) -> Paired:
@@ -57,7 +58,7 @@ def of_mirror(
         CouldNotTell: a cluster does not answer.
     """
     copies = ClusterSnapshot(cluster=destination)
-    found = mirrored(copies, mirror, include, connect, context)
+    found = mirrored(copies, mirror, selection, connect, context)
     counts = {each.topic: each.at_source for each in found.growth.grown}
     runs = maps(copies.state(OFFSETS_TOPIC, context.by), found.spec)
     pairs = (

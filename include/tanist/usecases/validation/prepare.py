@@ -11,9 +11,8 @@ from tanist.domain.growth import growth
 from tanist.domain.holes import is_compacted
 from tanist.domain.lineage import segments
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
-from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.selection import Selection
 from tanist.domain.states import MirrorState
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.domain.validation.job import Level, PartitionRequest
@@ -36,10 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRequest:
-    """`level` None: the level that is cheap for the mirror's engine. `include` empty: see `chosen`."""
+    """`level` None: the level that is cheap for the mirror's engine. Nothing in `include`: see `chosen`."""
 
     level: Level | None = None
     include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def prepare(
         SourceSilent; CouldNotTell: the destination does not answer.
     """
     copies = ClusterSnapshot(cluster=destination)
-    found = mirrored(copies, mirror, request.include, connect, context)
+    found = mirrored(copies, mirror, Selection(request.include, request.exclude), connect, context)
     spec = found.spec
     offsets = maps(copies.state(OFFSETS_TOPIC, context.by), spec)
     return Prepared(
@@ -89,18 +89,17 @@ def prepare(
 def mirrored(
     destination: ClusterSnapshot,
     mirror: MirrorName,
-    include: tuple[str, ...],
+    selection: Selection,
     connect: Callable[[str], Cluster],
     context: CommandContext,
 ) -> Mirrored:
-    """The topics of a mirror that `include` selects; announces them, then queries the source. Raises as `prepare`."""
-    if wrong := pattern_problems(include):
-        refuse(wrong)
+    """The topics of a mirror that `selection` has; announces them, then queries the source. Raises as `prepare`."""
+    selection.check()
     found = destination.cluster_id(context.first_contact())
     view = destination.state(STATE_TOPIC, context.by)
     spec = state_topics.spec_of(view, mirror, destination.name)
     cluster_ids.same_as_pinned(spec, None, found)
-    topics = chosen(view, mirror, include)
+    topics = chosen(view, mirror, selection)
     context.announce([topic.topic for topic in topics])
     return Mirrored(
         view=view,
@@ -122,21 +121,17 @@ def _growth(
         raise SourceSilent(silent.reason) from silent
 
 
-def chosen(view: StateView, mirror: MirrorName, include: tuple[str, ...]) -> tuple[TopicDesired, ...]:
+def chosen(view: StateView, mirror: MirrorName, selection: Selection) -> tuple[TopicDesired, ...]:
     """The topics that were named; otherwise those that are mirrored; otherwise, after a failover, those that were.
 
     Raises:
         TopicNotInMirror: an expression matches no topic, or the mirror has none.
     """
-    topics = {topic.topic: topic for topic in view.topics(mirror)}
-    if not include:
-        if found := view.mirrored(mirror) or tuple(topics.values()):
-            return found
+    every = view.topics(mirror)
+    topics = {topic.topic: topic for topic in (every if selection.include else view.mirrored(mirror) or every)}
+    if not topics:
         raise TopicNotInMirror(f"mirror {mirror!r} has no topics")
-    selection = Selection(include)
-    if idle := selection.idle(tuple(topics)):
-        refuse([TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}") for text in idle])
-    return tuple(topics[name] for name in selection.of(topics))
+    return tuple(topics[name] for name in selection.chosen(topics, f"topic of mirror {mirror!r}"))
 
 
 def _partition(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.names import mirror_name
+from tanist.domain.selection import EVERY_TOPIC
 from tanist.kafka.adapters import quarantine
 from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
@@ -51,7 +52,7 @@ def main() -> None:
         if plan:
             replay.replay(plan[0], clusters, replay.ReplayTools(manifest=write, checkpoint=checkpoint), command)
         else:
-            rescue(clusters, (), RescueTools(manifest=write, checkpoint=checkpoint), command)
+            rescue(clusters, EVERY_TOPIC, RescueTools(manifest=write, checkpoint=checkpoint), command)
 
 
 def killed(pair: Pair, point: str, number: int, mirror: str, *plan: str) -> int:

@@ -96,9 +96,12 @@ def test_a_topic_that_stays_behind_stays_fenced_and_can_be_lifted_exactly(own: P
     tanist(own, "west", "fence", "lift", mirror, "--promoted")
     assert not is_fenced(own.east, stays)
     assert limit(own.east, stays) == "1048588"
-    assert checked(own, "west", mirror)["verdict"] == "PASS"
+    check = checked(own, "west", mirror)
+    assert (check["verdict"], f"`tanist fence set {mirror} --destination west" in check["reason"]) == ("FAIL", True)
     own.clock.wait(7)
     assert not is_fenced(own.east, stays), "no fetcher sets it again"
+    tanist(own, "west", "fence", "set", mirror, "--topic", ".*")
+    assert (is_fenced(own.east, stays), checked(own, "west", mirror)["verdict"]) == (True, "PASS")
 
 
 def test_a_topic_that_the_old_source_lacked_is_fenced_when_its_application_creates_it_there(own: Pair) -> None:

@@ -24,10 +24,12 @@ from tanist.domain.failover.page import as_json
 from tanist.domain.fences import FenceStatus
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus
+from tanist.domain.selection import Selection
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover import abort, adopting, planning, removal
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.approval_gate import ApprovalVoid
+from tanist.usecases.failover.fences import StillNeeded, lift
 from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.planning import FailoverRequest, PlanBlocked, PlanNotKept
 from tanist.usecases.failover.reachability import SourceAnswers
@@ -114,6 +116,9 @@ def test_a_log_that_is_no_copy_any_more_is_never_promoted_in_passing(world: Fail
     (blocked,) = [each for each in planned.plan.limitations if each.blocks]
     assert blocked.name == "PARTITION_NO_COPY"
     assert f"orders-1 ({error or 'no reason'}" in blocked.detail
+    assert "`tanist failover plan dr --destination west --mode planned --exclude orders`" in blocked.detail
+    others = FailoverRequest(exclude=("orders",))
+    assert not planning.plan(others, world.clusters(), world.command()).blocked
     with pytest.raises(PlanBlocked, match="PARTITION_NO_COPY"):
         approving(world, planned.plan.hash)
     assert not world.west.approvals
@@ -506,13 +511,13 @@ def test_there_is_no_way_back_from_the_first_barrier(world: FailoverWorld) -> No
 
 def test_the_fence_of_a_promoted_topic_is_lifted_only_by_name(world: FailoverWorld) -> None:
     world.run(world.approve().plan)
-    with pytest.raises(abort.StillNeeded, match="both clusters"):
-        abort.lift(world.clusters(), world.command(), of_promoted=False)
+    with pytest.raises(StillNeeded, match="both clusters"):
+        lift(world.clusters(), world.command(), of_promoted=False)
     assert not world.source_is_as_it_was()
-    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
     assert world.source_is_as_it_was()
     with pytest.raises(TopicNotInMirror):
-        abort.lift(world.clusters(), world.command(), of_promoted=True)
+        lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
 
 
 def test_a_late_fence_can_only_be_lifted_together_with_that_of_a_topic_that_took_over(world: FailoverWorld) -> None:
@@ -524,7 +529,7 @@ def test_a_late_fence_can_only_be_lifted_together_with_that_of_a_topic_that_took
     world.run(world.approve(Mode.PLANNED, "payments").plan)
     late = [each.before for each in world.worker.catch_up(world.soon()).source_fences(DR) if each.topic == "orders"]
     MemoryFencing(world.east).apply([each for each in late if each], world.soon())
-    lifted = abort.lift(world.clusters(), world.command(), of_promoted=False)
+    lifted = lift(world.clusters(), world.command(), of_promoted=False)
     assert [each.topic for each in lifted] == ["orders"]
     assert world.east.may_write("orders", "app")
     assert not world.east.may_write("payments", "app")

@@ -13,9 +13,11 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.fences import FenceStatus
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus, TopicDesired
+from tanist.domain.selection import Selection
 from tanist.domain.states import DesiredState
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import abort
+from tanist.usecases.failover.fences import lift
 from tanist.usecases.lock import LockedMirror, Purpose, mirror_lock
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
@@ -109,7 +111,7 @@ def abort_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
 def fence_lift_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     world.run(world.approve().plan)
     sleep.after(LockedMirror, "view")
-    abort.lift(world.clusters(), ann(world), of_promoted=True)
+    lift(world.clusters(), ann(world), of_promoted=True, topics=Selection((".*",)))
 
 
 def worker_sleeps_before_it_lifts(world: FailoverWorld, sleep: Sleep) -> None:
@@ -133,7 +135,7 @@ def worker_sleeps_before_it_fences(world: FailoverWorld, sleep: Sleep) -> None:
 def add_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     world.east.with_topic("invoices")
     sleep.after(LockedMirror, "view")
-    desire.add("dr", ["invoices"], world.west.side(), lambda _: world.east.side(), ann(world))
+    desire.add("dr", Selection(("invoices",)), world.west.side(), lambda _: world.east.side(), ann(world))
 
 
 def add_again_sleeps(world: FailoverWorld, sleep: Sleep) -> None:

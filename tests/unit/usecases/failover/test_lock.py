@@ -14,8 +14,10 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.plan import Plan, canonical
 from tanist.domain.fences import FenceStatus, commands_to_lift
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
+from tanist.domain.selection import Selection
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import abort
+from tanist.usecases.failover.fences import lift
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.run import RunAborted
 from tanist.usecases.lock import FRESH_MS, LockedMirror, Purpose, mirror_lock
@@ -177,16 +179,18 @@ def test_a_failover_does_not_take_the_lock_from_a_change_that_is_at_work() -> No
 
 CHANGES: dict[str, Callable[[FailoverWorld], object]] = {
     "pause": lambda world: desire.set_desired(
-        "dr", ["orders"], desire.paused, world.west.side(), command(world, "ann")
+        "dr", Selection(("orders",)), desire.paused, world.west.side(), command(world, "ann")
     ),
     "add": lambda world: desire.add(
-        "dr", ["orders"], world.west.side(), lambda _: world.east.side(), command(world, "ann")
+        "dr", Selection(("orders",)), world.west.side(), lambda _: world.east.side(), command(world, "ann")
     ),
     "alter": lambda world: administer.alter(
         "dr", administer.Alteration(replication_factor=2), world.west.side(), command(world, "ann")
     ),
     "delete": lambda world: administer.delete("dr", world.west.side(), command(world, "ann")),
-    "fence lift": lambda world: abort.lift(world.clusters(), command(world, "ann"), of_promoted=True),
+    "fence lift": lambda world: lift(
+        world.clusters(), command(world, "ann"), of_promoted=True, topics=Selection((".*",))
+    ),
 }
 
 
@@ -292,7 +296,7 @@ def keys(world: FailoverWorld) -> set[str]:
 def empty(world: FailoverWorld) -> None:
     """All topics have taken over, and the source may be written to again."""
     world.run(world.approve().plan)
-    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
 
 
 def test_a_mirror_that_is_deleted_after_every_kind_of_past_leaves_no_key() -> None:
@@ -313,7 +317,7 @@ def test_the_run_of_a_namesake_is_done_up_to_no_step(mode: Mode, step: str, dele
     world = FailoverWorld()
     plan = world.approve(mode).plan
     assert world.run(plan).record.status is RunStatus.DONE
-    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
     if deleted:
         administer.delete("dr", world.west.side(), command(world, "ann"))
     again = FailoverWorld(clock=world.clock)

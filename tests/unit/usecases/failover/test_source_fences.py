@@ -11,7 +11,10 @@ from tanist.domain.errors import TimedOut
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import FenceBefore, FenceStatus
 from tanist.domain.records import RunStatus
+from tanist.domain.selection import Selection
 from tanist.usecases.failover import abort
+from tanist.usecases.failover.fences import StillNeeded, lift
+from tanist.usecases.failover.fences import fences as fence_rows
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.failover.undo import lifted
 from tanist.usecases.readers import Silence
@@ -107,12 +110,12 @@ def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted
     for mode in Mode:
         found = {each.name: each.detail for each in world.plan(mode).plan.limitations}
         assert f"not on record: {TOPIC}" in found["SOURCE_FENCED"]
-    (row,) = abort.fences(world.clusters(), world.command())
+    (row,) = fence_rows(world.clusters(), world.command())
     assert (row.source_fence.topic, row.stands) == (TOPIC, True)
-    with pytest.raises(abort.StillNeeded, match="--unrecorded"):
-        abort.lift(world.clusters(), world.command(), of_promoted=True)
+    with pytest.raises(StillNeeded, match="--unrecorded"):
+        lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
     assert not world.source_is_as_it_was()
-    abort.lift(world.clusters(), world.command(), of_promoted=False, unrecorded=True)
+    lift(world.clusters(), world.command(), of_promoted=False, unrecorded=True)
     assert world.source_is_as_it_was()
     assert fences(world).verdict is Verdict.PASS
 

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.failover.facts import SourceState
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, is_stray, may_stand
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus
 from tanist.domain.kept_fences import fences_with
 from tanist.domain.names import EpochMs
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.answers import attempt
+from tanist.usecases.failover.setting_fences import applied, to_be_set
 from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.watching import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tanist.domain.fences import FenceBefore
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
@@ -93,55 +92,32 @@ def _pending(context: StepContext, topic: str, held: FencedTopic | None, reason:
 
 
 def _snapshot(context: StepContext, source: Cluster, by: Deadline) -> dict[str, FencedTopic]:
-    """What is there before the fence, on record. A fence of ours that stands already is no new "before".
-
-    Neither is one that was lifted and stands again: taken for somebody else's it could never be lifted.
-    """
+    """What is there before the fence, on record."""
     held = {each.topic: each for each in context.session.view().source_fences(context.intent.mirror)}
-    lifted = [each.before for each in held.values() if each.before and not may_stand(each)]
-    stands = source.fencing.fence_status(lifted, by) if lifted else {}
     entries: dict[str, FencedTopic] = {}
-    new = []
-    for name in context.intent.names:
-        old = held.get(name)
-        again = stands.get(name)
-        if isinstance(again, TanistError):
-            _must_not_be_planned(context, name, again)
-        if old and (may_stand(old) or is_stray(old, stands=again is True)):
-            status = old.status if old.status in HOLDS_PRODUCERS_OFF else FenceStatus.SNAPSHOT
-            since = old.proved_at if status is old.status else None
-            entries[name] = replace(old, status=status, wanted_by=context.session.record.plan, proved_at=since)
+    found = to_be_set(source, context.intent.names, held, context.session.record.plan, by)
+    for name, each in found.items():
+        if isinstance(each, TanistError):
+            _must_not_be_planned(context, name, each)
+            entries[name] = _pending(context, name, None, str(each))
         else:
-            new.append(name)
-    answers = attempt(lambda: source.fencing.snapshot(new, by)) if new else {}
-    for name in new:
-        found = answers if isinstance(answers, TanistError) else answers[name]
-        entries[name] = _taken(context, name, found)
+            entries[name] = each
     store(context.session, context.spec, entries.values())
     return entries
-
-
-def _taken(context: StepContext, name: str, found: FenceBefore | TanistError) -> FencedTopic:
-    if isinstance(found, TanistError):
-        _must_not_be_planned(context, name, found)
-        return _pending(context, name, None, str(found))
-    return FencedTopic(topic=name, status=FenceStatus.SNAPSHOT, wanted_by=context.session.record.plan, before=found)
 
 
 def _apply(
     context: StepContext, source: Cluster, entries: Mapping[str, FencedTopic], by: Deadline
 ) -> dict[str, FencedTopic]:
-    before = [each.before for each in entries.values() if each.before and each.status is not FenceStatus.PENDING]
     context.session.confirm()
-    answers = attempt(lambda: source.fencing.apply(before, by)) if before else {}
     after = dict(entries)
-    for each in before:
-        error = answers if isinstance(answers, TanistError) else answers[each.topic]
-        if error is None:
-            after[each.topic] = replace(entries[each.topic], status=FenceStatus.IN_FORCE, reason="")
+    due = (each for each in entries.values() if each.status is not FenceStatus.PENDING)
+    for name, each in applied(source, due, by).items():
+        if isinstance(each, TanistError):
+            _must_not_be_planned(context, name, each)
+            after[name] = replace(entries[name], status=FenceStatus.PENDING, reason=str(each))
         else:
-            _must_not_be_planned(context, each.topic, error)
-            after[each.topic] = replace(entries[each.topic], status=FenceStatus.PENDING, reason=str(error))
+            after[name] = each
     store(context.session, context.spec, after.values())
     return after
 

@@ -1,0 +1,71 @@
+"""Source fences are set: what was there before is read and stored first, so that lifting is the exact inverse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, is_stray, may_stand
+from tanist.usecases.failover.answers import attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
+
+
+def to_be_set(
+    source: Cluster, names: Iterable[str], held: Mapping[str, FencedTopic], plan: str | None, by: Deadline
+) -> dict[str, FencedTopic | TanistError]:
+    """Of each topic what has to be stored before its fence is set, or why the source does not tell it.
+
+    `held`: the fences on record. `plan`: which one needs them; None: the same as before. A fence of ours that is in
+    force already is no new "before". Neither is one that was lifted and is in force again: taken for somebody else's it
+    could never be lifted.
+    """
+    wanted = tuple(names)
+    recorded = {name: held[name] for name in wanted if name in held}
+    lifted = [each.before for each in recorded.values() if each.before and not may_stand(each)]
+    stands = source.fencing.fence_status(lifted, by) if lifted else {}
+    ours = {
+        name: each
+        for name, each in recorded.items()
+        if may_stand(each) or is_stray(each, stands=stands.get(name) is True)
+    }
+    unknown = {name: why for name, why in stands.items() if isinstance(why, TanistError)}
+    new = [name for name in wanted if name not in ours and name not in unknown]
+    answers = attempt(lambda: source.fencing.snapshot(new, by)) if new else {}
+    entries: dict[str, FencedTopic | TanistError] = {}
+    for name in wanted:
+        wanted_by = held[name].wanted_by if plan is None else plan
+        if name in ours:
+            entries[name] = _again(ours[name], wanted_by)
+            continue
+        found = unknown.get(name) or (answers if isinstance(answers, TanistError) else answers[name])
+        entries[name] = (
+            found
+            if isinstance(found, TanistError)
+            else FencedTopic(topic=name, status=FenceStatus.SNAPSHOT, wanted_by=wanted_by, before=found)
+        )
+    return entries
+
+
+def _again(old: FencedTopic, wanted_by: str) -> FencedTopic:
+    """A proof counts as long as the fence has not been lifted."""
+    status = old.status if old.status in HOLDS_PRODUCERS_OFF else FenceStatus.SNAPSHOT
+    since = old.proved_at if status is old.status else None
+    return replace(old, status=status, wanted_by=wanted_by, proved_at=since)
+
+
+def applied(source: Cluster, entries: Iterable[FencedTopic], by: Deadline) -> dict[str, FencedTopic | TanistError]:
+    """Set the fences of `entries`, whose settings before are stored: each entry as it is then, or why it is not set."""
+    due = {each.topic: each for each in entries if each.before}
+    before = [each.before for each in due.values() if each.before]
+    answers = attempt(lambda: source.fencing.apply(before, by)) if before else {}
+    after: dict[str, FencedTopic | TanistError] = {}
+    for name, each in due.items():
+        error = answers if isinstance(answers, TanistError) else answers[name]
+        after[name] = replace(each, status=FenceStatus.IN_FORCE, reason="") if error is None else error
+    return after
