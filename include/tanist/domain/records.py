@@ -140,7 +140,8 @@ class CopiedUpTo(MirrorRecord):
 
     Written before the first producer fence. `topic_id`: of the approved mirror topic. By partition: `copied` (-1 if
     unknown); `reserve_to`: where the reserve ends; `unreserved_to`: where it should end by the estimate (0: there, -1:
-    unknown); `covers_ms`: as `PartitionReserve.covers_ms`. Earlier versions do not store the last.
+    unknown); `covers_ms`: as `PartitionReserve.covers_ms`; `epochs`: the source's leader epoch of the last copied
+    batch, read from the source itself (-1: not read). Earlier versions do not store the last two.
     """
 
     mirror: MirrorName
@@ -152,6 +153,7 @@ class CopiedUpTo(MirrorRecord):
     reserve_to: tuple[int, ...] = ()
     unreserved_to: tuple[int, ...] = ()
     covers_ms: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
 
 
 @stored("partition", "mirror", "partition", placement=Placement.HASHED)

@@ -14,7 +14,7 @@ from tanist.domain.errors import Unreachable
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import LiveEnd, OpenTransaction, PartitionFacts
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
-from tanist.domain.records import RunStatus
+from tanist.domain.records import RunStatus, SourceEnd, SourceEnds
 from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.steps.drain import DrainMissed
@@ -270,3 +270,24 @@ def test_what_drained_means(live: LiveEnd | None, copied: int | None, named: boo
         named=named,
     )
     assert seen.drained is drained
+
+
+def test_the_leader_epoch_of_what_was_drained_is_stored_not_what_workers_had_reported() -> None:
+    """They report a moment later than they copy; a survey took the older epoch for the end of the common prefix."""
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.east.leader_epoch = 9
+    world.run(plan)
+    view = world.worker.catch_up(world.soon())
+    assert [view.last_copied_epoch(DR, at, 10) for at in PARTITIONS] == [(9, True)] * 3
+
+
+def test_an_epoch_of_an_earlier_record_is_no_certain_one() -> None:
+    """Of an unplanned failover, whose source tells nothing, or of a run of an earlier version."""
+    world = FailoverWorld()
+    view = world.worker.catch_up(world.soon())
+    assert view.last_copied_epoch(DR, AT, 10) == (4, False)
+    end = SourceEnd(AT, SourceOffset(10), SourceOffset(10), record_until=SourceOffset(10), record_epoch=6)
+    view = world.worker.append([SourceEnds(mirror=DR, chunk=0, ends=(end,), at=EpochMs(0))], world.soon())
+    assert view.last_copied_epoch(DR, AT, 10) == (6, True)
+    assert view.last_copied_epoch(DR, AT, 11) == (6, False)
