@@ -159,8 +159,9 @@ class ObservedTopic:
     `shut_out`: the mirror itself may not write any more, by its brokers' own word. Of the copy: `mirrored` partitions
     are on record and `partitions` are there; `altered` are the configs (`name=value`) that a mirror topic must not
     have; `others` may write to it besides the mirror (None: not told). `recreated`: which topic was deleted and created
-    again since it was mirrored, in words; empty: none. `copy_id`: the topic id at the destination; `sealed_id`: the one
-    on record at the latest point of no return; either is empty where it is unknown.
+    again since it was mirrored, in words; empty: none. `source_id`: the topic id at the source when it was added;
+    `copy_id`: at the destination, now; `sealed_id`: the one on record at the latest point of no return; each is empty
+    where it is unknown.
     """
 
     topic: str
@@ -169,6 +170,7 @@ class ObservedTopic:
     altered: tuple[str, ...] = ()
     others: tuple[str, ...] | None = ()
     recreated: str = ""
+    source_id: str = ""
     copy_id: str = ""
     sealed_id: str = ""
     promotion_epoch: int = 0

@@ -287,6 +287,7 @@ class Observer:
                     partitions=there.partitions if there else None,
                     altered=_altered(self.clusters.spec, topic, there) if there else (),
                     recreated=_recreated(topic, source.ids.get(topic.topic), there, copied_to),
+                    source_id=topic.source_topic_id,
                     copy_id=there.topic_id if there else "",
                     sealed_id=sealed.topic_id if (sealed := view.copied_up_to(mirror, topic.topic)) else "",
                     promotion_epoch=view.promotions(mirror, topic.topic),
