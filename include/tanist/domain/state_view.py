@@ -194,6 +194,11 @@ class StateView(Mapping[str, StateRecord]):
             max(((until, epoch) for until, epoch in records if until is not None and epoch is not None), default=None),
         )
 
+    def markers_per_second(self, mirror: MirrorName) -> int:
+        """Gap markers that this cluster has taken of the last reserve of the mirror; 0: not measured."""
+        measured = [each for each in self._all_of(CopiedUpTo, mirror) if each.markers_per_second]
+        return max(measured, key=lambda each: each.at).markers_per_second if measured else 0
+
     def last_copied_epoch(self, mirror: MirrorName, at: TopicPartition, end: int) -> tuple[int, bool]:
         """The source's leader epoch of what was copied last of a promoted partition, -1: unknown; and: certainly.
 

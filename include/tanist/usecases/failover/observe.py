@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.findings import undecided
-from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceFacts, SourceState
+from tanist.domain.failover.facts import (
+    Facts,
+    LiveEnd,
+    ObservedTopic,
+    PartitionFacts,
+    SourceFacts,
+    SourceState,
+    TransactionalProducers,
+)
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import wanted_topics
 from tanist.domain.failover.takeover import missing
@@ -164,6 +172,7 @@ class Observer:
             run=view.failover(spec.mirror, plan),
             others_running=tuple(each for each in running if each.plan != plan),
             undecided=undecided(view, spec.mirror),
+            markers_per_second=view.markers_per_second(spec.mirror),
         )
         return Look(facts=facts, source=source.ends, destination=copies)
 
@@ -249,6 +258,7 @@ class Observer:
                     last_mirrored_epoch=observed.last_mirrored_epoch if observed else -1,
                     leader=in_sync.leader if in_sync else None,
                     tombstones_missed=at in missed,
+                    transactional=source.transactional.get(at, TransactionalProducers.UNKNOWN),
                 )
             )
         return tuple(found)

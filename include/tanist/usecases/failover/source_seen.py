@@ -12,7 +12,7 @@ from tanist.domain.growth import growth, new_topics
 from tanist.ports.clock import Deadline
 from tanist.usecases import cluster_ids
 from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.answers import attempt, known, raise_first
+from tanist.usecases.failover.answers import answered, attempt, known, raise_first
 from tanist.usecases.failover.coordinated import NamedTransactions
 from tanist.usecases.failover.source_fences import SourceFences
 from tanist.usecases.mirrors.describe import MirrorEnds
@@ -20,6 +20,7 @@ from tanist.usecases.mirrors.describe import MirrorEnds
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tanist.domain.failover.facts import TransactionalProducers
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -46,6 +47,7 @@ class SourceSeen:
     named: NamedTransactions = field(default_factory=NamedTransactions)
     ids: Mapping[str, str] = field(default_factory=dict)
     fences: SourceFences = field(default_factory=SourceFences)
+    transactional: Mapping[TopicPartition, TransactionalProducers] = field(default_factory=dict)
 
 
 def silent(why: TanistError) -> SourceSeen:
@@ -96,6 +98,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     authorizer = source.authorizer(by)
     stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]
     named = coordinated.ask(source, partitions, soon(command), fenced=fenced)
+    writers = answered(lambda: source.transactional(partitions, soon(command))) if authorizer is False else None
     unended = attempt(lambda: source.open_transactions(stuck, soon(command))) if stuck else ()
     if isinstance(unended, TanistError):
         unended, named = (), NamedTransactions(reason=str(unended))
@@ -118,6 +121,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         named=named,
         ids=seen.topic_ids,
         fences=fencing,
+        transactional=writers or {},
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.checks import Mode
@@ -58,7 +57,7 @@ def do(context: StepContext) -> Done:
     context.checkpoint("seal:data-fenced")
     lineage = recorded_lineage(context, ours)
     context.checkpoint("seal:lineage")
-    lineage = reserved_lineage(context, lineage, open_yet, partial(_compacted, context, ours))
+    lineage = reserved_lineage(context, lineage, open_yet)
     context.checkpoint("seal:reserved")
     ends = _fence(context, fencing.fence_producers, open_yet)
     context.checkpoint("seal:sealed")
