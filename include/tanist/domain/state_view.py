@@ -208,8 +208,8 @@ class StateView(Mapping[str, StateRecord]):
         sealed, observed = self.copied_up_to(mirror, at.topic), self.observed(mirror, at)
         if sealed is not None and at.partition < len(sealed.epochs) and (epoch := sealed.epochs[at.partition]) >= 0:
             return epoch, True
-        known = [end for chunk in self.source_ends(mirror) for end in chunk.ends if end.partition == at]
-        known += [observed] if observed is not None else []
+        seen = (each for chunk in self.source_ends(mirror) for each in chunk.ends if each.partition == at)
+        known = [each for each in (observed, *seen) if each is not None]
         records = [(each.record_until, each.record_epoch) for each in known]
         last = max(
             ((until, epoch) for until, epoch in records if until is not None and epoch is not None), default=None

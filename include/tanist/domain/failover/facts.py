@@ -212,11 +212,13 @@ class OpenTransaction:
 class SourceFacts:
     """`reason`: why `state` is not ALIVE. `authorizer`: whether the source has one; None: not known.
 
+    `moves`: it is not ALIVE because leaders of partitions do not answer, while the cluster does: they may be moving.
     `another_cluster`: which connection leads to another cluster than the mirror was created with; empty: none.
     """
 
     state: SourceState
     reason: str = ""
+    moves: bool = False
     another_cluster: str = ""
     authorizer: bool | None = None
     uncopied: tuple[Uncopied, ...] = ()

@@ -112,7 +112,7 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             f"a planned failover needs a source that answers: {facts.source.reason}; without it "
             f"`tanist failover plan {intent.mirror} --mode unplanned`"
         )
-        yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True)
+        yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True, momentary=facts.source.moves)
     elif not planned:
         yield Limitation(NOT_DRAINED, f"an unplanned failover waits for no source: {_reach(facts)}", usual=True)
     yield from _of_transactions(intent, facts)

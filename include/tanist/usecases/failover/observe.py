@@ -35,7 +35,7 @@ from tanist.ports.topics import TopicFacts
 from tanist.usecases.command import PATIENT_SOURCE_SECONDS, SOURCE_SECONDS
 from tanist.usecases.failover.answers import answered, answered_only, attempt, known
 from tanist.usecases.failover.coordinated import Coordinated
-from tanist.usecases.failover.source_seen import SourceSeen, see_source, silent, soon
+from tanist.usecases.failover.source_seen import LeadersMove, SourceSeen, see_source, silent, soon
 from tanist.usecases.failover.tails import foreign, longer, without_markers
 from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders
@@ -199,8 +199,8 @@ class Observer:
         try:
             command = replace(self.context, source_seconds=seconds)
             return see_source(self.clusters.spec, source, wanted, view, self._coordinated, command, whole=whole)
-        except AnotherCluster as elsewhere:
-            return silent(elsewhere)
+        except (AnotherCluster, LeadersMove) as why:
+            return silent(why)
         except TanistError as error:
             self.silence.keep(source.name, error)
             return silent(error)
