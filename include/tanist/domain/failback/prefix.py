@@ -124,7 +124,7 @@ class NothingToCompare(CouldNotTell):
     name, retriable = "NOTHING_TO_COMPARE", False
     operator_action = (
         "`tanist mirrors reverse NAME --recreate REGEX` copies the topic again; `tanist failback accept NAME --finding "
-        "TAIL_NOT_COMPARED` accepts it"
+        "TAIL_NOT_COMPARED --reason TEXT` accepts it"
     )
 
     def __init__(self, since: int, bound: int) -> None:

@@ -199,8 +199,8 @@ class Observer:
         try:
             command = replace(self.context, source_seconds=seconds)
             return see_source(self.clusters.spec, source, wanted, view, self._coordinated, command, whole=whole)
-        except (AnotherCluster, LeadersMove) as why:
-            return silent(why)
+        except (AnotherCluster, LeadersMove) as answer:
+            return silent(answer)
         except TanistError as error:
             self.silence.keep(source.name, error)
             return silent(error)
