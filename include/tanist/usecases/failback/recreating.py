@@ -107,9 +107,8 @@ def unfit_topics(
 def uncompared_topics(found: Iterable[PartitionSurvey], unfit: Iterable[UnfitTopic]) -> list[UnfitTopic]:
     """Those with partitions that cannot be compared, so they cannot return as they are; without those of `unfit`."""
     left = {each.topic for each in unfit}
-    why = {
-        at.topic: f"{at}: {'; '.join(each.reasons)}" for each in found if not each.identical if (at := each.partition)
-    }
+    bad = [each for each in found if not each.identical]
+    why = {each.partition.topic: f"{each.partition}: {'; '.join(each.reasons)}" for each in bad}
     return [
         UnfitTopic(name, TopicCannotReturn(f"{name!r} cannot be compared: {reason}"), mended=True)
         for name, reason in sorted(why.items())
