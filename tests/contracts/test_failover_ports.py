@@ -23,7 +23,7 @@ from tanist.domain.broker_errors import (
 )
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError
 from tanist.domain.failover.approving import ApprovalRequest, NoApproverTopic, Withdrawal
-from tanist.domain.failover.facts import OpenTransaction
+from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import BrokerId, EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import STATE_TOPIC
@@ -141,6 +141,7 @@ class Memory:
         self.cluster.named = (OpenTransaction(at, 1, EpochMs(1), "an-application"),)
         yield
         self.cluster.named = ()
+        self.cluster.transactional[at] = TransactionalProducers.HERE
 
     def writes(self, topic: str, user: str) -> bool:
         return self.cluster.may_write(topic, user)
@@ -712,6 +713,8 @@ def test_a_transaction_is_told_before_it_has_written_anything_and_not_once_it_ha
         assert rig.world.end(at) == 0
         assert rig.replicas.named_in_transactions([other], SOON(10)) == ()
     wait_until(lambda: rig.replicas.named_in_transactions([at], SOON(10)) == (), 10)
+    told = {at: TransactionalProducers.HERE, other: TransactionalProducers.ELSEWHERE}
+    wait_until(lambda: rig.replicas.transactional([at, other], SOON(10)) == told, 10)
 
 
 def test_who_may_not_describe_transactions_is_told_so_and_not_that_there_are_none(

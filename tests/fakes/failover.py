@@ -490,7 +490,8 @@ class MemoryReplicas:
         self, partitions: Sequence[TopicPartition], by: Deadline
     ) -> Mapping[TopicPartition, TransactionalProducers]:
         self._cluster.answer()
-        return {at: self._cluster.transactional.get(at, TransactionalProducers.NONE) for at in partitions}
+        others = TransactionalProducers.ELSEWHERE if self._cluster.transactional else TransactionalProducers.NONE
+        return {at: self._cluster.transactional.get(at, others) for at in partitions}
 
     def _in_sync(self, at: TopicPartition) -> InSync | TanistError:
         if at not in self._cluster.ends:
