@@ -94,6 +94,8 @@ def test_who_wrote_a_batch_is_read_from_its_header_however_large_it_is(reached: 
     assert beyond[large] == -1
     assert isinstance(beyond[missing], UnknownTopicOrPartition)
     assert reached.logs.producers({}, SOON(1)) == {}
+    assert reached.logs.leader_epochs({small: 1, large: 0}, SOON(10)) == {small: 0, large: 0}
+    assert isinstance(reached.logs.leader_epochs({small: 2}, SOON(10))[small], CouldNotTell)
 
 
 def test_the_true_end_is_that_of_the_log(reached: Reached, topic_name: str) -> None:

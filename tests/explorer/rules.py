@@ -102,7 +102,8 @@ RULES: Final = (
         _PORTS + "test_a_cluster_tells_who_it_is_and_how_large_topics_are",
     ),
     Rule(
-        "coordinators name open transactions", ("replicas.named_in_transactions",),
+        "coordinators name open transactions, and their producers are remembered",
+        ("replicas.named_in_transactions", "replicas.transactional"),
         _PORTS + "test_a_transaction_is_told_before_it_has_written_anything_and_not_once_it_has_ended",
     ),
     Rule(
@@ -136,7 +137,7 @@ RULES: Final = (
         "test_logs.py::test_a_span_of_markers_alone_is_told_from_one_with_records",
     ),
     Rule(
-        "a batch says who wrote it", ("logs.producers",),
+        "a batch says who wrote it", ("logs.producers", "logs.leader_epochs"),
         "test_logs.py::test_who_wrote_a_batch_is_read_from_its_header_however_large_it_is",
     ),
     Rule(

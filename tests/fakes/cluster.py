@@ -54,7 +54,7 @@ class MemoryCluster:
     `denied`: (operation, resource) that our principal lacks; all else is granted. `rules`: who may write.
     `folded`: the state topics as far as anybody has read them.
     `committed`: when it took the last transaction of a state topic. `calls`: what changed it, in order, but for
-    locks and what workers write. `dead`: no broker answers.
+    locks and what workers write. `dead`: no broker answers. `leader_epoch`: of every batch.
     """
 
     name: str = "memory"
@@ -74,6 +74,7 @@ class MemoryCluster:
     denied: set[tuple[str, str]] = field(default_factory=set)
     rules: dict[str, tuple[AclEntry, ...]] = field(default_factory=dict)
     dead: bool = False
+    leader_epoch: int = 0
     calls: list[str] = field(default_factory=list)
     broker_configs: dict[str, str] = field(default_factory=lambda: dict(BROKER_DEFAULTS))
     files: dict[int, frozenset[str]] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from tanist.domain.failover.approving import (
     Withdrawal,
     signature,
 )
+from tanist.domain.failover.facts import TransactionalProducers
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import BrokerId, DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
@@ -64,6 +65,7 @@ class GuardedCluster(MemoryCluster):
     approvals: list[Entry] = field(default_factory=list)
     canaries: list[str] = field(default_factory=list)
     transactions: tuple[OpenTransaction, ...] = ()
+    transactional: dict[TopicPartition, TransactionalProducers] = field(default_factory=dict)
     named: tuple[OpenTransaction, ...] = ()
     """What coordinators know of: transactions that may have written nothing yet."""
     coordinators: TanistError | None = None
@@ -133,11 +135,9 @@ class MemoryProducerFencing:
         ends: Mapping[TopicPartition, int],
         producer_ids: Mapping[TopicPartition, ProducerIds],
         by: Deadline,
-        *,
-        copied: Collection[TopicPartition] = (),
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
         self._cluster.answer()
-        return {at: self._reserve(at, end, producer_ids[at], copied) for at, end in ends.items()}
+        return {at: self._reserve(at, end, producer_ids[at]) for at, end in ends.items()}
 
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
@@ -218,15 +218,9 @@ class MemoryProducerFencing:
         )
         return DestinationOffset(next(ours, start - 1) + 1)
 
-    def _reserve(
-        self, at: TopicPartition, end: int, producer_ids: ProducerIds, copied: Collection[TopicPartition]
-    ) -> DestinationOffset | TanistError:
+    def _reserve(self, at: TopicPartition, end: int, producer_ids: ProducerIds) -> DestinationOffset | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
-        if at in copied and self._kept(at) is not Kept.EMPTY:
-            for _ in range(min(RESERVED_AT_ONCE, end - self._cluster.ends[at][2])):
-                self._repeat(at, producer_ids)
-            return DestinationOffset(self._cluster.ends[at][2])
         self._cluster.epochs[at, producer_ids.marker] = self._cluster.epochs.get((at, producer_ids.marker), 0) + 1
         for _ in range(min(RESERVED_AT_ONCE, end - self._cluster.ends[at][2])):
             self._cluster.mark(at, producer_ids.marker)
@@ -491,6 +485,13 @@ class MemoryReplicas:
         if self._cluster.coordinators is not None:
             raise self._cluster.coordinators
         return tuple(each for each in self._cluster.named if each.partition in partitions)
+
+    def transactional(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, TransactionalProducers]:
+        self._cluster.answer()
+        others = TransactionalProducers.ELSEWHERE if self._cluster.transactional else TransactionalProducers.NONE
+        return {at: self._cluster.transactional.get(at, others) for at in partitions}
 
     def _in_sync(self, at: TopicPartition) -> InSync | TanistError:
         if at not in self._cluster.ends:

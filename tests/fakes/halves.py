@@ -49,10 +49,8 @@ class Halves:
         ends: Mapping[TopicPartition, int],
         producer_ids: Mapping[TopicPartition, ProducerIds],
         by: Deadline,
-        *,
-        copied: Collection[TopicPartition] = (),
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
-        return self.real.reserve(ends, producer_ids, by, copied=copied)
+        return self.real.reserve(ends, producer_ids, by)
 
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline

@@ -55,6 +55,14 @@ class MemoryLogs:
         self._cluster.answer()
         return {at: self._producer(at, offset) for at, offset in offsets.items()}
 
+    def leader_epochs(
+        self, offsets: Mapping[TopicPartition, int], by: Deadline
+    ) -> Mapping[TopicPartition, int | TanistError]:
+        self._cluster.answer()
+        epoch = self._cluster.leader_epoch
+        found = {at: self._producer(at, offset) for at, offset in offsets.items()}
+        return {at: each if isinstance(each, TanistError) else epoch for at, each in found.items()}
+
     def new_producer_id(self, by: Deadline) -> ProducerId:
         self._cluster.answer()
         self._cluster.calls.append("producer id")

@@ -140,7 +140,9 @@ class CopiedUpTo(MirrorRecord):
 
     Written before the first producer fence. `topic_id`: of the approved mirror topic. By partition: `copied` (-1 if
     unknown); `reserve_to`: where the reserve ends; `unreserved_to`: where it should end by the estimate (0: there, -1:
-    unknown); `covers_ms`: as `PartitionReserve.covers_ms`. Earlier versions do not store the last.
+    unknown); `covers_ms`: as `PartitionReserve.covers_ms`; `epochs`: the source's leader epoch of the last copied
+    batch, read from the source itself (-1: not read). `markers_per_second`: which all leaders together took for the
+    reserves of the run; 0: not measured. Earlier versions do not store the last three.
     """
 
     mirror: MirrorName
@@ -152,6 +154,8 @@ class CopiedUpTo(MirrorRecord):
     reserve_to: tuple[int, ...] = ()
     unreserved_to: tuple[int, ...] = ()
     covers_ms: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
+    markers_per_second: int = 0
 
 
 @stored("partition", "mirror", "partition", placement=Placement.HASHED)

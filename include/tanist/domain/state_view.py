@@ -194,6 +194,30 @@ class StateView(Mapping[str, StateRecord]):
             max(((until, epoch) for until, epoch in records if until is not None and epoch is not None), default=None),
         )
 
+    def markers_per_second(self, mirror: MirrorName) -> int:
+        """Gap markers that this cluster has taken of the last reserve of the mirror; 0: not measured."""
+        measured = [each for each in self._all_of(CopiedUpTo, mirror) if each.markers_per_second]
+        return max(measured, key=lambda each: each.at).markers_per_second if measured else 0
+
+    def last_copied_epoch(self, mirror: MirrorName, at: TopicPartition, end: int) -> tuple[int, bool]:
+        """The source's leader epoch of what was copied last of a promoted partition, -1: unknown; and: certainly.
+
+        `end`: in offsets of the source, up to where its records were copied. What workers have stored may be of an
+        earlier record, unless that one ends there.
+        """
+        sealed, observed = self.copied_up_to(mirror, at.topic), self.observed(mirror, at)
+        if sealed is not None and at.partition < len(sealed.epochs) and (epoch := sealed.epochs[at.partition]) >= 0:
+            return epoch, True
+        seen = (each for chunk in self.source_ends(mirror) for each in chunk.ends if each.partition == at)
+        known = [each for each in (observed, *seen) if each is not None]
+        records = [(each.record_until, each.record_epoch) for each in known]
+        last = max(
+            ((until, epoch) for until, epoch in records if until is not None and epoch is not None), default=None
+        )
+        if last is not None and last[0] >= end:
+            return last[1], True
+        return max(last[1] if last else -1, observed.last_mirrored_epoch if observed else -1), False
+
     # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def source_fences(self, mirror: MirrorName) -> tuple[FencedTopic, ...]:

@@ -56,6 +56,12 @@ class Logs(Protocol):
         """
         ...
 
+    def leader_epochs(
+        self, offsets: Mapping[TopicPartition, int], by: Deadline
+    ) -> Mapping[TopicPartition, int | TanistError]:
+        """The leader epoch in the header of the batch with each offset; as `producers`."""
+        ...
+
     def versions(self, by: Deadline) -> Mapping[str, int]:
         """The protocol versions with which records are copied from and to this cluster, by request."""
         ...

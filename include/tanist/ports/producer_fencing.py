@@ -66,14 +66,11 @@ class ProducerFencing(Protocol):
         ends: Mapping[TopicPartition, int],
         producer_ids: Mapping[TopicPartition, ProducerIds],
         by: Deadline,
-        *,
-        copied: Collection[TopicPartition] = (),
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
         """Write gap markers up to `ends`, in a producer epoch that no worker has used; returns the committed ends.
 
         Each call writes as many as a leader takes in a moment: call it again until every end is reached. For partitions
-        whose records are fenced, and not the gap markers. `copied`: partitions of compacted topics, which get copies of
-        their last record with a key instead, in the new epoch of the data producer id; markers where that is refused.
+        whose records are fenced, and not the gap markers.
         """
         ...
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.failover.facts import OpenTransaction
+    from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
     from tanist.domain.names import BrokerId, TopicPartition
     from tanist.ports.clock import Deadline
 
@@ -55,5 +55,14 @@ class Replicas(Protocol):
         Raises:
             TransactionalIdAuthorizationFailed, UnsupportedVersion: some transactions are not reported to this login.
             CouldNotTell, BrokerError: a coordinator does not answer.
+        """
+        ...
+
+    def transactional(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, TransactionalProducers]:
+        """Which partitions transactional producers write to, as coordinators and leaders remember them.
+
+        Those of mirrors do not count. Raises as `named_in_transactions`.
         """
         ...

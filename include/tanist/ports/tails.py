@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class CopiedSpan:
     """What a mirror partition has of its old source: up to `end`; `last_epoch`: the source's leader epoch there, or -1.
 
+    `certain`: whether that is the epoch of the last batch; else what was copied last may be of a later one.
     `source_end`: the old source's log end. `reserves`: of earlier promotions, the first offset of each and the one
     behind it; there each log may have records that the other one never gets.
     """
@@ -27,6 +28,7 @@ class CopiedSpan:
     source_end: int
     last_epoch: int = -1
     reserves: tuple[tuple[int, int], ...] = ()
+    certain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,10 @@ class DivergentTails(Protocol):
     def common_ends(
         self, copied: Mapping[TopicPartition, CopiedSpan], by: Deadline
     ) -> Mapping[TopicPartition, int | TanistError]:
-        """The end of the common prefix of both logs; records are compared, not only leader epochs."""
+        """The end of the common prefix of both logs; records are compared, not only leader epochs.
+
+        `NothingToCompare` where neither records nor a certain epoch tell it.
+        """
         ...
 
     def counts(

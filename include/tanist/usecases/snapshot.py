@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
-    from tanist.domain.failover.facts import OpenTransaction
+    from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
     from tanist.domain.fences import FenceBefore
     from tanist.domain.names import ProducerId, TopicPartition
     from tanist.domain.records import MirrorSpec
@@ -190,6 +190,13 @@ class ClusterSnapshot:
         """Transactions that name these partitions at a coordinator."""
         part = ("named in transactions", *partitions)
         return self._one(part, lambda: self.cluster.replicas.named_in_transactions(partitions, by))
+
+    def transactional(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, TransactionalProducers]:
+        """Which of these partitions transactional producers write to."""
+        part = ("transactional", *partitions)
+        return self._one(part, lambda: self.cluster.replicas.transactional(partitions, by))
 
     # ── source fences, and who may write ──────────────────────────────────────────────────────────────────────────
 

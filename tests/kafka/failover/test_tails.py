@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import TopicPartition as At
+from confluent_kafka.admin import AdminClient
 
-from tests.kafka.failover.conftest import DESCRIBE_CONFIGS, give, rules
+from tanist.domain.failback.prefix import NothingToCompare
+from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.records import STATE_TOPIC
+from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic
+from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
+from tanist.kafka.wire.router import Router
+from tanist.ports.tails import CopiedSpan
+from tests.kafka.failover.conftest import DESCRIBE_CONFIGS, SOON, give, rules
 from tests.kafka.failover.conftest import TOPIC as TOPICS
 from tests.kafka.failover.own.returning import configs
-from tests.kafka.failover.test_real import QUICK
+from tests.kafka.failover.test_real import QUICK, SMALL
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -64,3 +74,60 @@ def test_records_that_were_not_copied_are_rescued_and_replayed(pair: Pair) -> No
     assert (len(pair.west.read(TOPIC)), done["held"]) == (before + 6, [TOPIC])  # it may not change the old source
     pair.tanist("failback", "survey", MIRROR, expected=None)
     until(lambda: configs(pair, TOPIC)["cleanup.policy"] == "compact", 20)
+
+
+def test_a_stale_epoch_of_copied_records_made_a_topic_diverged(pair: Pair) -> None:
+    """A race: the worker had not yet stored that it copied records of a later leader epoch when the topic took over.
+
+    The new primary's retention then left nothing that could be compared, and the survey ended the common prefix where
+    the stored epoch ends: DIVERGED, with the advice to delete the topic.
+    """
+    pair.worker()
+    pair.east.topic("epochs")
+    assert pair.east.writes("epochs", range(10))
+    pair.tanist("mirrors", "create", "epochs", "--source", "east", "--topic", "epochs")
+    pair.tanist("mirrors", "wait", "epochs", "--for", "lag=0", "--timeout", "60s")
+    for restart in (pair.east.cluster.kill, pair.east.cluster.start):
+        restart()
+    assert pair.east.writes("epochs", range(10, 20))
+    pair.tanist("mirrors", "wait", "epochs", "--for", "lag=0", "--timeout", "60s")
+    plan = pair.approved("epochs")
+    pair.dismiss()
+    until(lambda: not any(worker.alive for worker in pair.workers.values()), 20)
+    stored_before_the_restart(pair, "epochs")
+    pair.tanist("failover", "run", "epochs", "--plan", plan, *QUICK)
+    assert pair.west.writes("epochs", range(100, 104))
+    admin = AdminClient(pair.west.client("admin"))
+    for future in admin.delete_records([At("epochs", n, 10) for n in range(2)]).values():
+        future.result(20)
+    pair.worker("w3")
+    looked = items(pair, "failback", "survey", "epochs")
+    assert [(row["verdict"], row["common_end"], row["old_end"]) for row in looked] == [("NO_TAIL", 10, 10)] * 2
+    assert "no copied record is left to compare" in str(looked[0]["warnings"])
+
+    east, west = (Router(side.cluster.endpoint_for("mirror"), "test") for side in (pair.east, pair.west))
+    tails, at = KafkaDivergentTails(east, west), TopicPartition("epochs", 0)
+    end = looked[0]["end"]
+    (unknown,) = tails.common_ends({at: CopiedSpan(10, end, 0)}, SOON(20)).values()
+    assert isinstance(unknown, NothingToCompare), "a run of an earlier version has not stored the epoch"
+    assert tails.common_ends({at: CopiedSpan(10, end, 0, certain=True)}, SOON(20)) == {at: 5}
+    for router in (east, west):
+        router.close()
+
+
+def stored_before_the_restart(pair: Pair, mirror: str) -> None:
+    """As a worker has it in the state topic that dies before its next report: what it has copied is of epoch 0."""
+    endpoint = pair.west.cluster.endpoint_for("mirror")
+    with CompactedTopic.open(endpoint, STATE_TOPIC, SOON(20), layout=SMALL, writer=WORKER) as state:
+        view = state.view()
+        observed = [
+            replace(each, last_mirrored_epoch=0)
+            for n in range(2)
+            if (each := view.observed(MirrorName(mirror), TopicPartition(mirror, n)))
+        ]
+        chunks = [
+            replace(chunk, ends=tuple(replace(each, record_until=None, record_epoch=None) for each in chunk.ends))
+            for chunk in view.source_ends(MirrorName(mirror))
+        ]
+        assert len(observed) == 2
+        state.append([*observed, *chunks], SOON(20))

@@ -72,7 +72,8 @@ def test_a_failed_over_topic_that_somebody_created_again_is_named_and_gets_no_ma
     """A worker wrote the mirror's markers into the new topic, and `status` was green."""
     pair.worker()
     pair.mirror("created-again", "created-again")
-    pair.tanist("failover", "run", "created-again", "--plan", pair.approved("created-again"), *QUICK)
+    plan = pair.approved("created-again")
+    pair.tanist("failover", "run", "created-again", "--plan", plan, *QUICK)
     assert _promoted(pair)["verdict"] == "PASS"
     admin = AdminClient(pair.west.client("admin"))
     admin.delete_topics(["created-again"])["created-again"].result(20)
@@ -88,6 +89,10 @@ def test_a_failed_over_topic_that_somebody_created_again_is_named_and_gets_no_ma
     take(pair.west.cluster, AclBinding(TOPIC, "created-again", LITERAL, "User:mirror", "*", WRITE, DENY))
     pair.tanist("mirrors", "add", "created-again", "--topic", "created-again")
     assert _promoted(pair)["verdict"] == "PASS", "the topic is empty, so it can be mirrored again: no marker is in it"
+    earlier = pair.tanist("failover", "run", "created-again", "--plan", plan, *QUICK, expected=1)
+    assert "of an earlier life of created-again" in earlier.out, "it said DONE in 0.0 s, all steps done"
+    anew = pair.tanist("failover", "plan", "created-again", "--json", expected=None).item["plan_hash"]
+    assert anew != plan
 
 
 def test_a_topic_that_is_created_again_between_seal_and_generation_is_named_and_gets_nothing(pair: Pair) -> None:

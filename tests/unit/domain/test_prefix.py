@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tanist.domain.failback.prefix import Agreement, LogWindow, WindowRecord, common_end, compare
+from tanist.domain.failback.prefix import Agreement, LogWindow, NothingToCompare, WindowRecord, common_end, compare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ class Logs:
     reserves: Sequence[tuple[int, int]] = ()
     read: int = 0
 
-    def end(self, epoch_end: int | None = None, *, copied: int = L, start: int = 0) -> int:
+    def end(self, epoch_end: int | None = None, *, copied: int = L, start: int = 0, certain: bool = False) -> int:
         def look(begin: int, end: int) -> Agreement:
             self.read += end - begin
             until = min(copied, end + LOOK_AHEAD)
@@ -36,7 +36,7 @@ class Logs:
             theirs = window(self.primary, self.primary_hidden, begin, until)
             return compare(ours, theirs, (begin, end), self.reserves, last=until == copied)
 
-        return common_end(look, start, copied, epoch_end)
+        return common_end(look, start, copied, epoch_end, certain=certain)
 
 
 def window(records: dict[int, WindowRecord], hidden: set[int], begin: int, end: int) -> LogWindow:
@@ -161,7 +161,12 @@ def replace_key(of: WindowRecord) -> WindowRecord:
 
 def test_without_a_common_record_only_the_lineage_and_the_leader_epoch_are_known() -> None:
     logs = Logs({o: record(o) for o in range(990, E)}, {o: record(o) for o in range(10)})
-    assert (logs.end(start=995), logs.end(998, start=995), logs.end(900, start=995)) == (L, 998, 900)
+    ends = (998, 900)
+    assert (logs.end(start=995), *(logs.end(end, start=995, certain=True) for end in ends)) == (L, *ends)
+    for end in ends:
+        with pytest.raises(NothingToCompare, match=f"from offset {end} up to {L}") as nothing:
+            logs.end(end, start=995)
+        assert nothing.value.since == end, "what was copied last may be of a later epoch"
     assert Logs({o: record(o, "other") for o in range(E)}, {o: record(o) for o in range(L)}).end() == 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts
+from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts, TransactionalProducers
 from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent
 from tanist.domain.failover.reserve import (
     ALL,
@@ -26,6 +26,7 @@ from tanist.domain.failover.reserve import (
     reserve,
     reserve_words,
     time_of,
+    unreserved_to,
 )
 from tanist.domain.lag import KnownEnd
 from tanist.domain.names import BrokerId, EpochMs, SourceOffset, TopicPartition
@@ -179,6 +180,26 @@ def test_a_planned_failover_reserves_offsets_behind_a_near_fence_only() -> None:
     near = replace(seen, source=replace(seen.source, authorizer=False))
     assert {each.granted for each in reserve(planned, near).partitions} == {NEAR_RESERVE}
     assert not list(of_reserve(planned, near))
+
+
+@pytest.mark.parametrize(
+    ("producers", "offsets"),
+    [
+        (TransactionalProducers.NONE, 0),
+        (TransactionalProducers.ELSEWHERE, UNSEEN_RESERVE),
+        (TransactionalProducers.HERE, NEAR_RESERVE),
+        (TransactionalProducers.UNKNOWN, NEAR_RESERVE),
+    ],
+)
+def test_seal_took_33_s_for_290_idle_partitions(producers: TransactionalProducers, offsets: int) -> None:
+    """A thousand markers for each of them, although no producer was transactional. Unknown is not none."""
+    seen = facts(*(replace(partition(at), transactional=producers) for at in (A, B)))
+    near = replace(seen, source=replace(seen.source, authorizer=False), markers_per_second=9_000)
+    found = reserve(intents()[Mode.PLANNED], near)
+    assert [each.granted for each in found.partitions] == [offsets] * 2
+    assert [unreserved_to(each) for each in found.partitions] == [0] * 2
+    assert found.seconds == 2 * offsets / 9_000, "what this cluster has taken, not 30,000 a second"
+    assert not list(of_reserve(intents()[Mode.PLANNED], near))
 
 
 def test_partitions_of_a_leader_beyond_its_planned_reserve_are_named() -> None:

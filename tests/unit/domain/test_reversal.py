@@ -18,6 +18,7 @@ from tanist.domain.failback.reversal import (
     recreated,
     returning,
     unlike_the_plan,
+    writable_limitation,
 )
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import Limitation
@@ -192,3 +193,9 @@ def test_a_topic_that_brokers_have_created_for_a_client_is_not_taken_for_the_rec
     assert unlike_the_plan(again, 1, 1) == "1 partition(s), not 2 and replication factor 1, not 3"
     free = recreated("orders", 1, 2, Recreation(topic_id="", replicas=0), ())
     assert unlike_the_plan(free, 2, 1) == ""
+
+
+def test_clients_that_were_not_stopped_got_acknowledgements_at_the_old_primary_and_nobody_had_said_so() -> None:
+    """Without an authorizer nothing keeps them off between the lifted fence and the mirror's first append."""
+    said = writable_limitation({"orders": "the cluster has no authorizer"}).detail
+    assert "a client that was not stopped gets acknowledgements there once the source fence is lifted" in said

@@ -10,6 +10,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tanist.domain.errors import CouldNotTell
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -116,7 +118,26 @@ def _is_reserved(offset: int, reserves: Sequence[tuple[int, int]]) -> bool:
     return any(begin <= offset < end for begin, end in reserves)
 
 
-def common_end(look: Callable[[int, int], Agreement], start: int, bound: int, epoch_end: int | None) -> int:
+class NothingToCompare(CouldNotTell):
+    """`since`: the offset from which on no record is left in both logs, and no leader epoch tells what was copied."""
+
+    name, retriable = "NOTHING_TO_COMPARE", False
+    operator_action = (
+        "`tanist mirrors reverse NAME --recreate REGEX` copies the topic again; `tanist failback accept NAME --finding "
+        "TAIL_NOT_COMPARED --reason TEXT` accepts it"
+    )
+
+    def __init__(self, since: int, bound: int) -> None:
+        super().__init__(
+            f"no record that both logs have is left from offset {since} up to {bound}, and the leader epoch of what "
+            "was copied last is not on record: not compared"
+        )
+        self.since = since
+
+
+def common_end(
+    look: Callable[[int, int], Agreement], start: int, bound: int, epoch_end: int | None, *, certain: bool = False
+) -> int:
     """The end of the common prefix, `bound` at most.
 
     Args:
@@ -125,10 +146,19 @@ def common_end(look: Callable[[int, int], Agreement], start: int, bound: int, ep
         bound: where the shorter one ends, of what was copied.
         epoch_end: where the old source's log ends the leader epoch of what was copied last, None if that is unknown.
             The epoch that was stored may be an earlier one: then records agree at this offset and behind it.
+        certain: that epoch is the one of the last copied batch.
+
+    Raises:
+        NothingToCompare: it may be an earlier one, and no record behind its end is left in both logs.
     """
     common = _agree_until(look, start, bound)
-    if epoch_end is None or not 0 <= epoch_end < common or _agree_from(look, max(start, epoch_end), common):
+    if epoch_end is None or not 0 <= epoch_end < common:
         return common
+    agree = _agree_from(look, max(start, epoch_end), common)
+    if agree:
+        return common
+    if agree is None and not certain:
+        raise NothingToCompare(epoch_end, common)
     return _agree_until(look, start, epoch_end)
 
 
@@ -150,8 +180,8 @@ def _agree_until(look: Callable[[int, int], Agreement], start: int, bound: int) 
     return found
 
 
-def _agree_from(look: Callable[[int, int], Agreement], begin: int, end: int) -> bool:
-    """Whether the first window from `begin` on that tells anything has equal records only."""
+def _agree_from(look: Callable[[int, int], Agreement], begin: int, end: int) -> bool | None:
+    """Whether the first window from `begin` on that tells anything has equal records only; None: there is none."""
     size = FIRST_WINDOW
     while begin < end:
         until = min(end, begin + size)
@@ -159,4 +189,4 @@ def _agree_from(look: Callable[[int, int], Agreement], begin: int, end: int) -> 
         if seen.equal or seen.difference is not None:
             return seen.difference is None
         begin, size = until, min(size * 4, LARGEST_WINDOW)
-    return False
+    return None

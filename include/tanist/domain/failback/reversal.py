@@ -385,7 +385,9 @@ def writable_limitation(writable: Mapping[str, str]) -> Limitation:
     """`writable`: topics with the reason."""
     return Limitation(
         MIRROR_TOPIC_WRITABLE,
-        f"other clients can write to the old source's topics, which stops the mirror: {named(by_reason(writable))}",
+        f"other clients can write to the old source's topics, which stops the mirror: {named(by_reason(writable))}; "
+        "stop them first: a client that was not stopped gets acknowledgements there once the source fence is lifted, "
+        "and what it writes withdraws the reversal or stops its topic",
         about=tuple(sorted(writable)),
     )
 

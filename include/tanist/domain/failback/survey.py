@@ -37,8 +37,8 @@ class PartitionSurvey:
     `on_record`: what an earlier survey has stored of its tail; `done`: that was rescued, and what was decided about it
     is done. `grown`: committed records that the old source has got behind the end on record; None: unknown.
     `source_start`, `primary_start`: where the logs of the old source and of the new primary begin by now. `identical`:
-    False if records have other offsets in the mirror partition where the old source's end, or the partition was never
-    mirrored: nothing can be compared then.
+    False if records have other offsets in the mirror partition where the old source's end, if the partition was never
+    mirrored, or if no record is left to compare from `old_end` on: nothing can be compared then.
     `shifted_below`: up to which offset they had others, 0: nowhere.
     """
 

@@ -57,6 +57,17 @@ class LiveEnd:
         return max(self.high_watermark, self.log_end or self.high_watermark)
 
 
+class TransactionalProducers(StrEnum):
+    """Who may go on spending offsets of a source partition, on the markers of transactions that its fence refuses."""
+
+    NONE = "none"
+    """No coordinator of the source knows a transactional id, besides those of mirrors."""
+    ELSEWHERE = "elsewhere"
+    """There are some, and the leader remembers none of their producers."""
+    HERE = "here"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
     """`end` is the committed end of the copy, `copied` the position in the source that it stands for.
@@ -68,7 +79,8 @@ class PartitionFacts:
     too, where that can never be told (`SourceFacts.transactions_told`). `foreign`: somebody else than the mirror wrote
     the end of the copy, so no number tells how much of the source is in it. `tombstones_missed`: the copy may hold
     keys that were deleted at the source (`TombstonesMissed`). `longer`: the copy holds records from behind the end
-    of a source that answers, which has therefore lost them. `leader`: of the copy.
+    of a source that answers, which has therefore lost them. `leader`: of the copy. `transactional`: asked only
+    where the source has no authorizer.
     """
 
     partition: TopicPartition
@@ -90,6 +102,7 @@ class PartitionFacts:
     last_mirrored_epoch: int = -1
     leader: BrokerId | None = None
     tombstones_missed: bool = False
+    transactional: TransactionalProducers = TransactionalProducers.UNKNOWN
 
     @property
     def drained(self) -> bool:
@@ -159,8 +172,9 @@ class ObservedTopic:
     `shut_out`: the mirror itself may not write any more, by its brokers' own word. Of the copy: `mirrored` partitions
     are on record and `partitions` are there; `altered` are the configs (`name=value`) that a mirror topic must not
     have; `others` may write to it besides the mirror (None: not told). `recreated`: which topic was deleted and created
-    again since it was mirrored, in words; empty: none. `copy_id`: the topic id at the destination; `sealed_id`: the one
-    on record at the latest point of no return; either is empty where it is unknown.
+    again since it was mirrored, in words; empty: none. `source_id`: the topic id at the source when it was added;
+    `copy_id`: at the destination, now; `sealed_id`: the one on record at the latest point of no return; each is empty
+    where it is unknown.
     """
 
     topic: str
@@ -169,6 +183,7 @@ class ObservedTopic:
     altered: tuple[str, ...] = ()
     others: tuple[str, ...] | None = ()
     recreated: str = ""
+    source_id: str = ""
     copy_id: str = ""
     sealed_id: str = ""
     promotion_epoch: int = 0
@@ -197,11 +212,13 @@ class OpenTransaction:
 class SourceFacts:
     """`reason`: why `state` is not ALIVE. `authorizer`: whether the source has one; None: not known.
 
+    `moves`: it is not ALIVE because leaders of partitions do not answer, while the cluster does: they may be moving.
     `another_cluster`: which connection leads to another cluster than the mirror was created with; empty: none.
     """
 
     state: SourceState
     reason: str = ""
+    moves: bool = False
     another_cluster: str = ""
     authorizer: bool | None = None
     uncopied: tuple[Uncopied, ...] = ()
@@ -244,6 +261,8 @@ class Facts:
     run: FailoverRun | None = None
     """What is on record of the very plan that is asked about."""
     others_running: tuple[FailoverRun, ...] = ()
+    markers_per_second: int = 0
+    """What the last failover of this mirror has written here, of all leaders; 0: not measured."""
     """Unfinished runs of other plans of this mirror."""
     undecided: tuple[TailFinding, ...] = ()
     """Tails about which nobody had decided when the mirror was reversed, and which nobody has accepted since."""

@@ -15,7 +15,15 @@ from tanist.domain.failover.commands import others_command
 from tanist.domain.failover.damage import damage
 from tanist.domain.failover.facts import SourceState, fence_settled, is_locked
 from tanist.domain.failover.not_copied import not_copied
-from tanist.domain.failover.plan import NOT_DRAINED, NOT_SHUT_OUT, Intent, Limitation, Plan, TopicIntent, past_return
+from tanist.domain.failover.plan import (
+    NOT_DRAINED,
+    NOT_SHUT_OUT,
+    Intent,
+    Limitation,
+    Plan,
+    is_another_topic,
+    past_return,
+)
 from tanist.domain.failover.reserve import of_reserve
 from tanist.domain.failover.source_look import RECENT_MS, is_recent, iso_time
 from tanist.domain.failover.undecided import of_undecided
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts
+    from tanist.domain.failover.plan import TopicIntent
     from tanist.domain.names import TopicPartition
 
 _COPYING: Final = frozenset({MirrorState.MIRRORING})
@@ -104,7 +113,7 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             f"a planned failover needs a source that answers: {facts.source.reason}; without it "
             f"`tanist failover plan {intent.mirror} --mode unplanned`"
         )
-        yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True)
+        yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True, momentary=facts.source.moves)
     elif not planned:
         yield Limitation(NOT_DRAINED, f"an unplanned failover waits for no source: {_reach(facts)}", usual=True)
     yield from _of_transactions(intent, facts)
@@ -162,6 +171,11 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         gone = f"already failed over or removed: {named(facts.left)}" if facts.left else "no topic is in the mirror"
         yield Limitation("NOTHING_TO_FAIL_OVER", gone, blocks=True, unknown=not facts.left)
     expected = {each.topic: each.promotion_epoch for each in intent.topics}
+    planned = {each.topic: each for each in intent.topics}
+    if others := [seen.topic for seen in facts.of(expected) if _is_another(planned[seen.topic], seen)]:
+        yield Limitation(
+            "ANOTHER_TOPIC", f"created again, or added again, since the plan: {_named(others)}", blocks=True
+        )
     if moved := [
         seen.topic for seen in facts.of(expected) if seen.promotion_epoch != expected[seen.topic] or seen.removed
     ]:
@@ -348,6 +362,11 @@ def _of_rights(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         yield Limitation("NEAR_FENCE", why, usual=True)
 
 
+def _is_another(planned: TopicIntent, seen: ObservedTopic) -> bool:
+    """Whether a name means another topic now, at either cluster; an id that is unknown counts as the same one."""
+    return is_another_topic(seen.copy_id, planned.copy_id) or is_another_topic(seen.source_id, planned.source_id)
+
+
 def _named(things: Iterable[object]) -> str:
     return named(things, ", ")
 
@@ -360,9 +379,11 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
 
     `loss_tolerance`: offsets; None: the forecast.
     """
-    epochs = {seen.topic: seen.promotion_epoch for seen in facts.topics}
+    found = {seen.topic: seen for seen in facts.topics}
     topics = tuple(
-        TopicIntent(topic=t.topic, partitions=t.partitions, promotion_epoch=epochs.get(t.topic, t.promotion_epoch))
+        replace(t, promotion_epoch=seen.promotion_epoch, copy_id=seen.copy_id)
+        if (seen := found.get(t.topic)) is not None
+        else t
         for t in intent.topics
     )
     filled = replace(

@@ -11,6 +11,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.failover.facts import is_locked
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.selection import EVERYTHING
+from tanist.domain.states import DesiredState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,11 +33,17 @@ NOT_SHUT_OUT: Final = "MIRROR_CANNOT_BE_SHUT_OUT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicIntent:
-    """A topic that takes over. `promotion_epoch` is the one it has while it is still a copy."""
+    """A topic that takes over. `promotion_epoch` is the one it has while it is still a copy.
+
+    `source_id`, `copy_id`: topic ids, as a name can be used again; empty: brokers older than 2.8 do not tell them, and
+    an older plan does not say.
+    """
 
     topic: str
     partitions: int
     promotion_epoch: int = 0
+    source_id: str = ""
+    copy_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +150,8 @@ def _plain(intent: Intent) -> dict[str, Any]:
         "groups": list(intent.groups),
         "whole": intent.whole,
     }
+    if ids := {each.topic: [each.source_id, each.copy_id] for each in intent.topics if each.source_id or each.copy_id}:
+        words |= {"topic_ids": ids}
     if intent.mode is Mode.UNPLANNED:
         words |= {"reserve": intent.reserve, "dead_since": intent.dead_since}
     return words | {"reverse": True} if intent.reverse else words
@@ -170,13 +179,14 @@ class ApprovedPlan:
         found = json.loads(shown)
         stored = found["intent"]
         source, destination = stored["clusters"]
+        ids = stored.get("topic_ids", {})  # an older plan has none
         intent = Intent(
             mirror=MirrorName(stored["mirror"]),
             mirror_id=stored.get("mirror_id", ""),  # an older plan has none
             mode=Mode(stored["mode"]),
             source_cluster_id=source,
             destination_cluster_id=destination,
-            topics=tuple(TopicIntent(topic=t, partitions=n, promotion_epoch=g) for t, n, g in stored["topics"]),
+            topics=tuple(_topic(t, n, g, *ids.get(t, ("", ""))) for t, n, g in stored["topics"]),
             without_drain=tuple(TopicPartition(t, n) for t, n in stored["without_drain"]),
             without_copy=tuple(TopicPartition(t, n) for t, n in stored.get("without_copy", ())),  # nor this
             loss_tolerance=stored["loss_tolerance"],
@@ -191,6 +201,12 @@ class ApprovedPlan:
         if accepted & _EARLIER_SOURCE:
             accepted |= {NOT_DRAINED}
         return cls(intent, tuple(found["steps"]), accepted, about)
+
+
+def _topic(topic: str, partitions: int, promotion_epoch: int, source_id: str, copy_id: str) -> TopicIntent:
+    return TopicIntent(
+        topic=topic, partitions=partitions, promotion_epoch=promotion_epoch, source_id=source_id, copy_id=copy_id
+    )
 
 
 def plan_of(run: FailoverRun) -> ApprovedPlan | None:
@@ -224,6 +240,17 @@ def replaced_since(facts: Facts) -> frozenset[str]:
     if not past_return(facts):
         return frozenset()
     return frozenset(each.topic for each in facts.topics if is_another_topic(each.copy_id, each.sealed_id))
+
+
+def lived_on(intent: Intent, view: StateView) -> tuple[str, ...]:
+    """The topics of a failover that is done that have been mirrored in the same direction again since."""
+    wanted = {each.topic: each for each in intent.topics}
+    return tuple(
+        each.topic
+        for each in view.topics(intent.mirror)
+        if (before := wanted.get(each.topic)) is not None
+        and (each.desired is not DesiredState.REMOVED or each.promotion_epoch > before.promotion_epoch)
+    )
 
 
 def is_another_topic(now: str, approved: str) -> bool:

@@ -19,6 +19,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, named
+from tanist.domain.failover.facts import TransactionalProducers
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.failover.source_look import SKEW_MS, is_final, iso_time, open_until
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
@@ -35,9 +36,15 @@ MARKERS_PER_SECOND: Final = 30_000
 DEFAULT_RESERVE: Final = 10 * MARKERS_PER_SECOND
 """Offsets of each leader: ten seconds."""
 NEAR_RESERVE: Final = 1_000
-"""Offsets of each partition behind a near fence: one producer that is refused ten times a second takes 100 s for it."""
+"""Offsets of a partition behind a near fence that transactional producers write to: one that is refused ten times a
+second takes 100 s for it."""
+NEAR_SECONDS: Final = 3.0
+"""By the clock, for the reserves of all partitions behind near fences: clients are refused on both sides meanwhile."""
 UNSEEN_RESERVE: Final = 200
-"""Offsets of each partition whose end nobody saw, as far as the budget lasts: an idle one may have got records."""
+"""Offsets of each partition whose end nobody saw, as far as the budget lasts: an idle one may have got records.
+
+And of each one behind a near fence that no transactional producer is known to write to, while the source knows some.
+"""
 MARGIN_MS: Final = 1_000
 """The last known end is as old as this, or a little older, when it is recorded; and markers follow behind a fence."""
 MAY_BE_REUSED: Final = "OFFSETS_MAY_BE_REUSED"
@@ -49,6 +56,12 @@ MOST_RESERVED: Final = 100_000_000
 """Offsets of one leader: almost an hour."""
 HOUR_MS: Final = 3_600_000
 """What lasts longer is not told apart."""
+_NEAR: Final = {
+    TransactionalProducers.NONE: 0,
+    TransactionalProducers.ELSEWHERE: UNSEEN_RESERVE,
+    TransactionalProducers.HERE: NEAR_RESERVE,
+    TransactionalProducers.UNKNOWN: NEAR_RESERVE,
+}
 _BUDGET: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)(ms|s|m)?")
 _PER_UNIT: Final = {"ms": MARKERS_PER_SECOND / 1000, "s": MARKERS_PER_SECOND, "m": 60 * MARKERS_PER_SECOND, None: 1}
 
@@ -101,7 +114,9 @@ class PartitionReserve:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """All partitions of a plan. `seconds`: of the slowest leader. `near`: behind a near fence, which is no estimate.
+    """All partitions of a plan. `near`: behind a near fence, which is no estimate.
+
+    `seconds`: at the rate that was measured at the last failover of the mirror; else of the slowest leader.
 
     `lasts_ms`: how long after its last answer the source may have continued at its rate for the budget to suffice, at
     the leader where it lasts shortest; an hour: that or longer. Unlike an estimate it does not grow with time.
@@ -182,7 +197,9 @@ def reserve(intent: Intent, facts: Facts) -> Reserve:
     most = max((sum(each.granted for each in share) for share in shares), default=0)
     found = sorted((each for share in shares for each in share), key=lambda each: each.partition)
     lasts = min((_lasts(wanted, budget) for wanted in leaders.values()), default=HOUR_MS)
-    return Reserve(tuple(found), most / MARKERS_PER_SECOND, near=planned, lasts_ms=lasts)
+    measured = facts.markers_per_second
+    seconds = sum(each.granted for each in found) / measured if measured else most / MARKERS_PER_SECOND
+    return Reserve(tuple(found), seconds, near=planned, lasts_ms=lasts)
 
 
 def _nothing_granted(intent: Intent, facts: Facts, each: PartitionFacts) -> PartitionReserve:
@@ -192,7 +209,7 @@ def _nothing_granted(intent: Intent, facts: Facts, each: PartitionFacts) -> Part
         wanted=wanted,
         granted=0,
         end=None if each.end is None else DestinationOffset(each.end),
-        final=not planned and is_final(each, intent.dead_since),
+        final=wanted == 0 if planned else is_final(each, intent.dead_since),
         rate=0.0 if planned or each.known is None else each.known.rate,
         seen=0 if planned else min(wanted or 0, _seen(each)),
     )
@@ -254,6 +271,8 @@ def reserve_words(of: Reserve) -> str:
     """For people: an estimate, and how long the budget lasts."""
     offsets = f"{of.offsets} offsets that the source may have used or may still use"
     times = [each.covers_ms for each in of.partitions]
+    if of.near and not of.offsets:
+        return "nothing: the source knows no transactional producer"
     if of.near:
         return f"{offsets}; producers that a near fence refuses may use more"
     if UNKNOWN in times:
@@ -311,7 +330,7 @@ def covers(ms: int) -> str:
 
 def _wanted(intent: Intent, facts: Facts, each: PartitionFacts) -> int | None:
     if intent.mode is Mode.PLANNED:
-        return NEAR_RESERVE
+        return _NEAR[each.transactional]
     most = at_most(each, intent.dead_since, facts.now)
     return None if most is None or each.copied is None or each.end is None else max(0, most - each.copied)
 

@@ -88,7 +88,7 @@ class KafkaDivergentTails:
         if span.last_epoch < 0:
             return common_end(look, start, bound, None)
         epoch = value(offset_for_leader_epoch(self._source, {at: span.last_epoch}, by)[at])
-        return common_end(look, start, bound, epoch.end_offset)
+        return common_end(look, start, bound, epoch.end_offset, certain=span.certain)
 
     @property
     def _both(self) -> tuple[Router, Router]:

@@ -16,6 +16,7 @@ from tanist.ports.logs import LogEnds
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock, Deadline
 
@@ -72,11 +73,24 @@ class KafkaLogs:
     def producers(
         self, offsets: Mapping[TopicPartition, int], by: Deadline
     ) -> Mapping[TopicPartition, ProducerId | TanistError]:
-        left, answers, size = dict(offsets), dict[TopicPartition, "ProducerId | TanistError"](), _HEADER_BYTES
+        headers = self._headers(offsets, by)
+        return {at: e if isinstance(e, TanistError) else ProducerId(e.producer_id) for at, e in headers.items()}
+
+    def leader_epochs(
+        self, offsets: Mapping[TopicPartition, int], by: Deadline
+    ) -> Mapping[TopicPartition, int | TanistError]:
+        headers = self._headers(offsets, by)
+        return {at: e if isinstance(e, TanistError) else e.leader_epoch for at, e in headers.items()}
+
+    def _headers(
+        self, offsets: Mapping[TopicPartition, int], by: Deadline
+    ) -> dict[TopicPartition, BatchHeader | TanistError]:
+        """Of the batch with each offset."""
+        left, answers, size = dict(offsets), dict[TopicPartition, "BatchHeader | TanistError"](), _HEADER_BYTES
         while left:
             asked = len(left)
             for at, fetched in fetch(self._router, left, by, _COMMITTED, size).items():
-                found = fetched if isinstance(fetched, TanistError) else _producer(at, fetched.records, left[at])
+                found = fetched if isinstance(fetched, TanistError) else _header(at, fetched.records, left[at])
                 if found is not None:
                     answers[at] = found
                     del left[at]
@@ -89,8 +103,8 @@ class KafkaLogs:
         return init_producer_id(self._router, by)
 
 
-def _producer(at: TopicPartition, records: memoryview, offset: int) -> ProducerId | TanistError | None:
-    """The producer id of the batch with `offset`; None: the answer has no batch."""
+def _header(at: TopicPartition, records: memoryview, offset: int) -> BatchHeader | TanistError | None:
+    """Of the batch with `offset`; None: the answer has no batch."""
     if len(records) < HEADER_SIZE:
         return None
     try:
@@ -99,7 +113,7 @@ def _producer(at: TopicPartition, records: memoryview, offset: int) -> ProducerI
         return unreadable
     if not header.base_offset <= offset <= header.last_offset:
         return CouldNotTell(f"{at}: no batch holds {offset}")
-    return ProducerId(header.producer_id)
+    return header
 
 
 def _look(at: TopicPartition, records: memoryview, position: int, end: int) -> bool | int | TanistError:

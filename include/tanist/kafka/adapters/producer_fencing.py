@@ -70,10 +70,8 @@ class KafkaProducerFencing:
         ends: Mapping[TopicPartition, int],
         producer_ids: Mapping[TopicPartition, ProducerIds],
         by: Deadline,
-        *,
-        copied: Collection[TopicPartition] = (),
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
-        return self._reserving.write(ends, producer_ids, copied, by)
+        return self._reserving.write(ends, {at: each.marker for at, each in producer_ids.items()}, by)
 
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import BrokerError, TanistError, TimedOut
-from tanist.domain.failover.facts import OpenTransaction
+from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
 from tanist.domain.names import BrokerId, EpochMs, topic_id_text
 from tanist.domain.topic_configs import MIN_ISR
 from tanist.kafka.wire.admin import ConfigKind, ConfigResource, describe_configs
-from tanist.kafka.wire.ongoing import ongoing_transactions
+from tanist.kafka.wire.ongoing import ongoing_transactions, transactional_producers
 from tanist.kafka.wire.requests import describe_producers
 from tanist.kafka.wire.router import Router, share
 from tanist.ports.replicas import ClusterSeen, InSync
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.names import TopicPartition
+    from tanist.kafka.wire.requests import ActiveProducer
     from tanist.ports.clock import Deadline
+
+_OF_MIRRORS: Final = "tanist-"
+"""How the transactional ids begin with which mirrors write their state, and test a topic."""
 
 
 class KafkaReplicas:
@@ -73,6 +77,15 @@ class KafkaReplicas:
             for at in sorted(each.partitions & asked)
         )
 
+    def transactional(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, TransactionalProducers]:
+        listed = transactional_producers(self._router, by)
+        ids = {number for name, number in listed.items() if not name.startswith(_OF_MIRRORS)}
+        if not ids or not partitions:
+            return dict.fromkeys(partitions, TransactionalProducers.NONE)
+        return {at: _writing(each, ids) for at, each in describe_producers(self._router, partitions, by).items()}
+
     def _ask(self, topic: str, by: Deadline) -> int | TanistError:
         try:
             found = describe_configs(self._router, ConfigResource(ConfigKind.TOPIC, topic), [MIN_ISR], by)
@@ -89,3 +102,11 @@ class KafkaReplicas:
         found = topic.partitions[at.partition]
         leader = None if found.leader is None else BrokerId(found.leader)
         return InSync(0 if leader is None else len(found.isr), needed, leader)
+
+
+def _writing(producers: tuple[ActiveProducer, ...] | TanistError, ids: Collection[int]) -> TransactionalProducers:
+    """A leader forgets producers that have been idle (`producer.id.expiration.ms`, a day), so it never says none."""
+    if isinstance(producers, TanistError):
+        return TransactionalProducers.UNKNOWN
+    here = any(each.producer_id in ids for each in producers)
+    return TransactionalProducers.HERE if here else TransactionalProducers.ELSEWHERE

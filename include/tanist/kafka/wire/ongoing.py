@@ -41,6 +41,15 @@ class Ongoing(NamedTuple):
     state: str = "Ongoing"
 
 
+def transactional_producers(router: Router, by: Deadline) -> dict[str, int]:
+    """The producer id of each transactional id that a coordinator knows, whatever its state. Raises as below."""
+    return {
+        each.transactional_id: each.producer_id
+        for connection, share_of in _each_coordinator(router, by)
+        for each in _listed(connection, (), share_of)
+    }
+
+
 def ongoing_transactions(router: Router, by: Deadline) -> tuple[Ongoing, ...]:
     """Everything that names partitions now, of all coordinators.
 
@@ -49,16 +58,19 @@ def ongoing_transactions(router: Router, by: Deadline) -> tuple[Ongoing, ...]:
             DESCRIBE, so a name that nobody has is asked about first; a DENY for single names is not found that way.
         UnsupportedVersion: brokers below 3.0 do not tell. CouldNotTell, BrokerError: a coordinator does not answer.
     """
+    return tuple(each for connection, of in _each_coordinator(router, by) for each in _ongoing(connection, of))
+
+
+def _each_coordinator(router: Router, by: Deadline) -> Iterator[tuple[Connection, Deadline]]:
+    """A connection to each, with its share of the time."""
     before = _coordinators(router, by)
     _must_see_all(router.any_connection(by), by)
     brokers = sorted({broker for broker, _ in before})
-    found: list[Ongoing] = []
     for index, broker in enumerate(brokers):
         connection = router.connection(broker, share(by, len(brokers) - index))
-        found += _ongoing(connection, share(by, len(brokers) - index))
+        yield connection, share(by, len(brokers) - index)
     if before != _coordinators(router, by):
         raise CoordinatorNotAvailable("coordinators moved during the request, so a transaction may have been missed")
-    return tuple(found)
 
 
 def _must_see_all(connection: Connection, by: Deadline) -> None:
@@ -86,16 +98,22 @@ def _coordinators(router: Router, by: Deadline) -> list[tuple[BrokerId, int]]:
     return leaders
 
 
-def _ongoing(connection: Connection, by: Deadline) -> Iterator[Ongoing]:
+def _listed(connection: Connection, states: Sequence[str], by: Deadline) -> Sequence[Any]:
+    """The transactional ids of a coordinator. No states: all of them."""
     request = ListTransactionsRequest(
-        state_filters=list(_NAMING),
+        state_filters=list(states),
         producer_id_filters=[],
         version=connection.version(ListTransactionsRequest, 0, 0),
     )
     answer = connection.call(request, by)
     if answer.error_code != NONE:
         raise error_for(answer.error_code, f"{connection.peer}: transactions")
-    names = [each.transactional_id for each in answer.transaction_states]
+    found: Sequence[Any] = answer.transaction_states
+    return found
+
+
+def _ongoing(connection: Connection, by: Deadline) -> Iterator[Ongoing]:
+    names = [each.transactional_id for each in _listed(connection, _NAMING, by)]
     for each in _describe(connection, names, by) if names else ():
         if each.error_code not in {NONE, _GONE}:
             raise error_for(each.error_code, f"{connection.peer}: transaction {each.transactional_id!r}")

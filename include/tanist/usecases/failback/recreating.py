@@ -106,9 +106,14 @@ def unfit_topics(
 
 def uncompared_topics(found: Iterable[PartitionSurvey], unfit: Iterable[UnfitTopic]) -> list[UnfitTopic]:
     """Those with partitions that cannot be compared, so they cannot return as they are; without those of `unfit`."""
-    names = {at.topic for at in not_compared(found)} - {each.topic for each in unfit}
-    reason = "has records that have other offsets at the new primary"
-    return [UnfitTopic(name, TopicCannotReturn(f"{name!r} {reason}"), mended=True) for name in sorted(names)]
+    left = {each.topic for each in unfit}
+    bad = [each for each in found if not each.identical]
+    why = {each.partition.topic: f"{each.partition}: {'; '.join(each.reasons)}" for each in bad}
+    return [
+        UnfitTopic(name, TopicCannotReturn(f"{name!r} cannot be compared: {reason}"), mended=True)
+        for name, reason in sorted(why.items())
+        if name not in left
+    ]
 
 
 def plan_recreations(

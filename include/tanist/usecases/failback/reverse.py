@@ -2,7 +2,7 @@
 
 A mirror's state is at its destination, which changes. In this order, under the lock of the mirror at the old
 destination: a record that the mirror is moving; every other writer of the returning topics denied by name, and the
-mirror allowed; the source fence lifted, as it denies the mirror, too; the configs of mirror topics; the mirror's state
+mirror allowed; the configs of mirror topics; the source fence lifted, as it denies the mirror, too; the mirror's state
 at the new destination, in one transaction, with which copying begins, and which locks it there; a forwarding record at
 the old one, in one transaction with the deletion of what was there; the end of the lock at the new one. Each step looks
 at what is there, so after a kill the next command completes the reversal.
@@ -215,7 +215,10 @@ class _Run:
             Recreating(self.clusters, self.command, self.lock, self.checkpoint, self._new_topic).all(reversal)
             self._prepare(reversal)
             warnings = remember_longer(self.old, self.command.by)
-            Settling(self.clusters, self.command, self.lock, self.checkpoint).settle(reversal, move)
+            settling = Settling(self.clusters, self.command, self.lock, self.checkpoint)
+            settling.make_ready()
+            self._open([each.topic for each in reversal.topics])
+            settling.settle(reversal, move)
         except TanistError as why:
             if cannot_end(why):
                 withdrawal.run(move, "; ".join(f"{one.name}: {one.reason}" for one in each_of(why)))
@@ -236,7 +239,7 @@ class _Run:
     # ── the returning topics ──────────────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self, reversal: Reversal) -> None:
-        """Only the mirror may write to the topics, and they are configured as mirror topics."""
+        """Everybody but the mirror is denied by name, and the topics are configured as mirror topics."""
         names = [each.topic for each in reversal.topics]
         mirrors = mirror_logins(self.clusters, self.command)
         denied = {each.topic: each.denied for each in reversal.topics}
@@ -246,13 +249,16 @@ class _Run:
         self._wait_until_closed(names, mirrors)
         self._configure(names, but=frozenset({MAX_MESSAGE_BYTES}))
         self.checkpoint("configured")
+        held = self.lock.view().retention_held(self.spec.mirror)
+        behind = [topic for topic in held if topic not in names]
+        self._must(release(self.clusters, behind, self.lock), "ALTER_CONFIGS on topics")
+
+    def _open(self, names: Sequence[str]) -> None:
+        """For the mirror. Last of all: from here on whoever no ACL keeps off gets acknowledgements."""
         self._lift(names)
         self.checkpoint("lifted")
         self._configure(names)
         self._must_admit_the_mirror(names)
-        held = self.lock.view().retention_held(self.spec.mirror)
-        behind = [topic for topic in held if topic not in names]
-        self._must(release(self.clusters, behind, self.lock), "ALTER_CONFIGS on topics")
 
     def _wait_until_closed(self, names: Sequence[str], mirrors: frozenset[str]) -> None:
         """Raises WritersRemain: ACLs still allow somebody else to write."""

@@ -54,6 +54,11 @@ class Settling:
         """The old source, which is the mirror's destination from now on."""
         return self.clusters.source
 
+    def make_ready(self) -> None:
+        """Create what the state is written to, while the source fence still stands: that takes seconds."""
+        for topic in (OFFSETS_TOPIC, STATE_TOPIC):
+            self.home.open_store(topic, None, self.command.by, create=True).close()
+
     def settle(self, reversal: Reversal, move: MirrorMove) -> None:
         """Write the mirror's state to its new destination, in one transaction, with the move that locks it there.
 
@@ -61,7 +66,6 @@ class Settling:
         finds out there. Raises MirrorExists.
         """
         by = self.command.by
-        self.home.open_store(OFFSETS_TOPIC, None, by, create=True).close()
         self.checkpoint("ready")
         with closing(self.home.open_store(STATE_TOPIC, self.spec.mirror, by, create=True)) as store:
             view = store.catch_up(by)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failback.findings import undecided
 from tanist.domain.failback.pending import ACCEPT
+from tanist.domain.failback.prefix import NothingToCompare
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.lineage import reserves
@@ -305,6 +306,10 @@ def _compared(
     growth = {at: span for each in found if (at := each.partition) in tails and (span := _growth(each))}
     grown = clusters.tails.counts(growth, by)
     for each in found:
+        if isinstance(nothing := commons.get(each.partition), NothingToCompare):
+            why = (*each.reasons, nothing.reason)
+            yield replace(each, old_end=nothing.since, identical=False, reasons=why)
+            continue
         common, tail, more = commons.get(each.partition), counts.get(each.partition), grown.get(each.partition)
         errors = tuple(str(answer) for answer in (common, tail, more) if isinstance(answer, TanistError))
         yield replace(
@@ -324,11 +329,10 @@ def _growth(of: PartitionSurvey) -> tuple[int, int] | None:
 
 
 def _span(of: PartitionSurvey, view: StateView, mirror: MirrorName) -> CopiedSpan:
-    observed = view.observed(mirror, of.partition)
-    epoch = observed.last_mirrored_epoch if observed is not None else -1
     assert of.end is not None  # noqa: S101  # the caller's filter
     entries = [each for each in view.lineage(mirror, of.partition.topic) if each.promotion_epoch < of.promotion_epoch]
-    return CopiedSpan(of.old_end, of.end, epoch, reserves(entries, of.partition))
+    epoch, certain = view.last_copied_epoch(mirror, of.partition, of.old_end)
+    return CopiedSpan(of.old_end, of.end, epoch, reserves(entries, of.partition), certain)
 
 
 def survey_item(mirror: str, found: PartitionSurvey) -> dict[str, Any]:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.findings import undecided
-from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceFacts, SourceState
+from tanist.domain.failover.facts import (
+    Facts,
+    LiveEnd,
+    ObservedTopic,
+    PartitionFacts,
+    SourceFacts,
+    SourceState,
+    TransactionalProducers,
+)
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import wanted_topics
 from tanist.domain.failover.takeover import missing
@@ -27,7 +35,7 @@ from tanist.ports.topics import TopicFacts
 from tanist.usecases.command import PATIENT_SOURCE_SECONDS, SOURCE_SECONDS
 from tanist.usecases.failover.answers import answered, answered_only, attempt, known
 from tanist.usecases.failover.coordinated import Coordinated
-from tanist.usecases.failover.source_seen import SourceSeen, see_source, silent, soon
+from tanist.usecases.failover.source_seen import LeadersMove, SourceSeen, see_source, silent, soon
 from tanist.usecases.failover.tails import foreign, longer, without_markers
 from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders
@@ -165,6 +173,7 @@ class Observer:
             run=view.failover(spec.mirror, plan),
             others_running=tuple(each for each in running if each.plan != plan),
             undecided=undecided(view, spec.mirror),
+            markers_per_second=view.markers_per_second(spec.mirror),
         )
         return Look(facts=facts, source=source.ends, destination=copies)
 
@@ -191,8 +200,8 @@ class Observer:
         try:
             command = replace(self.context, source_seconds=seconds)
             return see_source(self.clusters.spec, source, wanted, view, self._coordinated, command, whole=whole)
-        except AnotherCluster as elsewhere:
-            return silent(elsewhere)
+        except (AnotherCluster, LeadersMove) as answer:
+            return silent(answer)
         except TanistError as error:
             self.silence.keep(source.name, error)
             return silent(error)
@@ -250,6 +259,7 @@ class Observer:
                     last_mirrored_epoch=observed.last_mirrored_epoch if observed else -1,
                     leader=in_sync.leader if in_sync else None,
                     tombstones_missed=at in missed,
+                    transactional=source.transactional.get(at, TransactionalProducers.UNKNOWN),
                 )
             )
         return tuple(found)
@@ -288,6 +298,7 @@ class Observer:
                     partitions=there.partitions if there else None,
                     altered=_altered(self.clusters.spec, topic, there) if there else (),
                     recreated=_recreated(topic, source.ids.get(topic.topic), there, copied_to),
+                    source_id=topic.source_topic_id,
                     copy_id=there.topic_id if there else "",
                     sealed_id=sealed.topic_id if (sealed := view.copied_up_to(mirror, topic.topic)) else "",
                     promotion_epoch=view.promotions(mirror, topic.topic),

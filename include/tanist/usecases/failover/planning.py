@@ -184,7 +184,7 @@ def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[Topic
         mode=request.mode,
         source_cluster_id=spec.source_cluster_id,
         destination_cluster_id=spec.destination_cluster_id,
-        topics=tuple(TopicIntent(topic=t.topic, partitions=t.partitions) for t in wanted),
+        topics=tuple(TopicIntent(topic=t.topic, partitions=t.partitions, source_id=t.source_topic_id) for t in wanted),
         groups=request.groups,
         reserve=budget if unplanned else 0,
         dead_since=request.dead_since if unplanned else None,

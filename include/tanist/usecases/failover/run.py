@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.checks import Mode
+from tanist.domain.checks import Mode, named
 from tanist.domain.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -22,7 +22,8 @@ from tanist.domain.errors import (
     TanistError,
 )
 from tanist.domain.failover.approving import NotPermitted
-from tanist.domain.failover.plan import past_return
+from tanist.domain.failover.plan import lived_on, past_return, plan_of
+from tanist.domain.failover.source_look import iso_time
 from tanist.domain.moves import arrives
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.state_record import Tombstone
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
@@ -175,7 +177,24 @@ def _over(gate: ApprovalGate, view: StateView, tools: Tools, until: str | None) 
         return None
     if until is None and gate.is_approved_anew(view):
         return None
+    _must_be_the_last_life(found, gate.clusters.spec, view)
     return RunOutcome(record=found, evidence=open_evidence(tools, found, {}), seconds=0.0, waited=0.0)
+
+
+def _must_be_the_last_life(done: FailoverRun, spec: MirrorSpec, view: StateView) -> None:
+    """Raises NotPermitted where topics of the run were added to the mirror again: it failed over their earlier life."""
+    approved = plan_of(done)
+    if approved is None:
+        return
+    intent = approved.intent
+    pinned = (spec.source_cluster_id, spec.destination_cluster_id)
+    if (intent.source_cluster_id, intent.destination_cluster_id) != pinned:
+        return  # the mirror was reversed since, perhaps by this very failover
+    if again := lived_on(intent, view):
+        raise NotPermitted(
+            f"plan {done.plan} is {done.status} since {iso_time(done.at)}, of an earlier life of {named(again, ', ')}, "
+            "which the mirror copies again since, or has failed over by a later plan"
+        )
 
 
 def _done_already(look: _Look, tools: Tools, until: str | None) -> RunOutcome | None:

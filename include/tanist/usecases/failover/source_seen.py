@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import AnotherCluster, TanistError
+from tanist.domain.errors import AnotherCluster, CouldNotTell, TanistError
 from tanist.domain.failover.facts import SourceFacts, SourceState, Uncopied
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
 from tanist.domain.growth import growth, new_topics
 from tanist.ports.clock import Deadline
 from tanist.usecases import cluster_ids
 from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.answers import attempt, known, raise_first
+from tanist.usecases.failover.answers import answered, attempt, known, raise_first
 from tanist.usecases.failover.coordinated import NamedTransactions
 from tanist.usecases.failover.source_fences import SourceFences
 from tanist.usecases.mirrors.describe import MirrorEnds
@@ -20,6 +20,7 @@ from tanist.usecases.mirrors.describe import MirrorEnds
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tanist.domain.failover.facts import TransactionalProducers
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -46,12 +47,21 @@ class SourceSeen:
     named: NamedTransactions = field(default_factory=NamedTransactions)
     ids: Mapping[str, str] = field(default_factory=dict)
     fences: SourceFences = field(default_factory=SourceFences)
+    transactional: Mapping[TopicPartition, TransactionalProducers] = field(default_factory=dict)
+
+
+class LeadersMove(CouldNotTell):
+    """Brokers of the source answer, and no leader of any partition does."""
+
+    name = "LEADERS_MOVE"
+    operator_action = "none: it is asked again for a moment; a broker of the source may just have died"
 
 
 def silent(why: TanistError) -> SourceSeen:
     """A source that does not answer."""
     elsewhere = why.reason if isinstance(why, AnotherCluster) else ""
-    facts = SourceFacts(state=SourceState.SILENT, reason=str(why), another_cluster=elsewhere)
+    moves = isinstance(why, LeadersMove)
+    facts = SourceFacts(state=SourceState.SILENT, reason=str(why), another_cluster=elsewhere, moves=moves)
     return SourceSeen(facts=facts, ends=MirrorEnds(down=why))
 
 
@@ -83,7 +93,11 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     cluster_ids.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
     ends = known(answers)
     errors = [f"{at}: {answer}" for at, answer in answers.items() if isinstance(answer, TanistError)]
+    failed = [answer for answer in answers.values() if isinstance(answer, TanistError)]
+    moves = bool(failed) and all(each.retriable for each in failed)
     if partitions and not ends:
+        if moves:
+            raise LeadersMove(f"no partition's leader answers: {failed[0]}") from failed[0]
         raise_first(answers)
     more = growth(wanted, seen.partitions)
     errors += [f"{topic}: {more.trouble(topic)}" for topic in more.unreported]
@@ -96,12 +110,14 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     authorizer = source.authorizer(by)
     stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]
     named = coordinated.ask(source, partitions, soon(command), fenced=fenced)
+    writers = answered(lambda: source.transactional(partitions, soon(command))) if authorizer is False else None
     unended = attempt(lambda: source.open_transactions(stuck, soon(command))) if stuck else ()
     if isinstance(unended, TanistError):
         unended, named = (), NamedTransactions(reason=str(unended))
     facts = SourceFacts(
         state=SourceState.PARTLY if errors else SourceState.ALIVE,
         reason="; ".join(errors[:3]),
+        moves=moves and not more.unreported,
         authorizer=authorizer,
         uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
         new_topics=topics_without_copy(spec, view, source, by) if whole else (),
@@ -118,6 +134,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         named=named,
         ids=seen.topic_ids,
         fences=fencing,
+        transactional=writers or {},
     )
 
 

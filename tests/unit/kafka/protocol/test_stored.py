@@ -496,7 +496,7 @@ WRITTEN: tuple[str, ...] = (
         'or_id":"","copy_starts":[7,0],"denied":["User:app"],"restored":true,"resumes":2}'
     ),
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2,"topic_id":"","mirror_id":""}',
-    '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"topic_id":"","at":3,"mirror_id":"","reserve_to":[],"unreserved_to":[],"covers_ms":[]}',
+    '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"topic_id":"","at":3,"mirror_id":"","reserve_to":[],"unreserved_to":[],"covers_ms":[],"epochs":[],"markers_per_second":0}',
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"old_cluster_id":"e","ne'
         'w_cluster_id":"w","old_ends":[7,0],"reserve_ends":[9,0],"topic_id":"","at":3,"mirror_id":""}'

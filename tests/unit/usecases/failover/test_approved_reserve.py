@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.checks import Mode, Verdict
+from tanist.domain.failover.facts import TransactionalProducers
 from tanist.domain.failover.forecast import silence_words
-from tanist.domain.failover.reserve import COMPLETE
+from tanist.domain.failover.reserve import COMPLETE, NEAR_RESERVE, NEAR_SECONDS
 from tanist.domain.failover.source_look import iso_time
 from tanist.domain.failover.stored_reserves import reserves_check
 from tanist.domain.names import EpochMs
@@ -193,3 +194,30 @@ def test_the_drain_of_an_aborted_run_is_not_that_of_the_next_one() -> None:
     assert world.approve(Mode.UNPLANNED).plan == plan
     world.behind(2)
     assert world.run(plan).record.status is RunStatus.DONE
+
+
+def test_all_reserves_behind_near_fences_have_one_time_limit_in_all_by_the_clock() -> None:
+    """Clients are refused on both sides meanwhile. What is not reserved is on record, with what it costs."""
+    world = FailoverWorld(authorizer=False)
+    world.east.transactional = dict.fromkeys(PARTITIONS, TransactionalProducers.HERE)
+    plan, asked = world.approve().plan, list[str]()
+
+    def slow(point: str) -> None:
+        if point == "seal:reserving":
+            asked.append(point)
+            world.clock.jump(NEAR_SECONDS / 2)
+
+    outcome = world.run(plan, slow)
+    assert outcome.record.status is RunStatus.DONE
+    assert len(asked) == 2
+    assert all(10 < end < 10 + NEAR_RESERVE for end in reserves(world).values())
+    assert set(outcome.evidence.found("seal")["may_be_reused"]) == NAMES
+    assert "may have used offsets up to 1010" in check(world).reason
+
+
+def test_nothing_is_reserved_behind_a_near_fence_where_no_producer_is_transactional() -> None:
+    world = FailoverWorld(authorizer=False)
+    outcome = world.run(world.approve().plan)
+    assert set(reserves(world).values()) == {10}
+    assert outcome.evidence.found("seal")["may_be_reused"] == {}
+    assert check(world).verdict is Verdict.PASS

@@ -14,17 +14,23 @@ from tanist.domain.errors import Unreachable
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import LiveEnd, OpenTransaction, PartitionFacts
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
-from tanist.domain.records import RunStatus
+from tanist.domain.records import RunStatus, SourceEnd, SourceEnds
 from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tests.fakes.failover import MemoryReplicas
+from tests.fakes.logs import MemoryLogs
 from tests.unit.usecases.failover.test_run import assert_promoted
 from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.names import TopicPartition
+    from tanist.ports.clock import Deadline
+    from tanist.ports.logs import LogEnds
 
 AT = PARTITIONS[0]
 UNSEEN = TransactionalIdAuthorizationFailed("DESCRIBE on every transactional id")
@@ -270,3 +276,55 @@ def test_what_drained_means(live: LiveEnd | None, copied: int | None, named: boo
         named=named,
     )
     assert seen.drained is drained
+
+
+def test_the_leader_epoch_of_what_was_drained_is_stored_not_what_workers_had_reported() -> None:
+    """They report a moment later than they copy; a survey took the older epoch for the end of the common prefix."""
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.east.leader_epoch = 9
+    world.run(plan)
+    view = world.worker.catch_up(world.soon())
+    assert [view.last_copied_epoch(DR, at, 10) for at in PARTITIONS] == [(9, True)] * 3
+
+
+def test_an_epoch_of_an_earlier_record_is_no_certain_one() -> None:
+    """Of an unplanned failover, whose source tells nothing, or of a run of an earlier version."""
+    world = FailoverWorld()
+    view = world.worker.catch_up(world.soon())
+    assert view.last_copied_epoch(DR, AT, 10) == (4, False)
+    end = SourceEnd(AT, SourceOffset(10), SourceOffset(10), record_until=SourceOffset(10), record_epoch=6)
+    view = world.worker.append([SourceEnds(mirror=DR, chunk=0, ends=(end,), at=EpochMs(0))], world.soon())
+    assert view.last_copied_epoch(DR, AT, 10) == (6, True)
+    assert view.last_copied_epoch(DR, AT, 11) == (6, False)
+
+
+@pytest.mark.parametrize("moving", [PARTITIONS[:1], PARTITIONS])
+@pytest.mark.parametrize("seconds", [5, 60])
+def test_a_plan_within_seconds_of_a_brokers_death_said_source_down(
+    monkeypatch: pytest.MonkeyPatch, moving: tuple[TopicPartition, ...], seconds: int
+) -> None:
+    """The partitions that it led have another leader a moment later: that is waited for. Lasting, it is said."""
+    world = FailoverWorld()
+    until, ends = world.clock.monotonic() + seconds, MemoryLogs.ends
+
+    def moved(
+        self: MemoryLogs, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, LogEnds | TanistError]:
+        found = dict(ends(self, partitions, by))
+        if self._cluster is world.east and world.clock.monotonic() < until:
+            found |= {at: Unreachable(f"the leader of {at}") for at in moving if at in found}
+        return found
+
+    monkeypatch.setattr(MemoryLogs, "ends", moved)
+    made = world.plan()
+    assert ("SOURCE_DOWN" in {each.name for each in made.plan.limitations}) == (seconds > 10)
+    assert made.word is (Readiness.GO if seconds == 5 else Readiness.UNKNOWN)
+
+
+def test_a_source_that_is_gone_is_not_waited_for() -> None:
+    world = FailoverWorld()
+    world.east.dead = True
+    began = world.clock.monotonic()
+    assert "SOURCE_DOWN" in {each.name for each in world.plan().plan.limitations}
+    assert world.clock.monotonic() - began < 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ import pytest
 
 from tanist.domain.checks import Verdict
 from tanist.domain.errors import Unreachable
+from tanist.domain.failover.approving import ApprovalRequest, NotPermitted
+from tanist.domain.failover.plan import ApprovedPlan, canonical, hash_of
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
 from tanist.domain.records import CopiedUpTo, PromotionEpoch, RunStatus, TopicDesired
 from tanist.domain.states import DesiredState
@@ -223,3 +226,45 @@ def test_the_id_on_record_of_an_earlier_failover_says_nothing_of_this_one() -> N
     assert recorded is not None
     assert recorded.topic_id == world.west.topics["orders"].topic_id
     assert "orders" in world.west.canaries
+
+
+@pytest.mark.parametrize("until", [None, "fence"])
+def test_a_run_of_an_earlier_life_of_a_topic_answered_done_and_did_nothing(until: str | None) -> None:
+    """The topic took over, was deleted there and added again: the old hash named a failover that was done."""
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.run(plan)
+    assert world.run(plan, until=until).record.status is RunStatus.DONE, "asked again nothing is done twice"
+    view = world.worker.catch_up(world.soon())
+    (orders,) = (each for each in view.topics(DR) if each.topic == "orders")
+    world.worker.append([replace(orders, desired=DesiredState.MIRRORING, promotion_epoch=1)], world.soon())
+    with pytest.raises(NotPermitted, match="of an earlier life of orders, which the mirror copies again"):
+        world.run(plan, until=until)
+
+
+def test_a_plan_is_of_topics_by_their_ids() -> None:
+    world = FailoverWorld()
+    made = world.plan()
+    words = made.plan.canonical_plan
+    first = made.plan.intent.topics[0]
+    assert (first.source_id, first.copy_id) == ("id-of-orders", world.west.topics["orders"].topic_id)
+    assert first.copy_id
+    assert ApprovedPlan.read(words).intent == made.plan.intent
+    plan = world.approve().plan
+    world.west.topics["orders"] = replace(world.west.topics["orders"], topic_id="another")
+    with pytest.raises(NotPermitted, match="ANOTHER_TOPIC: created again, or added again, since the plan: orders"):
+        world.run(plan)
+    assert world.source_is_as_it_was()
+
+
+def test_a_plan_of_an_earlier_version_names_no_ids_and_still_runs() -> None:
+    world = FailoverWorld()
+    made = world.plan().plan
+    older = json.loads(made.canonical_plan)
+    del older["intent"]["topic_ids"]
+    words = canonical(older)
+    signed = ApprovalRequest(
+        mirror=DR, plan=hash_of(words), plan_json=words, request="", reason="drill", valid_for_ms=3_600_000
+    )
+    world.clusters().destination.approvals.append(signed, world.soon())
+    assert world.run(hash_of(words)).record.status is RunStatus.DONE

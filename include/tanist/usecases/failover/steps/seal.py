@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.reserve import reserve, unreserved_to
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.producer_fencing import Kept
-from tanist.usecases.failover.answers import raise_first
+from tanist.usecases.failover.answers import answered, known, raise_first
 from tanist.usecases.failover.last_look import last_look
 from tanist.usecases.failover.lineage import recorded_lineage
 from tanist.usecases.failover.reserving import reserve_estimates, reserve_gaps, reserved_lineage
@@ -34,14 +34,16 @@ if TYPE_CHECKING:
 LOOKED_SECONDS: Final = 3.0
 """A look that is older says what was before this process was frozen: approval, fence and drain are looked at again."""
 
+_EPOCH_SECONDS: Final = 1.0
+
 
 def do(context: StepContext) -> Done:
-    """Asks nothing of the source. What is sealed already gets nothing more."""
+    """Asks nothing of the source behind the point of no return. What is sealed already gets nothing more."""
     facts = context.facts
     if not context.session.record.no_return:
         facts = last_look(context)
         looked = context.clock.monotonic()
-        context.session.write(_copied(context, facts))
+        context.session.write(_copied(context, facts, _epochs(context, facts)))
         if context.clock.monotonic() - looked > LOOKED_SECONDS:
             raise NotYet(f"the clusters were last observed more than {LOOKED_SECONDS:.0f} s ago")
         context.session.save(no_return=True)
@@ -55,7 +57,7 @@ def do(context: StepContext) -> Done:
     context.checkpoint("seal:data-fenced")
     lineage = recorded_lineage(context, ours)
     context.checkpoint("seal:lineage")
-    lineage = reserved_lineage(context, lineage, open_yet, partial(_compacted, context, ours))
+    lineage = reserved_lineage(context, lineage, open_yet)
     context.checkpoint("seal:reserved")
     ends = _fence(context, fencing.fence_producers, open_yet)
     context.checkpoint("seal:sealed")
@@ -82,7 +84,19 @@ def _fence(context: StepContext, fence: _Fence, partitions: Sequence[TopicPartit
     return ends
 
 
-def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
+def _epochs(context: StepContext, facts: Facts) -> Mapping[TopicPartition, int]:
+    """The source's leader epoch of the last copied batch, read from a drained source.
+
+    What workers have stored of it may be older; where the source does not tell it, that counts.
+    """
+    source = context.source
+    if context.intent.mode is not Mode.PLANNED or isinstance(source, TanistError):
+        return {}
+    last = {each.partition: int(each.copied) - 1 for each in facts.partitions if each.drained and each.copied}
+    return known(answered(lambda: source.logs.leader_epochs(last, context.clock.deadline(_EPOCH_SECONDS))) or {})
+
+
+def _copied(context: StepContext, facts: Facts, epochs: Mapping[TopicPartition, int]) -> list[CopiedUpTo]:
     """As it was last seen: the first barrier adds offsets of our own. The id is that of the copy that was judged."""
     seen = {each.topic: each.copy_id for each in facts.topics}
     copied = {each.partition: each.copied for each in facts.partitions}
@@ -95,7 +109,7 @@ def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
     found = []
     for topic in context.intent.topics:
         ends = (copied.get(TopicPartition(topic.topic, n)) for n in range(topic.partitions))
-        known = tuple(-1 if end is None else int(end) for end in ends)
+        ended = tuple(-1 if end is None else int(end) for end in ends)
         to = _by_partition(topic, reserved)
         unreserved = _by_partition(topic, missing)
         found.append(
@@ -103,10 +117,11 @@ def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
                 mirror=spec.mirror,
                 mirror_id=spec.mirror_id,
                 topic=topic.topic,
-                copied=known,
+                copied=ended,
                 reserve_to=to if any(to) else (),
                 unreserved_to=unreserved if any(unreserved) else (),
                 covers_ms=_by_partition(topic, covers) if covers else (),
+                epochs=_by_partition(topic, epochs, -1) if epochs else (),
                 topic_id=seen.get(topic.topic, ""),
                 at=now,
             )
@@ -114,8 +129,8 @@ def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
     return found
 
 
-def _by_partition(topic: TopicIntent, found: Mapping[TopicPartition, int]) -> tuple[int, ...]:
-    return tuple(found.get(TopicPartition(topic.topic, n), 0) for n in range(topic.partitions))
+def _by_partition(topic: TopicIntent, found: Mapping[TopicPartition, int], missing: int = 0) -> tuple[int, ...]:
+    return tuple(found.get(TopicPartition(topic.topic, n), missing) for n in range(topic.partitions))
 
 
 def _keep(context: StepContext, ours: Intent, producer_ids: ProducerIds) -> dict[str, str]:
