@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tanist.domain.errors import Misconfigured, TopicNotInMirror
+from tanist.domain.errors import Misconfigured, TanistError, TopicNotInMirror
 from tanist.domain.selection import EVERY_TOPIC, Selection
 
 TOPICS = ("orders", "orders.eu", "payments")
@@ -28,7 +28,8 @@ def test_topics_are_those_that_match_without_the_excluded_ones(selection: Select
     [Selection(("refunds",)), Selection((), ("refunds",)), Selection((), (".*",)), Selection(("a",), ("b",))],
 )
 def test_an_expression_that_matches_nothing_or_leaves_nothing_is_a_typing_error(selection: Selection) -> None:
-    with pytest.raises(TopicNotInMirror):
+    """Each of them is named: the error of one, or several in one."""
+    with pytest.raises(TanistError, match=TopicNotInMirror.name):
         selection.chosen(TOPICS, "topic of mirror 'dr'")
 
 
