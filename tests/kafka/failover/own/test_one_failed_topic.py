@@ -118,7 +118,8 @@ def copied_with_one_failure(pair: Pair) -> None:
     pair.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "120s")
     assert pair.west.writes(BROKEN, range(1), user="admin", partitions=1)
     assert pair.east.writes(BROKEN, range(1), partitions=1)
-    until(lambda: "FOREIGN_WRITE" in pair.tanist("mirrors", "describe", MIRROR, "--topic", BROKEN, "--json").out, 60)
+    describe = ("mirrors", "describe", MIRROR, "--topic", BROKEN, "--json")
+    until(lambda: "FOREIGN_WRITE" in pair.tanist(*describe, expected=None).out, 60)
 
 
 def _status(pair: Pair) -> dict[str, Any]:
