@@ -101,11 +101,13 @@ def _played(which: Story) -> Place:
 
 
 def _lift_behind_its_back(place: Place) -> None:
-    """Record and source agree, so that status has nothing to tell."""
+    """Status tells it; the rule is for one that does not."""
     _record_as_lifted(place)
     place.east.deny.clear()
     place.put_up.clear()
-    judge.at_rest(place)
+    with pytest.MonkeyPatch.context() as silent:
+        silent.setattr(judge, "is_told", lambda *_: False)
+        judge.at_rest(place)
 
 
 def _forget_its_fence(place: Place) -> None:

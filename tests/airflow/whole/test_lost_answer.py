@@ -46,6 +46,14 @@ def wait(holds: Callable[[], object], what: str, seconds: float = 60, every: flo
         time.sleep(every)  # noqa: TID251 -- the moment counts
 
 
+def has_ended(pid: int) -> bool:
+    """Whether the process is gone, or a zombie that its parent has not looked at yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
@@ -150,8 +158,9 @@ def test_an_answer_that_the_scheduler_loses_is_no_failover_that_is_lost(
         gate = Gate(op, op.trigger(DAG, wanted))
         asks = gate.running()
         worker = parent_of(asks)
-        wait(lambda: gate.is_in("awaiting_input"), "the gate does not ask")
+        wait(lambda: has_ended(asks), "the gate does not ask", every=0.002)
         freeze(worker)  # it has not reported that the process has ended
+        wait(lambda: gate.is_in("awaiting_input"), "the gate does not ask")
         first = op.gates(DAG, gate.run)[0]["body"]
         if race == "queued":
             freeze(*set(workers(house)) - {worker})
