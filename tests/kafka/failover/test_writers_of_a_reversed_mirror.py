@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.failover.approving import APPROVALS_TOPIC
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.kafka.wire.admin import AclBinding
 from tanist_testkit.sandbox import forks
 from tests.kafka.failover.both_ways import KILLED, begin, fail_over, records, reverse, tanist
@@ -30,8 +31,18 @@ def test_only_the_mirror_may_write_at_the_old_source(pair: Pair) -> None:
     tanist(pair, "west", "mirrors", "create", "mirror-only", "--source", "east", "--topic", "mirror-only")
     fail_over(pair, "mirror-only", "west")
     assert pair.west.writes("mirror-only", range(100, 104))
-    plan = reverse(pair, "mirror-only", "west")
+    plan = tanist(pair, "west", "mirrors", "reverse", "mirror-only", "--dry-run", "--json").item
     assert "User:app" in plan["topics"][0]["denied"]
+    approval = ("--approve", plan["plan_hash"], "--reason", "drill")
+    tanist(pair, "west", "mirrors", "reverse", "mirror-only", *approval, user="approver")
+    died = forks.Command(KILLED, ("lifting", "mirror-only", "west"), pair.environment(), pair.home).wait(
+        COMMAND_SECONDS
+    )
+    assert died.code == -9, died.err
+    there = AdminClient(pair.east.client("admin")).list_topics(timeout=20).topics
+    assert {STATE_TOPIC, OFFSETS_TOPIC} <= there.keys(), "the fence was lifted before they were created"
+    assert not pair.east.writes("mirror-only", range(1)), "the lifted fence was all that kept producers off"
+    assert tanist(pair, "west", "mirrors", "reverse", "mirror-only", "--json").item["changed"] is True
     assert not pair.east.writes("mirror-only", range(1))
     tanist(pair, "east", "mirrors", "wait", "mirror-only", "--for", "lag=0", "--timeout", "60s")
     assert records(pair.east, "mirror-only") == records(pair.west, "mirror-only")
