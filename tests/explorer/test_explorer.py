@@ -105,15 +105,19 @@ def _lift_behind_its_back(place: Place) -> None:
     _record_as_lifted(place)
     place.east.deny.clear()
     place.put_up.clear()
-    with pytest.MonkeyPatch.context() as silent:
-        silent.setattr(judge, "is_told", lambda *_: False)
-        judge.at_rest(place)
+    _at_rest_without_status(place)
 
 
 def _forget_its_fence(place: Place) -> None:
-    """The fence stands still; status would tell, but for what was there before, which is forgotten as well."""
+    """The fence stands still, and what was there before is forgotten as well."""
     _record_as_lifted(place, forgotten=True)
-    judge.at_rest(place)
+    _at_rest_without_status(place)
+
+
+def _at_rest_without_status(place: Place) -> None:
+    with pytest.MonkeyPatch.context() as silent:
+        silent.setattr(judge, "is_told", lambda *_: False)
+        judge.at_rest(place)
 
 
 def _record_as_lifted(place: Place, *, forgotten: bool = False) -> None:
