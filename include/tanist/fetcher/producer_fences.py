@@ -6,6 +6,7 @@ Also of mirrors that were reversed since: a worker of the old direction must not
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock
     from tanist.ports.producer_fencing import ProducerFencing
-    from tanist.ports.replicas import Replicas
+    from tanist.ports.replicas import ClusterSeen, Replicas
 
 log = logging.getLogger(__name__)
 
@@ -99,13 +100,12 @@ class ProducerFences:
 
     def _taken(self, view: StateView, spec: MirrorSpec) -> dict[TopicPartition, ProducerIds]:
         """Raises TanistError, so that nothing is written, if it is unknown whether a topic was re-created."""
-        names = [topic.topic for topic in view.removed(spec.mirror)]
-        ids = self._replicas.cluster(names, self._clock.deadline(_ANSWER_SECONDS)).topic_ids
+        seen = self._described([topic.topic for topic in view.removed(spec.mirror)])
         return {
             at: spec.producer_ids
-            for topic in still_promoted(view, spec.mirror, ids)
+            for topic in still_promoted(view, spec.mirror, seen.topic_ids)
             for at in topic.all_partitions()
-            if self._ours(spec.mirror, at)
+            if self._ours(spec.mirror, at) and topic.topic in seen.partitions
         }
 
     def _former(self, copies: Sequence[FormerCopy]) -> dict[TopicPartition, ProducerIds]:
@@ -113,8 +113,7 @@ class ProducerFences:
 
         Raises TanistError as `_taken`.
         """
-        names = [each.topic for each in copies]
-        ids = self._replicas.cluster(names, self._clock.deadline(_ANSWER_SECONDS)).topic_ids
+        ids = self._described([each.topic for each in copies]).topic_ids
         return {
             at: each.producer_ids
             for each in copies
@@ -122,6 +121,12 @@ class ProducerFences:
             for at in each.partitions
             if self._ours(each.mirror, at)
         }
+
+    def _described(self, topics: Sequence[str]) -> ClusterSeen:
+        """Of `topics` those that exist: markers meant for one that was deleted would land in the next of its name."""
+        seen = self._replicas.cluster(topics, self._clock.deadline(_ANSWER_SECONDS))
+        there = {name: found for name, found in seen.partitions.items() if not isinstance(found, TanistError)}
+        return replace(seen, partitions=there)
 
     def _fence_producers(self, taken: Mapping[TopicPartition, ProducerIds]) -> list[str]:
         answers = self._fencing.fence_producers(taken, self._clock.deadline(_ANSWER_SECONDS))

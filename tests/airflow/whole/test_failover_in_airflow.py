@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.clock import Deadline
+from tanist_testkit.demo.airflow_runs import READ_SECONDS
 from tanist_testkit.sandbox.airflow.home import Component
 from tanist_testkit.sandbox.airflow.rest import AirflowRefused, Rest
 from tests.airflow.whole import variables
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from tests.conftest import SharedAirflow
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(500)
+pytestmark = pytest.mark.timeout(900)
 
 DAG: Final = "mirror_failover"
 PAST_NO_RETURN: Final = frozenset({"seal", "generation", "configs", "canary", "open", "movers"})
@@ -63,8 +65,11 @@ def killed_on_the_way(airflow: Airflow, person: Rest, run: str) -> frozenset[str
 
 
 def approved(asks: Rest, approves: Rest, wanted: dict[str, Any]) -> str:
-    """A run that the one asks for and the other approves, at once, each time that it asks; who asks may not answer."""
-    by, run = soon(150), asks.trigger(DAG, wanted)
+    """A run that the one asks for and the other approves, each time that it asks; who asks may not answer.
+
+    Airflow may lose an answer that comes at once, and asks again a minute later (apache/airflow#67287).
+    """
+    by, run = soon(400), asks.trigger(DAG, wanted)
     while True:
         gate = asks.wait_for_task(DAG, run, "approve", frozenset({"awaiting_input", "success", "failed"}), by)
         if gate.state != "awaiting_input":
@@ -72,6 +77,7 @@ def approved(asks: Rest, approves: Rest, wanted: dict[str, Any]) -> str:
             return run
         with pytest.raises(AirflowRefused, match=r"not a respondent|already been updated"):
             asks.answer(DAG, run, "approve", "Approve")
+        SystemClock().wait(READ_SECONDS)
         with suppress(AirflowRefused):  # it has been answered, and does not show that yet
             approves.answer(DAG, run, "approve", "Approve")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.conftest import SharedAirflow
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(500)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 DAG: Final = "mirror_failover"
 GATE: Final = "approve"
@@ -141,43 +141,65 @@ def freeze() -> Iterator[Frozen]:
     frozen.thaw()
 
 
-# What follows a lost answer whose process still writes is in `../test_lost_answers.py`, in every `make test`.
-@pytest.mark.parametrize("race", [pytest.param("running", marks=pytest.mark.long), "queued"])
+ATTEMPTS: Final = 4
+"""So often the race is tried. A run whose answer was not lost must end well, too."""
+
+
+# What follows a lost answer is in `../test_lost_answers.py`, in every `make test`: there no scheduler is waited for.
+@pytest.mark.parametrize("race", ["running", "queued"])
 def test_an_answer_that_the_scheduler_loses_is_no_failover_that_is_lost(
     airflow: SharedAirflow, pair: Pair, topic_name: str, tmp_path: Path, freeze: Frozen, race: str
 ) -> None:
     """`running`: its process still writes the approval. `queued`: nobody has heard the answer, so it asks again."""
     pair.worker()
-    pair.mirror(topic_name, topic_name)
     house = airflow(pair.connections())
     with house.rest("admin") as admin, house.rest("op") as op, house.rest("op2") as op2:
         variables.name(admin.call, TANIST_APPROVERS="op2", TANIST_EVIDENCE=str(tmp_path))
         op.wait_for_dag(DAG, soon())
         op.unpause(DAG)
-        wanted = {"mirror": topic_name, "destination": "west", "fence_proof": 1, "validate": "nothing"}
-        gate = Gate(op, op.trigger(DAG, wanted))
-        asks = gate.running()
-        worker = parent_of(asks)
-        wait(lambda: has_ended(asks), "the gate does not ask", every=0.002)
-        freeze(worker)  # it has not reported that the process has ended
-        wait(lambda: gate.is_in("awaiting_input"), "the gate does not ask")
-        first = op.gates(DAG, gate.run)[0]["body"]
-        if race == "queued":
-            freeze(*set(workers(house)) - {worker})
-        op2.answer(DAG, gate.run, GATE, "Approve")
-        if race == "queued":
-            wait(lambda: gate.is_in("queued"), "the gate is not queued")
-        else:
-            freeze(gate.running(asks))
-        os.kill(worker, signal.SIGCONT)
-        wait(lambda: gate.mismatches(admin), "the scheduler has not failed it")
-        freeze.thaw()
-
-        again = gate.answer_until_over(op2, first)
-        assert op.run(DAG, gate.run)["state"] == "success", dict(op.result(DAG, gate.run, "report"))
-        assert dict(op.result(DAG, gate.run, "report"))["verdict"] == "DONE"
-        tries = {task.id: task.tries for task in op.tasks(DAG, gate.run)}
+        lost, again, topic, tries = False, 0, topic_name, dict[str, int]()
+        for attempt in range(ATTEMPTS):
+            topic = f"{topic_name}-{attempt}"
+            pair.mirror(topic, topic)
+            wanted = {"mirror": topic, "destination": "west", "fence_proof": 1, "validate": "nothing"}
+            gate = Gate(op, op.trigger(DAG, wanted))
+            first = lose_the_answer(gate, house, op2, freeze, race)
+            lost = has_been_lost(gate, admin)
+            freeze.thaw()
+            again = gate.answer_until_over(op2, first)
+            assert op.run(DAG, gate.run)["state"] == "success", dict(op.result(DAG, gate.run, "report"))
+            assert dict(op.result(DAG, gate.run, "report"))["verdict"] == "DONE"
+            tries = {task.id: task.tries for task in op.tasks(DAG, gate.run)}
+            if lost:
+                break
+    assert lost, "the scheduler has failed no gate"
     assert tries[GATE] > 1
     if race == "queued":
         assert again, "nobody had heard the first answer"
-    assert pair.west.writes(topic_name, range(2))
+    assert pair.west.writes(topic, range(2))
+
+
+def lose_the_answer(gate: Gate, house: Airflow, approves: Rest, freeze: Frozen, race: str) -> str:
+    """Answer the gate before its scheduler hears that the asking process has ended. Returns the question."""
+    asks = gate.running()
+    worker = parent_of(asks)
+    wait(lambda: has_ended(asks), "the gate does not ask", every=0.002)
+    freeze(worker)  # it has not reported that the process has ended, if this was soon enough
+    wait(lambda: gate.is_in("awaiting_input"), "the gate does not ask")
+    first = str(gate.person.gates(DAG, gate.run)[0]["body"])
+    if race == "queued":
+        freeze(*set(workers(house)) - {worker})
+    approves.answer(DAG, gate.run, GATE, "Approve")
+    if race == "queued":
+        wait(lambda: gate.is_in("queued"), "the gate is not queued")
+    else:
+        freeze(gate.running(asks))
+    os.kill(worker, signal.SIGCONT)
+    return first
+
+
+def has_been_lost(gate: Gate, admin: Rest) -> bool:
+    """Whether the scheduler fails the gate; on a busy machine the worker may have reported before it was frozen."""
+    with suppress(AssertionError):
+        wait(lambda: gate.mismatches(admin) or gate.is_in("success"), "nothing is told", 30)
+    return gate.mismatches(admin) > 0

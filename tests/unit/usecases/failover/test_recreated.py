@@ -18,7 +18,7 @@ from tanist.domain.states import DesiredState
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.readers import Silence
-from tests.fakes.failover import MemoryReplicas
+from tests.fakes.failover import MemoryProducerFencing, MemoryReplicas
 from tests.unit.fetcher.test_debts import debts, settled, view
 from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld
 
@@ -39,6 +39,10 @@ def promoted() -> FailoverWorld:
 def recreate(world: FailoverWorld) -> None:
     """Somebody deletes the topic that took over, and creates another one of the name."""
     world.west.drop("orders")
+    create_again(world)
+
+
+def create_again(world: FailoverWorld) -> None:
     world.west.with_topic("orders", 2)
     world.west.topics["orders"] = replace(world.west.topics["orders"], topic_id="id-of-the-next-orders")
 
@@ -88,6 +92,24 @@ def test_a_promoted_topic_that_was_created_again_is_named_and_nothing_is_written
     assert "orders: the failed-over topic was deleted and re-created at the destination" in named.reason
     assert "`tanist mirrors add`" in named.reason
     assert found(world)["barrier"].verdict is Verdict.PASS, "of the topic that is still the one"
+
+
+def test_a_topic_that_is_created_again_while_the_barriers_are_renewed_gets_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that was deleted counted as unchanged, and its markers waited for the next topic of its name."""
+    world = promoted()
+    world.west.drop("orders")
+    written = MemoryProducerFencing.fence_producers
+
+    def created_just_before(self: MemoryProducerFencing, *asked: Any) -> Any:
+        create_again(world)
+        return written(self, *asked)
+
+    monkeypatch.setattr(MemoryProducerFencing, "fence_producers", created_just_before)
+    settled(world, debts(world))
+    assert world.west.topics["orders"].topic_id == "id-of-the-next-orders", "the barriers of the others were renewed"
+    assert {at.topic for at, _ in world.west.epochs} == {"payments"}
 
 
 def test_a_topic_that_another_mirror_has_promoted_since_is_that_mirrors() -> None:
