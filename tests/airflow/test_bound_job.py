@@ -9,13 +9,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.processes import Process, started_at
 from tests.airflow.conftest import SPARK, environment
-
-pytestmark = pytest.mark.timeout(240)
 
 INCLUDE: Final = Path(__file__).parents[2] / "include"
 SUBMITS: Final = """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["connections", "dag"]  # fixtures
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("default")]
+pytestmark = pytest.mark.filterwarnings("default")
 
 
 @pytest.mark.parametrize("reading", [45.0, pytest.param(360.0, marks=pytest.mark.long)])

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pytest
 
-pytestmark = pytest.mark.timeout(240)
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final = sorted((ROOT / "dags").glob("*.py"))
 HEAVY: Final = ("confluent_kafka", "great_expectations", "kafka", "pandas", "pyspark")

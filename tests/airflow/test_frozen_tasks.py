@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["connections"]  # a fixture
 
 pytestmark = [
-    pytest.mark.timeout(400),
     pytest.mark.filterwarnings("default"),
     pytest.mark.usefixtures("connections"),
 ]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["connections", "dag", "mirror", "mirrors"]
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.filterwarnings("default")]
+pytestmark = pytest.mark.filterwarnings("default")
 GATE_ONLY: Final = "|".join((*ROUTE, "reverse"))
 
 
@@ -216,7 +216,7 @@ def test_a_question_that_does_not_cover_what_is_so_now_is_not_asked_again(
 
     def worse() -> None:
         pair.tanist("mirrors", "pause", mirror, "--topic", mirror, "--yes")
-        pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "40s")
+        pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "200s")
 
     person = Patient(house.client, "op", between=worse)
     monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", "3")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.airflow.conftest import House, Ran
     from tests.kafka.failover.conftest import KafkaSide, Pair
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
+pytestmark = pytest.mark.filterwarnings("default")
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_metadata_follows_and_a_second_run_has_nothing_to_do(house: House, pair:
     dag = house.dag("mirror_metadata_sync")
     first = came_of(house.run(dag, {}))[f"west/{mirror}"]
     assert (first["done"], first["wrong"], first["state"]) == ("1 changed", "", "success")
-    pair.tanist("mirrors", "wait", mirror, "--for", "state=MIRRORING", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", mirror, "--for", "state=MIRRORING", "--timeout", "200s")
     rows = json.loads(pair.tanist("mirrors", "describe", mirror, "--json").out)["items"]
     assert len(rows) == 3
     second = came_of(house.run(dag, {}))[f"west/{mirror}"]

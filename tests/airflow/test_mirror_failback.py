@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["connections"]  # a fixture
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.long, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]
 
 
 class AnsweringAll(Answering):
@@ -106,9 +106,9 @@ def fails_over_with_a_tail(pair: Pair, mirror: str) -> None:
     pair.east.topic(mirror)
     assert pair.east.writes(mirror, range(10))
     tanist(pair, "west", "mirrors", "create", mirror, "--source", "east", "--topic", mirror)
-    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     tanist(pair, "west", "mirrors", "pause", mirror, "--topic", mirror)
-    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "30s")
+    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "200s")
     assert pair.east.writes(mirror, range(100, 140))
     plan = pair.approved(mirror, mode="unplanned")
     tanist(pair, "west", "failover", "run", mirror, "--plan", plan, *QUICK, expected=None)
@@ -132,7 +132,7 @@ def test_an_approved_failback_ends_with_the_mirror_in_its_first_direction(house:
     assert ran.report["verdict"] == "DONE"
     assert pair.east.writes("circle", range(200, 210))
     assert not pair.west.writes("circle", range(1))
-    tanist(pair, "west", "mirrors", "wait", "circle", "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", "circle", "--for", "lag=0", "--timeout", "200s")
     assert records(pair.east, "circle") == records(pair.west, "circle")
     before = plans(pair, "circle")
     again = house.run(house.dag("mirror_failback"), conf)
@@ -152,7 +152,7 @@ def _reversed_by_the_failover(house: House, pair: Pair) -> None:
     assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
     assert (person.codes, ran.report["verdict"]) == ([200], "DONE")
     assert pair.west.writes("resumed", range(40, 44))
-    tanist(pair, "east", "mirrors", "wait", "resumed", "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "east", "mirrors", "wait", "resumed", "--for", "lag=0", "--timeout", "200s")
     assert records(pair.east, "resumed") == records(pair.west, "resumed")
 
 
@@ -165,7 +165,7 @@ def test_a_failover_whose_reversal_is_not_done_is_completed_by_the_same_dag(hous
     tanist(pair, "west", "mirrors", "create", mirror, "--source", "east", "--topic", mirror)
     conf = {"mirror": mirror, "fence_proof": 0.3, "validate": "nothing", "reverse": True}
     for point, there in (("", "west"), ("configured", "east")):
-        tanist(pair, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+        tanist(pair, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
         plan = tanist(pair, there, "failover", "plan", mirror, "--reverse", "--json").item["plan_hash"]
         tanist(pair, there, "failover", "approve", mirror, plan, "--reverse", "--reason", "drill", user="approver")
         tanist(pair, there, "failover", "run", mirror, "--plan", plan, *QUICK, "--until", "movers")
@@ -179,7 +179,7 @@ def test_a_failover_whose_reversal_is_not_done_is_completed_by_the_same_dag(hous
         assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
         assert (ran.left("approve", "return_value")["asked"], ran.report["verdict"]) == (False, "DONE")
         assert sides[there].writes(mirror, range(50, 54))
-    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     assert records(pair.east, mirror) == records(pair.west, mirror)
 
 
@@ -205,7 +205,7 @@ def _resumed_after_the_switch(house: House, pair: Pair) -> None:
     assert person.codes == [200]
     assert person.asked["task_instance"]["task_id"] == "approve_next_reversal"
     assert len(plans(pair, "resumed")) == 2
-    tanist(pair, "west", "mirrors", "wait", "resumed", "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", "resumed", "--for", "lag=0", "--timeout", "200s")
     assert records(pair.east, "resumed") == records(pair.west, "resumed")
 
 
@@ -238,5 +238,5 @@ def test_topics_that_stay_behind_do_not_stop_the_reversal_after_the_failback(hou
     ran = house.run(house.dag("mirror_failback"), conf, again)
     assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
     assert (again.codes, ran.report["verdict"]) == ([200], "DONE")
-    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     assert records(pair.east, mirror) == records(pair.west, mirror)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["connections", "dag", "mirror", "mirrors", "untouched"]  # fixtures
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
+pytestmark = pytest.mark.filterwarnings("default")
 
 XCOM_BYTES = 16_384
 """What a task returns is a summary: the evidence and Kafka hold the rest."""
@@ -128,7 +128,7 @@ def test_a_plan_that_has_changed_since_it_was_shown_is_not_approved(
 
     def worse(_asked: dict[str, Any]) -> None:
         pair.tanist("mirrors", "pause", mirror, "--topic", mirror, "--yes")
-        pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "40s")
+        pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "200s")
 
     ran = house.run(dag, conf(mirror), Answering(house.client, "op", first=worse))
     assert "PLAN_BLOCKED: PARTITION_STOPPED_COPYING" in ran.why("approve")
@@ -140,7 +140,7 @@ def test_facts_that_got_worse_after_the_approval_void_it(house: House, dag: DAG,
 
     def worse_first(name: str) -> dict[str, Any]:
         pair.tanist("mirrors", "pause", mirror, "--topic", mirror, "--yes")
-        pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "40s")
+        pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "200s")
         return failover.step(name)
 
     vars(dag.get_task("hold"))["python_callable"] = worse_first

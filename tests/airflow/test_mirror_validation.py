@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.airflow.conftest import House, Ran
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(500), pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]
 
 
 @pytest.fixture

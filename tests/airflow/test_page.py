@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
 pytestmark = [
-    pytest.mark.timeout(240),  # Airflow is slow to import on a busy machine
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
 ]
 ROOT = Path(__file__).parents[2]

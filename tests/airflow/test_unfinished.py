@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["connections", "dag", "mirror", "mirrors", "untouched"]  # fixtures
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
+pytestmark = pytest.mark.filterwarnings("default")
 LIFTED_SECONDS = 30.0
 """A worker settles what is owed every few seconds."""
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.contracts.reached import Reached
 
-pytestmark = pytest.mark.timeout(240)
 CLUSTER = "kafka-cluster"
 
 

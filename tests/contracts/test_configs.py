@@ -14,7 +14,6 @@ from tests.contracts.reached import SOON, Memory, wait_until
 if TYPE_CHECKING:
     from tests.contracts.reached import Reached
 
-pytestmark = pytest.mark.timeout(240)
 EXPIRATION = "producer.id.expiration.ms"
 
 

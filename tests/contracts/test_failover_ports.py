@@ -76,7 +76,6 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import ClientConfig, ClusterFactory
 
-pytestmark = pytest.mark.timeout(240)
 DR = MirrorName("dr")
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
-pytestmark = pytest.mark.timeout(240)
 
 TOOLS: Final = Module("org.apache.kafka", "kafka-tools", KAFKA_VERSION)
 MAIN: Final = {

@@ -15,8 +15,6 @@ from tests.contracts.reached import SOON
 if TYPE_CHECKING:
     from tests.contracts.reached import Reached
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def ends(reached: Reached, at: TopicPartition) -> tuple[int, int, int]:
     """Log start, last stable offset, high watermark."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.contracts.groups import Groups
 
-pytestmark = pytest.mark.timeout(240)
 
 FIRST, SECOND = CommittedPosition(1, "tanist m1 east@1"), CommittedPosition(2, "ü")
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from tests.explorer.place import Place
 
-pytestmark = pytest.mark.timeout(300)
 ENOUGH: Final = 300
 """So many stories at most until a broken rule is seen."""
 OF_NO_CLUSTER: Final = re.compile(r"\*|clock\.wait|worker\.copy|groups:.*|sources\..*")

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tests.conftest import ClusterFactory
 
 pytestmark = [
-    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]
 BOTH = pytest.mark.parametrize("level", [Level.RECORDS, Level.BATCHES])

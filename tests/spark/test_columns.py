@@ -201,7 +201,6 @@ def found_in(rig: Rig, span: Span) -> list[tuple[int, int, int]]:
     ]
 
 
-@pytest.mark.timeout(300)
 def test_logs_that_java_has_written_are_read_as_a_consumer_reads_them(
     spark: SparkSession, rig: Rig, topic_name: str
 ) -> None:

@@ -145,7 +145,6 @@ def test_a_folder_with_a_result_of_somebody_else_keeps_it(tmp_path: Path, theirs
 
 
 @pytest.mark.usefixtures("hasty_java")
-@pytest.mark.timeout(900)
 def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
     """A promoted topic is equal, whoever writes to it by now; a mirrored one that somebody else wrote to is not."""
     pair.worker()

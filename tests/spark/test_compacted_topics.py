@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cleaned"]
 pytestmark = [
-    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]
 

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-pytestmark = pytest.mark.timeout(300)  # the session starts with the first test
-
-
 def test_a_failure_of_spark_is_one_line_and_no_bug(spark: SparkSession) -> None:
     """Its cause, without pages of stack traces."""
     failing = spark.range(1).selectExpr("raise_error('a disk is full')")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]
 PARTITIONS: Final = 8

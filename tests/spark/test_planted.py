@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tests.spark.shared_look import Case
 
 pytestmark = [
-    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]
 STAMPED = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # pyspark leaves that behind
 
 
-@pytest.mark.timeout(300)
 def test_a_job_says_how_much_it_has_read(spark: SparkSession, rig: Rig, topic_name: str) -> None:
     """Tasks count what they have read, wherever they run and whatever they read it for, and the driver hears of it."""
     [at] = rig.create(topic_name)

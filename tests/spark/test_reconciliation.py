@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
 
 pytestmark = [
-    pytest.mark.timeout(400),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
 ]
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.timeout(400),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
 ]
 NAMES: Final = ("same", "grown", "cut", "cut-copy", "deleted", "created-again")

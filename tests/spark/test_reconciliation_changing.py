@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tests.conftest import ClusterFactory
 
 pytestmark = [
-    pytest.mark.timeout(400),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
 ]
 RECORDS, PAIRS = "records:", "which record is which"

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tanist.spark.reconciliation.pairing import Longs
 
 pytestmark = [
-    pytest.mark.timeout(180),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
 ]
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.timeout(500),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
 ]
 BATCH, BATCHES = 100, 60

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(300)  # the session starts with the first test
 NAMES: Final = ("report.html", "result.json")
 
 

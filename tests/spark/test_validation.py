@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import RigCluster
 
 pytestmark = [
-    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]
 

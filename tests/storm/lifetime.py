@@ -72,7 +72,7 @@ class Lifetime:
         for words in (
             ("mirrors", "create", scene.mirror, "--source", "east", *include, *options),
             *(
-                ("mirrors", "wait", scene.mirror, "--for", goal, "--timeout", "60s")
+                ("mirrors", "wait", scene.mirror, "--for", goal, "--timeout", "200s")
                 for goal in ("state=MIRRORING", "lag=0")
             ),
         ):

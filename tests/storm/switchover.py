@@ -139,7 +139,7 @@ class Switchover:
         """For the reversed mirror."""
         self.by = by
         at = ("--destination", self.old)
-        while self.operator.once("mirrors", "wait", MIRROR, *at, "--for", goal, "--timeout", "60s").code:
+        while self.operator.once("mirrors", "wait", MIRROR, *at, "--for", goal, "--timeout", "200s").code:
             self._pause(f"{goal} is not reached")
 
     def _pause(self, late: str) -> None:

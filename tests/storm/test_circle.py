@@ -111,7 +111,6 @@ def test_keys_of_a_compacted_topic_are_compared_by_their_last_records() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
 def test_two_rounds_of_the_circle_under_faults_lose_and_repeat_nothing(tmp_path: Path) -> None:
     """An unplanned failover and a planned one, each with the way back."""
     clock = SystemClock()

@@ -45,7 +45,6 @@ def test_every_kind_of_fault_occurs_and_some_freezes_outlive_the_session() -> No
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
 def test_a_minute_of_storm_loses_nothing(tmp_path: Path) -> None:
     clock = SystemClock()
     outcome = run(Screen(Console(soft_wrap=True), clock), clock, seconds=60, seed=SEED, directory=tmp_path)
@@ -69,7 +68,6 @@ def ending(wanted: Iterator[FlowRecord]) -> Iterator[FlowRecord]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_a_storm_whose_own_writer_dies_compares_everything_and_says_who_died(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tests.conftest import SharedAirflow
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(900)
 
 DAG: Final = "mirror_failover"
 PAST_NO_RETURN: Final = frozenset({"seal", "generation", "configs", "canary", "open", "movers"})

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import SharedAirflow
 
-pytestmark = pytest.mark.timeout(400)
 DAG: Final = "fetcher_host"
 MIRROR: Final = MirrorName("hosted")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.conftest import SharedAirflow
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.long
 
 DAG: Final = "mirror_failover"
 GATE: Final = "approve"

@@ -46,8 +46,6 @@ ssl_ca_location = "ca.pem"
 allow_small_state = true
 """
 
-slow = pytest.mark.timeout(180)
-
 
 def soon(seconds: float = 60) -> Deadline:
     return Deadline(time.monotonic() + seconds)
@@ -111,7 +109,6 @@ def up(box: Airflow, home: Path) -> list[str | Path]:
     return ["up", "--dir", home, "--dags", box.spec.dags, "--plugins", box.spec.plugins, "--json"]
 
 
-@slow
 def test_it_is_healthy_and_up_again_does_nothing(box: Airflow, home: Path, up: list[str | Path]) -> None:
     """Every part is alive, Airflow itself reports that it is healthy, and a second `up` starts nothing."""
     before = {part.component: part.pid for part in box.parts()}
@@ -131,7 +128,6 @@ def test_it_is_healthy_and_up_again_does_nothing(box: Airflow, home: Path, up: l
     assert known == {"TANIST_DESTINATIONS": "vault", "TANIST_APPROVERS": "op2"}
 
 
-@slow
 def test_users_have_their_roles_and_tasks_their_connections(box: Airflow) -> None:
     """A viewer only looks, an answer counts once; a task sees the cluster's password, its log does not."""
     with box.rest("op") as op, box.rest("op2") as op2, box.rest("viewer") as viewer:
@@ -172,7 +168,6 @@ def read(file: Path) -> dict[str, Any]:
     return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
-@slow
 def test_secrets_are_shown_to_nobody(box: Airflow, sandbox: Path) -> None:
     """Not by the API, not in a command line, not in a log, not in a file that others can read."""
     keys = {
@@ -201,7 +196,6 @@ def test_secrets_are_shown_to_nobody(box: Airflow, sandbox: Path) -> None:
     assert PASSWORD not in repr(connections(load(sandbox / "tanist.toml", {})))
 
 
-@slow
 def test_a_killed_scheduler_comes_back_and_its_workers_go(box: Airflow) -> None:
     """Its workers would run on with nobody to tell; the new one is healthy by its own heartbeat, not the old one's."""
     before = pid(box, "scheduler")
@@ -224,7 +218,6 @@ def session(leader: int) -> list[str]:
     return [args for sid, stat, args in lines if int(sid) == leader and not stat.startswith("Z")]
 
 
-@slow
 @pytest.mark.long
 def test_down_leaves_nothing_up_finds_its_database_and_a_killed_launcher_takes_all_along(
     box: Airflow, home: Path, up: list[str | Path]
@@ -256,7 +249,6 @@ def sockets(box: Airflow) -> Path:
     )
 
 
-@slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_up_leaves_nothing(tmp_path: Path, sign: signal.Signals) -> None:
     """Whatever has been started by then is gone, and the next `up` begins anew."""
@@ -284,7 +276,6 @@ def starting(directory: Path) -> Iterator[subprocess.Popen[str]]:
             up.kill()
 
 
-@slow
 def test_a_killed_guardian_takes_all_along(tmp_path: Path) -> None:
     """The launcher's own helper is the parent of every part: without it nothing is guarded, so nothing goes on."""
     home = tmp_path / "airflow"

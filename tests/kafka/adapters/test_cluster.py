@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
-pytestmark = pytest.mark.timeout(240)
 SOON = SystemClock().deadline
 
 

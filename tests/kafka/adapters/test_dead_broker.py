@@ -5,8 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tanist.domain.errors import Unreachable
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.clock import SystemClock
@@ -37,7 +35,6 @@ def _effective(found: Mapping[str, object]) -> Mapping[str, str]:
     return facts.effective
 
 
-@pytest.mark.timeout(240)
 def test_a_request_does_not_wait_for_a_controller_that_is_dead(cluster_factory: ClusterFactory) -> None:
     cluster = cluster_factory("orphaned", brokers=2)
     clock = SystemClock()

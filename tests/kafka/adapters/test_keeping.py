@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
-pytestmark = pytest.mark.timeout(240)
 SOON = SystemClock().deadline
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 HEADERS: Any = [("h", b"1"), ("h", None), ("other", b"")]

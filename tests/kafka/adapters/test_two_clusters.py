@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def mixed(*addresses: Address, like: SandboxCluster) -> Endpoint:
     return replace(like.endpoint(), name="mixed", bootstrap=addresses)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kafka.cli.conftest import Tanist
     from tests.kafka.fetcher.rig import Rig
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def copy_starts(tanist: Tanist, mirror: str, topic: str) -> list[int]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tests.kafka.cli.conftest import Broker, Tanist
 
 __all__ = ["opened"]
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.mark.parametrize("command", [("status",), ("mirrors", "describe"), ("groups", "list")])

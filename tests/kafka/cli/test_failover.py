@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from tests.kafka.cli.conftest import Answer, Broker, Tanist
 
-pytestmark = pytest.mark.timeout(240)
 WEST = ("--destination", "west")
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from tests.kafka.cli.conftest import Broker, Tanist
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def mirror(topic_name: str, configured: Path, east: Broker, tanist: Tanist) -> str:

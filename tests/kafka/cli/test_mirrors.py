@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.kafka.cli.conftest import Broker, Tanist
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def name(topic_name: str) -> str:

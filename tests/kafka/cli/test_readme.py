@@ -36,7 +36,6 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
     subprocess.run([sys.executable, "-m", "tanist.cli.main", "sandbox", "down"], cwd=tmp_path, check=False)
 
 
-@pytest.mark.timeout(180)
 def test_the_example_of_the_readme_ends_with_go(environ: dict[str, str], tmp_path: Path) -> None:
     """Every command succeeds, from an empty sandbox to a mirror that could take over."""
     activate, *commands = example()

@@ -29,7 +29,6 @@ def write(cluster: SandboxCluster, topic: str, numbers: Sequence[int]) -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("hasty_java")
-@pytest.mark.timeout(400)
 def test_any_two_topics_are_reconciled_and_given_positions_translated(
     tanist: Tanist, clusters: Mapping[str, SandboxCluster], east: Broker, west: Broker, topic_name: str, tmp_path: Path
 ) -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.kafka.cli.conftest import Tanist
 
-pytestmark = pytest.mark.timeout(180)
 
 TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
 READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 4, 5, 6, 7, 8, 10, 11

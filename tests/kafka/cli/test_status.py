@@ -8,8 +8,6 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.kafka.cli.conftest import section
 
 if TYPE_CHECKING:
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.kafka.cli.conftest import Broker, Tanist
 
-pytestmark = pytest.mark.timeout(240)
 MIRRORS = 12
 
 

@@ -92,7 +92,6 @@ def whole(home: Path, *command: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
 def test_every_promise_of_the_demo_is_kept(tmp_path: Path) -> None:
     """By hand; CI runs `make demo` itself for every commit, which goes through Airflow."""
     items = whole(tmp_path / "demo", *BY_HAND, *FEW)
@@ -111,7 +110,6 @@ def test_through_airflow_they_are_kept_as_well(tmp_path: Path) -> None:
     assert len(list((tmp_path / "demo" / "evidence").glob("*/evidence.html"))) == 4
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("command", "words"),
     [

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.kafka.failover.both_ways import LAG
 from tests.kafka.failover.lost_state import (
     STOPPED,
@@ -23,8 +21,6 @@ from tests.kafka.failover.lost_state import (
 
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def records_of_mirror(pair: Pair) -> dict[str, str | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
@@ -13,7 +12,6 @@ from tests.kafka.failover.both_ways import LAG, begin, delete, fail_over, record
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(240)
 MIRROR = "again"
 FINE, GONE, MADE = TOPICS = ("again-fine", "again-gone", "again-made")
 

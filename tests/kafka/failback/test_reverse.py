@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as At
 
@@ -14,7 +13,6 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(240)
 MIRROR, TOPIC, GROUP = "dr", "to-and-fro", "billing"
 
 

@@ -31,7 +31,7 @@ def tanist(pair: Pair, at: str, *arguments: str, user: str = "mirror", expected:
 
 def fail_over(pair: Pair, mirror: str, to: str, mode: str = "planned", *, copied: str = "lag=0") -> None:
     """`copied`: what is waited for before; under producers `lag=0` may never be."""
-    tanist(pair, to, "mirrors", "wait", mirror, "--for", copied, "--timeout", "60s")
+    tanist(pair, to, "mirrors", "wait", mirror, "--for", copied, "--timeout", "200s")
     plan = tanist(pair, to, "failover", "plan", mirror, "--mode", mode, "--json").item["plan_hash"]
     tanist(pair, to, "failover", "approve", mirror, plan, "--mode", mode, "--reason", "drill", user="approver")
     done = tanist(pair, to, "failover", "run", mirror, "--plan", plan, *QUICK).item

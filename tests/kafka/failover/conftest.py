@@ -278,7 +278,7 @@ class Pair:
                 assert self.east.writes(topic, range(10))
             self.tanist("mirrors", "create", name, "--source", "east", "--topic", "|".join(topics))
         for name in wanted:
-            self.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "40s")
+            self.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "200s")
 
     def approved(self, mirror: str, *options: str, mode: str = "planned", valid: str = "1h") -> str:
         """The hash of a plan that the approver has approved."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tanist.domain.records import SourceEnd
     from tests.kafka.failover.conftest import KafkaSide, Pair
 
-pytestmark = pytest.mark.timeout(600)
 PARTITIONS = 12
 RATE = 20_000
 """Records a second, all partitions."""
@@ -30,7 +29,7 @@ def mirrored(pair: Pair, name: str) -> None:
     pair.east.topic(name, PARTITIONS)
     assert pair.east.writes(name, range(PARTITIONS), partitions=PARTITIONS)
     pair.tanist("mirrors", "create", name, "--source", "east", "--topic", name)
-    pair.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "200s")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.kafka.failover.conftest import Answer, Pair
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.long]
+pytestmark = pytest.mark.long
 PREFIXED = 4
 
 
@@ -55,7 +55,7 @@ def test_clients_may_write_to_a_mirror_topic_only_after_its_failover(pair: Pair)
     assert rules_of(pair.west) == before
     pair.tanist("mirrors", "alter", "shut", "--deny-writers")
     assert named(rules_of(pair.west) - before) == added | {("User:operator", DENY)}
-    pair.tanist("mirrors", "wait", "shut", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "shut", "--for", "lag=0", "--timeout", "200s")
     planned = pair.tanist("failover", "plan", "shut", "--json").item
     assert "OTHERS_MAY_WRITE" not in {each["name"] for each in planned["limitations"]}
     pair.tanist("failover", "run", "shut", "--plan", pair.approved("shut"), *QUICK)

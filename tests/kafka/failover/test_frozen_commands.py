@@ -9,8 +9,6 @@ import json
 import signal
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tanist.kafka.wire.admin import AclBinding, ConfigKind, ConfigResource, alter_configs
 from tanist.kafka.wire.router import Router
 from tests.kafka.failover.conftest import ALLOW, LITERAL, TOPIC, WRITE, Slowed, give
@@ -20,7 +18,6 @@ from tests.storm.proxy import BARRIER, CREATE_ACLS, INIT_PRODUCER_ID, WRITE_TXN_
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Answer, Pair
 
-pytestmark = pytest.mark.timeout(180)
 QUICK = ("--fence-proof", "1s", "--drain", "20s", "--budget", "2s", "--timeout", "40s", "--json")
 PRODUCER = "operator"
 """Who may write to the source's topics, and to the mirror's only once they have taken over."""

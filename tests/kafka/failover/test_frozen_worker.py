@@ -5,14 +5,11 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tanist.kafka.wire.clock import SystemClock
 
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(180)
 QUICK = ("--fence-proof", "1s", "--drain", "5s", "--budget", "2s", "--json", "--although-it-answers")
 WOKEN_SECONDS = 5.0
 

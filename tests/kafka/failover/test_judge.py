@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from tests.kafka.failover.conftest import KafkaSide, Pair
 
-pytestmark = pytest.mark.timeout(240)
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--budget", "2s", "--json")
 
 
@@ -102,7 +101,7 @@ def test_a_source_that_deleted_records_leaves_its_copy_as_it_is(pair: Pair) -> N
     pair.east.topic("older")
     assert pair.east.writes("older", range(10))
     pair.tanist("mirrors", "create", "older", "--source", "east", "--topic", "older")
-    pair.tanist("mirrors", "wait", "older", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "older", "--for", "lag=0", "--timeout", "200s")
     worker.send(signal.SIGSTOP)
     try:
         delete_before(pair.east, TopicPartition("older", 0), 4)
@@ -131,7 +130,7 @@ def test_records_that_are_deleted_from_the_copy_while_a_run_waits_stop_it_before
 
 def paused(pair: Pair, topic: str) -> None:
     pair.tanist("mirrors", "pause", topic, "--topic", topic, "--destination", "west")
-    pair.tanist("mirrors", "wait", topic, "--for", "state=PAUSED", "--timeout", "30s")
+    pair.tanist("mirrors", "wait", topic, "--for", "state=PAUSED", "--timeout", "200s")
 
 
 def failed(pair: Pair, topic: str) -> None:

@@ -7,15 +7,12 @@ import shlex
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tanist_testkit.sandbox import forks
 from tests.kafka.failover.conftest import COMMAND_SECONDS
 
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(240)
 READS_ONLY = "approver"
 
 

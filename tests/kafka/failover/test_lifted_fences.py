@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from confluent_kafka.admin import AdminClient
 
 from tanist.kafka.wire.admin import AclBinding
@@ -14,7 +13,6 @@ from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, take
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(240)
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--json")
 
 
@@ -45,7 +43,7 @@ def test_the_repair_of_one_topic_leaves_the_source_fences_of_the_others(pair: Pa
     shut_out = AclBinding(TOPIC, "healed.b", LITERAL, pair.west.cluster.spec.principal("mirror"), "*", WRITE, DENY)
     take(pair.west.cluster, shut_out)
     pair.tanist("mirrors", "add", "healed", "--topic", r"healed\.b", "--promoted")
-    pair.tanist("mirrors", "wait", "healed", "--topic", r"healed\.b", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "healed", "--topic", r"healed\.b", "--for", "lag=0", "--timeout", "200s")
     assert (fences(pair, "healed")["verdict"], worker.alive) == ("PASS", True)
 
 

@@ -14,7 +14,7 @@ from tests.kafka.failover.test_real import QUICK
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 def lineage(pair: Pair, mirror: str, where: str | None, *options: str) -> Answer:

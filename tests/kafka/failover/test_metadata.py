@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
@@ -19,8 +18,6 @@ from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import KafkaSide, Pair
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def write(side: KafkaSide, topic: str, partitions: range, values: range) -> None:
@@ -48,15 +45,15 @@ def test_a_topic_grows_under_a_worker_and_every_record_arrives_at_its_offset(pai
     pair.east.topic("grown")
     write(pair.east, "grown", range(2), range(10))
     pair.tanist("mirrors", "create", "grown", "--source", "east", "--topic", "grown")
-    pair.tanist("mirrors", "wait", "grown", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "grown", "--for", "lag=0", "--timeout", "200s")
     grow(pair.east, "grown", 4)
     write(pair.east, "grown", range(4), range(10, 30))
     delete_before(pair.east, TopicPartition("grown", 3), 7)
     pair.tanist("metadata", "diff", "grown", expected=1)
     pair.tanist("metadata", "sync", "grown", "--yes")
-    pair.tanist("mirrors", "wait", "grown", "--for", "state=MIRRORING", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "grown", "--for", "state=MIRRORING", "--timeout", "200s")
     write(pair.east, "grown", range(4), range(30, 40))
-    pair.tanist("mirrors", "wait", "grown", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "grown", "--for", "lag=0", "--timeout", "200s")
     records = pair.east.read("grown", 4)
     assert len(records) == 40 + 40 + 30 + 23
     until(lambda: pair.west.read("grown", 4) == records, 20)  # the log start of the copy follows a moment later
@@ -69,7 +66,7 @@ def test_partitions_that_the_mirror_does_not_know_of_are_not_left_behind_in_sile
     pair.east.topic("left")
     write(pair.east, "left", range(2), range(10))
     pair.tanist("mirrors", "create", "left", "--source", "east", "--topic", "left")
-    pair.tanist("mirrors", "wait", "left", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "left", "--for", "lag=0", "--timeout", "200s")
     grow(pair.east, "left", 3)
     write(pair.east, "left", range(2, 3), range(200))
 
@@ -85,7 +82,7 @@ def test_partitions_that_the_mirror_does_not_know_of_are_not_left_behind_in_sile
     assert plan["forecast"]["by_partition"] == {"left-2": 200}
 
     pair.tanist("metadata", "sync", "left", "--yes")
-    pair.tanist("mirrors", "wait", "left", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "left", "--for", "lag=0", "--timeout", "200s")
     assert checked()[1]["verdict"] == "PASS"
     assert pair.tanist("failover", "plan", "left", "--json").item["forecast"]["offsets_at_risk"] == 0
     assert pair.west.read("left", 3) == pair.east.read("left", 3)
@@ -99,7 +96,7 @@ def test_a_copy_that_somebody_deleted_is_made_anew_and_filled(pair: Pair) -> Non
     (row,) = json.loads(pair.tanist("metadata", "sync", "lost", "--yes", "--json").out)["items"]
     assert (row["change"], row["verdict"]) == ("create", "CHANGED")
     assert pair.east.writes("lost", range(10, 20))
-    pair.tanist("mirrors", "wait", "lost", "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", "lost", "--for", "lag=0", "--timeout", "200s")
     assert pair.west.read("lost") == pair.east.read("lost")
 
 
@@ -129,7 +126,7 @@ def test_a_new_topic_that_the_filters_match_is_not_left_behind_in_silence(pair: 
     write(pair.east, "born-first", range(2), range(10))
     filters = ("--topic", "born-.*", "--exclude", "born-test")
     pair.tanist("mirrors", "create", "born", "--source", "east", *filters)
-    pair.tanist("mirrors", "wait", "born", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "born", "--for", "lag=0", "--timeout", "200s")
     accepted = pair.approved("born")
     for topic in ("born-later", "born-test"):
         pair.east.topic(topic)
@@ -144,7 +141,7 @@ def test_a_new_topic_that_the_filters_match_is_not_left_behind_in_silence(pair: 
     assert "TOPICS_WITHOUT_COPY" in refused.err
 
     pair.tanist("metadata", "sync", "born", "--yes")
-    pair.tanist("mirrors", "wait", "born", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "born", "--for", "lag=0", "--timeout", "200s")
     assert "TOPICS_WITHOUT_COPY" not in json.dumps(pair.tanist("status", "born", "--json").item)
     assert pair.west.read("born-later") == pair.east.read("born-later")
     refused = pair.tanist("failover", "run", "born", "--plan", accepted, "--budget", "2s", expected=1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.fetcher.logs import Row
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 CODECS: Final = {"0.9.0": ("none", "gzip", "snappy"), "0.10.2": ("none", "gzip", "snappy", "lz4")}
 """By the format of the topic. LZ4 of format 0 is refused."""
 NEWER: Final = "2.8"
@@ -70,7 +70,7 @@ def times(row: Row) -> int:
 
 
 def caught_up(pair: Pair) -> None:
-    pair.tanist("mirrors", "wait", "old", "--for", "lag=0", "--timeout", "90s")
+    pair.tanist("mirrors", "wait", "old", "--for", "lag=0", "--timeout", "200s")
 
 
 def test_logs_of_old_formats_are_copied_record_by_record(pair: Pair) -> None:

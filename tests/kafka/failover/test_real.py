@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tests.kafka.failover.conftest import KafkaSide, Pair
 
-pytestmark = pytest.mark.timeout(240)
 SOON = SystemClock().deadline
 SMALL = TopicLayout(allow_small=True)
 REPLACED = SourceReplaced.name
@@ -105,7 +104,7 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     assert (listed["lag"], listed["position_age_ms"]) == (None, None)
     worker.send(signal.SIGCONT)
     assert pair.east.writes("kept", range(10, 20))
-    pair.tanist("mirrors", "wait", "one", "--for", "lag=0", "--timeout", "30s")
+    pair.tanist("mirrors", "wait", "one", "--for", "lag=0", "--timeout", "200s")
     assert len(pair.west.read("orders")) == len(before) + REPEATS + 6
     evidence = pair.home / "evidence" / plan
     assert from_json((evidence / "evidence.json").read_text()).broken_at() is None
@@ -119,7 +118,7 @@ def test_frozen_before_the_barrier_and_woken_after_it(pair: Pair) -> None:
     worker.send(signal.SIGSTOP)
     assert pair.east.writes("frozen", range(10, 30))
     pair.worker("w2")
-    pair.tanist("mirrors", "wait", "frozen", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "frozen", "--for", "lag=0", "--timeout", "200s")
     plan = pair.approved("frozen")
     pair.tanist("failover", "run", "frozen", "--plan", plan, *QUICK)
     promoted(pair, "frozen", "frozen")
@@ -152,7 +151,7 @@ def test_abort_restores_exactly(pair: Pair) -> None:
     assert reported["reason"].endswith("was running it in step seal")
     assert (rules_of(pair.east), rules_of(pair.west)) == before
     assert pair.east.writes("back", range(10, 20))
-    pair.tanist("mirrors", "wait", "back", "--for", "lag=0", "--timeout", "30s")
+    pair.tanist("mirrors", "wait", "back", "--for", "lag=0", "--timeout", "200s")
     assert pair.west.read("back") == pair.east.read("back")
     used = pair.tanist("failover", "run", "back", "--plan", plan, *QUICK, expected=1)
     assert "APPROVAL_USED" in used.err
@@ -225,7 +224,7 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     worker.send(signal.SIGSTOP)
     assert pair.east.writes("fire", range(10, 16))
     worker.send(signal.SIGCONT)
-    pair.tanist("mirrors", "wait", "fire", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "fire", "--for", "lag=0", "--timeout", "200s")
     give(pair.east.cluster, AclBinding(TOPIC, "fire", LITERAL, "User:operator", "10.1.2.3", ALL, ALLOW))
     pair.tanist("metadata", "sync", "fire")
     pair.east.cluster.kill()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import KafkaSide
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 RELEASES: Final = (
     pytest.param(("2.4.1", KAFKA_VERSION), id="from 2.4"),
     pytest.param(("2.7.2", KAFKA_VERSION), id="from 2.7"),
@@ -73,7 +73,7 @@ def committed(pair: Pair, group: str) -> int:
 
 
 def caught_up(pair: Pair) -> None:
-    pair.tanist("mirrors", "wait", "old", "--for", "lag=0", "--timeout", "90s")
+    pair.tanist("mirrors", "wait", "old", "--for", "lag=0", "--timeout", "200s")
 
 
 def fetch_versions(pair: Pair) -> set[int]:
@@ -162,7 +162,7 @@ def test_a_topic_that_is_deleted_at_a_source_with_zookeeper_stops_and_keeps_its_
     stopped = {("STOPPED", "SOURCE_TOPIC_DELETED")}
     until(lambda: states(pair, "old") == stopped, 60, lambda: states(pair, "old"))
     assert pair.east.writes("beside", range(20, 30))
-    pair.tanist("mirrors", "wait", "old", "--topic", "beside", "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", "old", "--topic", "beside", "--for", "lag=0", "--timeout", "200s")
     assert pair.west.read("beside") == pair.east.read("beside")
     assert len(copied) == 20
     assert pair.west.read("old") == copied

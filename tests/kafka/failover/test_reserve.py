@@ -21,7 +21,6 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import KafkaSide, Pair
 
-pytestmark = pytest.mark.timeout(240)
 SOON = SystemClock().deadline
 RATE = 400
 """Records a second to each of two partitions."""
@@ -32,7 +31,7 @@ def mirrored(pair: Pair, name: str) -> None:
     pair.east.topic(name)
     assert pair.east.writes(name, range(10))
     pair.tanist("mirrors", "create", name, "--source", "east", "--topic", name)
-    pair.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "200s")
 
 
 def steadily(side: KafkaSide, topic: str, seconds: float, first: int, rate: int = RATE) -> int:
@@ -105,7 +104,7 @@ def test_what_only_one_cluster_has_is_explained_by_the_lineage_and_no_difference
     worker = pair.worker()
     mirrored(pair, "explained")
     steadily(pair.east, "explained", 3, 100)
-    pair.tanist("mirrors", "wait", "explained", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "explained", "--for", "lag=0", "--timeout", "200s")
     worker.send(signal.SIGSTOP)
     assert pair.east.writes("explained", range(9000, 9010))
     pair.east.cluster.kill()

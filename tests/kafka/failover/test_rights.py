@@ -14,8 +14,6 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def denied(kind: int, name: str, operation: int) -> AclBinding:
     return AclBinding(kind, name, LITERAL, "User:mirror", "*", operation, DENY)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.kafka.failover.conftest import KafkaSide
     from tests.kafka.fetcher.logs import Row
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 APPLICATION: Final = "streams-wordcount"
 INPUT, OUTPUT = "streams-plaintext-input", "streams-wordcount-output"
 PARTITIONS: Final = 2
@@ -140,13 +140,13 @@ def test_an_application_goes_on_with_its_counts_from_an_empty_state_directory(pa
     until(cleaned, 90)
     pair.worker()
     pair.tanist("mirrors", "create", "m", "--source", "east", "--topic", "streams-.*")
-    pair.tanist("mirrors", "wait", "m", "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", "m", "--for", "lag=0", "--timeout", "200s")
     pair.worker().send(signal.SIGKILL)
     writer.write(pair.east, 200)
     pair.worker("w2")
     writer.write(pair.east, 600)
     running_app.send(signal.SIGKILL)
-    pair.tanist("mirrors", "wait", "m", "--for", "lag=0", "--timeout", "90s")
+    pair.tanist("mirrors", "wait", "m", "--for", "lag=0", "--timeout", "200s")
     pair.tanist("failover", "run", "m", "--plan", pair.approved("m"))
     assert pair.tanist("failover", "status", "m", "--json").item["status"] == "DONE"
 

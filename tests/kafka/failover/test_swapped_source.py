@@ -7,8 +7,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tanist_testkit.sandbox import forks
 from tests.kafka.cli.conftest import section
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Answer
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(240)
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--json")
 ELSEWHERE = "leads to cluster"
 

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
@@ -26,7 +25,6 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(240)
 MIRROR, TOPIC = "tails", "tails-orders"
 CLASSES = ("--replay", "safe", "--drop", "conflict")
 
@@ -39,7 +37,7 @@ def test_records_that_were_not_copied_are_rescued_and_replayed(pair: Pair) -> No
     pair.worker()
     pair.mirror(MIRROR, TOPIC)
     pair.tanist("mirrors", "pause", MIRROR, "--topic", TOPIC)
-    pair.tanist("mirrors", "wait", MIRROR, "--for", "state=PAUSED", "--timeout", "30s")
+    pair.tanist("mirrors", "wait", MIRROR, "--for", "state=PAUSED", "--timeout", "200s")
     assert pair.east.writes(TOPIC, range(100, 106))
     plan = pair.approved(MIRROR, mode="unplanned")
     pair.tanist("failover", "run", MIRROR, "--plan", plan, *QUICK, expected=None)
@@ -86,11 +84,11 @@ def test_a_stale_epoch_of_copied_records_made_a_topic_diverged(pair: Pair) -> No
     pair.east.topic("epochs")
     assert pair.east.writes("epochs", range(10))
     pair.tanist("mirrors", "create", "epochs", "--source", "east", "--topic", "epochs")
-    pair.tanist("mirrors", "wait", "epochs", "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", "epochs", "--for", "lag=0", "--timeout", "200s")
     for restart in (pair.east.cluster.kill, pair.east.cluster.start):
         restart()
     assert pair.east.writes("epochs", range(10, 20))
-    pair.tanist("mirrors", "wait", "epochs", "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", "epochs", "--for", "lag=0", "--timeout", "200s")
     plan = pair.approved("epochs")
     pair.dismiss()
     until(lambda: not any(worker.alive for worker in pair.workers.values()), 20)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
@@ -18,7 +17,6 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(240)
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--json")
 
 
@@ -44,7 +42,7 @@ def test_a_mirror_made_again_is_not_done_by_the_failover_of_its_namesake(pair: P
         assert "NOT_PERMITTED" in again.out, f"{step.id}: the approval was for the mirror that was deleted"
     assert '"items":[]' in pair.tanist("fence", "show", "twice", "--json").out.replace(" ", "").replace("\n", "")
     assert pair.east.writes("twice", range(10, 12)), "its source is alive and nobody fences it"
-    pair.tanist("mirrors", "wait", "twice", "--for", "lag=0", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "twice", "--for", "lag=0", "--timeout", "200s")
 
 
 def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted(pair: Pair) -> None:
@@ -143,4 +141,4 @@ def _make_again(pair: Pair) -> None:
     admin.delete_topics(["twice"])["twice"].result(20)
     until(lambda: "twice" not in admin.list_topics(timeout=10).topics, 20)
     pair.tanist("mirrors", "create", "twice", "--source", "east", "--topic", "twice", "--promoted")
-    pair.tanist("mirrors", "wait", "twice", "--for", "state=MIRRORING", "--timeout", "40s")
+    pair.tanist("mirrors", "wait", "twice", "--for", "state=MIRRORING", "--timeout", "200s")

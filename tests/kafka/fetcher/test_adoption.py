@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tanist.domain.adoption import AdoptableLog, CandidateLog, TailAtDestination
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset
@@ -17,8 +15,6 @@ from tests.kafka.fetcher.test_log_start import batches
 
 if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def examined(

@@ -45,7 +45,6 @@ def damage(side: RigCluster, broker: int, at: TopicPartition, marker: bytes) -> 
     until(lambda: side.complete(at.topic, 3), 20)
 
 
-@pytest.mark.timeout(240)
 def test_a_damaged_batch_stops_its_partition_and_no_other(out_of_trio: Rig, topic_name: str) -> None:
     """The source serves it without a look at the checksum."""
     rig = out_of_trio
@@ -83,7 +82,6 @@ def compacted(side: RigCluster, at: TopicPartition, settings: Mapping[str, str])
     until(holes, 40)
 
 
-@pytest.mark.timeout(240)
 def test_a_hole_that_compaction_left_is_not_closed_in_silence(out_of_trio: Rig, topic_name: str) -> None:
     rig = out_of_trio
     at, other = rig.destination.create(topic_name, 2)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tests.conftest import ClusterFactory
 
 __all__ = ["cleaned"]
-pytestmark = pytest.mark.timeout(240)
 SOON_FORGOTTEN = {"delete.retention.ms": "100"}
 KEYS = [b"key %d" % number for number in range(20)]
 TWO_DAYS_MS = 2 * 86_400_000

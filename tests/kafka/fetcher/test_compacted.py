@@ -154,7 +154,6 @@ def agree(rig: Rig, partitions: Sequence[TopicPartition]) -> str:
     return ""
 
 
-@pytest.mark.timeout(180)
 def test_compacted_logs_of_every_codec_are_copied_at_their_offsets(cleaned: Rig, topic_name: str) -> None:
     """Also with transactions, some of them aborted; then what is written behind them, while it is cleaned."""
     at = create(cleaned, topic_name, 6)
@@ -222,7 +221,6 @@ def grown(rig: Rig, partitions: Sequence[TopicPartition], before: dict[TopicPart
     return all(rig.destination.end(at) > before[at] + 60 for at in partitions)
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("how", ["killed", pytest.param("frozen", marks=pytest.mark.long)])
 def test_workers_that_end_in_the_middle_leave_a_log_that_the_next_one_continues(
     cleaned: Rig, topic_name: str, tmp_path: Path, how: str
@@ -252,7 +250,6 @@ def test_workers_that_end_in_the_middle_leave_a_log_that_the_next_one_continues(
     assert agree(cleaned, at) == ""
 
 
-@pytest.mark.timeout(180)
 def test_markers_instead_of_copies_show_readers_nothing_but_what_is_left(cleaned: Rig, topic_name: str) -> None:
     [at] = create(cleaned, topic_name, copy={"cleanup.policy": "delete", "retention.ms": "-1"})
     writer = Writer(cleaned.source, at, compression_type="lz4")
@@ -268,7 +265,6 @@ def test_markers_instead_of_copies_show_readers_nothing_but_what_is_left(cleaned
     assert agree(cleaned, [at]) == ""
 
 
-@pytest.mark.timeout(240)
 def test_records_without_a_key_are_left_out(cleaned: Rig, topic_name: str) -> None:
     """The topic was not compacted when they were written. A compacted copy refuses them; so would a cleaner."""
     cleaned.destination.create(topic_name, config=COPY)
@@ -286,7 +282,6 @@ def test_records_without_a_key_are_left_out(cleaned: Rig, topic_name: str) -> No
 
 
 @pytest.mark.long
-@pytest.mark.timeout(180)
 def test_batches_that_outgrow_the_topic_are_compressed_or_split(cleaned: Rig, topic_name: str) -> None:
     """Each record is as large as the topic takes: with a copy of itself, or in an LZ4 frame, it is too large."""
     limit = {"max.message.bytes": "10000"}
@@ -302,7 +297,6 @@ def test_batches_that_outgrow_the_topic_are_compressed_or_split(cleaned: Rig, to
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 def test_a_promoted_compacted_topic_is_mirrored_in_its_turn(cleaned: Rig, topic_name: str) -> None:
     """The way back: what it had of the first source, holes of its own cleaner, and what was written to it since."""
     at = create(cleaned, topic_name, 2)

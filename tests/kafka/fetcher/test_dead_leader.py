@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import MirrorSpec
 from tanist.fetcher.sources import SourceLeaders, SourceTopic
@@ -15,8 +13,6 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from tanist.fetcher.source_ends import Contact
     from tests.kafka.fetcher.rig import RigCluster
-
-pytestmark = pytest.mark.timeout(300)
 
 
 def test_a_partition_whose_only_broker_died_is_asked_in_vain_and_the_others_are_not(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-pytestmark = pytest.mark.timeout(240)
 HELD_UP_SECONDS = 8.0
 """Less than any deadline of a request to a broker that does not answer; on a busy machine a copy takes its time."""
 

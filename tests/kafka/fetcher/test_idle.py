@@ -5,15 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tanist.domain.states import Finding
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import Rig
 
-pytestmark = pytest.mark.timeout(240)
 
 PARTITIONS = 300
 SECONDS = 4.0

@@ -196,7 +196,6 @@ def grows(rig: Rig, at: Sequence[TopicPartition]) -> None:
     until(grown, 60)
 
 
-@pytest.mark.timeout(200)
 def test_killed_workers_copy_every_record_of_java_producers_once(
     rig: Rig, java: JavaProducers, topic_name: str, tmp_path: Path
 ) -> None:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian, Process
     from tests.conftest import ClientConfig
 
-pytestmark = pytest.mark.timeout(300)
 GROUP = "readers"
 EARLIER = "tests.kafka.fetcher.earlier"
 TAKE_OVER_SECONDS = 60
@@ -154,7 +153,7 @@ def scene(plain_pair: Pair) -> Iterator[Scene]:
     pair.east.commit(GROUP, busy.topic, 7)
     pair.worker("w1")
     pair.tanist("mirrors", "create", mirror, "--source", "east", "--topic", f"{mirror}-.*")
-    pair.tanist("mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     scene = Scene(pair, mirror, busy, resting)
     until(lambda: scene.notes() and scene.followed().complete_until_ms and scene.followed().groups, 30, scene.notes)
     yield scene

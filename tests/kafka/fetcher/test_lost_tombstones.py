@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import Rig
 
 __all__ = ["cleaned"]
-pytestmark = pytest.mark.timeout(240)
 KEPT_MS = 1_500
 KEYS = [b"key %d" % number for number in range(24)]
 DELETED = KEYS[:7]

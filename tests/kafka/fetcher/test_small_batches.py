@@ -203,7 +203,6 @@ def traffic(rig: Rig, partitions: Sequence[TopicPartition]) -> Iterator[None]:
         thread.join(60)
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_workers_that_end_while_they_merge_copy_every_record_once(
     rig: Rig, topic_name: str, tmp_path: Path, how: str

@@ -15,7 +15,6 @@ from tanist.kafka.wire.router import Router
 from tanist_testkit.sandbox.spec import CONTROLLER_ID
 from tests.kafka.fetcher.rig import RigCluster, soon
 
-pytestmark = pytest.mark.timeout(240)
 TOO_SHORT_SECONDS = 3
 
 

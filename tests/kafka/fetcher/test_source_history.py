@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.kafka.protocol.frames import FetchedPartition
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def log_of(side: RigCluster, at: TopicPartition) -> Path:
     [log] = side.cluster.directory.glob(f"**/node-1/**/{at}")
@@ -181,7 +179,6 @@ def cut_power(side: RigCluster, at: TopicPartition, kept: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("later", [0, 2, 9], ids=["nothing", "less", "more"])
 @pytest.mark.parametrize("worker", ["running", "away"])
 def test_after_a_power_cut_of_the_whole_source_the_lost_range_is_reported_and_nothing_appended(

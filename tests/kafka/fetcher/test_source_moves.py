@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.kafka.fetcher.copier import Copier
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @pytest.fixture
 def movable(guardian: Guardian) -> Iterator[SandboxCluster]:

@@ -18,8 +18,6 @@ from tests.ports import over_positions
 if TYPE_CHECKING:
     from tests.conftest import ClusterFactory
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def test_the_source_is_killed(
     cluster_factory: ClusterFactory, sides: tuple[RigCluster, RigCluster], topic_name: str

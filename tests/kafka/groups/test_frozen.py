@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import RigCluster
     from tests.kafka.groups.freezing import Frozen
 
-pytestmark = pytest.mark.timeout(240)
 
 NOTHING = frozenset[int]()
 MOVES: Final = {

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from tanist_testkit.sandbox.processes import Guardian
 
-pytestmark = pytest.mark.timeout(180)
 
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
 READ, DESCRIBE = 3, 8

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tests.kafka.fetcher.rig import Rig
 
-pytestmark = pytest.mark.timeout(240)
 
 NOTHING = -1001
 

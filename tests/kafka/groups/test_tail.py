@@ -13,8 +13,6 @@ from tests.kafka.groups.readers import Followed, commit, positions_in_transactio
 if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import Rig
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_of_both_protocols(rig: Rig, topic_name: str, group_name: str, protocol: str) -> None:

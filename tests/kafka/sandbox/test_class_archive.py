@@ -34,7 +34,6 @@ def output_of(*command: str) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 def test_it_is_made_once_java_takes_it_and_a_damaged_one_only_costs_time(cache: Path) -> None:
     command = kafka_java()
     (archive,) = cache.glob("*.jsa")

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from tanist_testkit.sandbox.processes import Guardian
 
-pytestmark = pytest.mark.timeout(240)
 
 SESSION_MS = 3_000
 TOPIC, USER, ANYONE = 2, "User:app", "*"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from tests.kafka.cli.conftest import Tanist
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def plain(table: str) -> str:
     """The words of a help text, without its frame and line breaks."""

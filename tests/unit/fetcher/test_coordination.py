@@ -78,7 +78,6 @@ def coordination(dead: Endpoint) -> Iterator[Coordination]:
     assert thread.died is None
 
 
-@pytest.mark.timeout(240)
 def test_a_source_that_does_not_answer_is_in_the_log_with_its_reason(
     coordination: Coordination, dead: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:

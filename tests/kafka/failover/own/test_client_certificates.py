@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.long]
+pytestmark = pytest.mark.long
 """The rule itself has unit tests; here it is about real certificates."""
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--json")
 UNBOUND = "MIRROR_CANNOT_BE_SHUT_OUT"
@@ -101,7 +101,7 @@ def test_the_login_of_a_dead_worker_counts_until_the_worker_is_forgotten(certifi
     until(lambda: UNBOUND in limitations(supers, "kept"), 30)
     supers.dismiss()
     certified.worker("after")
-    certified.tanist("mirrors", "wait", "kept", "--for", "lag=0", "--timeout", "60s")
+    certified.tanist("mirrors", "wait", "kept", "--for", "lag=0", "--timeout", "200s")
     assert "WORKER_RUNS" in certified.tanist("fetcher", "forget", "silent", expected=1).err
 
     found = json.loads(certified.tanist("state", "dump", "--key", "worker/", "--json").out)["items"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import KafkaSide
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 TOPICS: Final = ("lost", "part", "ours", "over")
 MIRROR: Final = "dr"
 
@@ -60,7 +60,7 @@ def dies_with_tails(pair: Pair) -> None:
         pair.east.topic(topic)
         assert pair.east.writes(topic, range(10))
     tanist(pair, "west", "mirrors", "create", MIRROR, "--source", "east", "--topic", "|".join(TOPICS))
-    tanist(pair, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     pair.workers["west"].send(signal.SIGKILL)
     for topic in ("lost", "part", "over"):
         assert pair.east.writes(topic, range(100, 108))

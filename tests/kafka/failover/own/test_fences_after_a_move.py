@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = pytest.mark.long
 FORGETFUL: Final = {"producer.id.expiration.ms": "8000", "producer.id.expiration.check.interval.ms": "500"}
 AT: Final = tuple(TopicPartition("kept", n) for n in range(2))
 SOON: Final = SystemClock().deadline
@@ -78,5 +78,5 @@ def test_fences_of_the_old_direction_are_renewed_after_brokers_have_forgotten_th
     begin(own, "west")
     until(lambda: fences(own, old) == {ProducerFence.FENCED}, 40)
     assert own.west.writes("kept", range(100, 104))
-    tanist(own, "east", "mirrors", "wait", "dr", "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", "dr", "--for", "lag=0", "--timeout", "200s")
     assert records(own.east, "kept") == records(own.west, "kept")

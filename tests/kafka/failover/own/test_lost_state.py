@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 KILLED = "tests.kafka.failover.killed_restore:main"
 forks.preload("tests.kafka.failover.killed_restore")
 REST_SECONDS = 3.0

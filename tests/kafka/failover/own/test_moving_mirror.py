@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import KafkaSide
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_a_mirror_that_has_half_moved_is_locked_at_its_new_destination_too(own: 
         assert "MIRROR_LOCKED" in tanist(own, "east", "mirrors", command, mirror, "--topic", mirror, expected=1).err
     for options in (("alter", mirror, "--on-loss", "fail"), ("delete", mirror, "--yes")):
         assert "MIRROR_LOCKED" in tanist(own, "east", "mirrors", *options, expected=1).err
-    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     plan = planned(own, mirror, "planned")
     refused = tanist(own, "east", "failover", "run", mirror, "--plan", plan, *QUICK, expected=1)
     assert "MIRROR_LOCKED: the reversal" in refused.err
@@ -96,7 +96,7 @@ def test_an_unplanned_failover_does_not_wait_for_the_forwarding_record(own: Pair
     """The old destination may be lost. The next reversal completes the first one, and is none that is done already."""
     mirror = "onward"
     killed(own, mirror, "state")
-    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     tanist(own, "east", "failover", "run", mirror, "--plan", planned(own, mirror, "unplanned"), *QUICK)
     assert own.east.writes(mirror, range(200, 210))
     assert "MOVING" in tanist(own, "west", "state", "dump", "--key", f"moved/{mirror}").out
@@ -111,7 +111,7 @@ def test_a_reversal_that_comes_too_late_does_not_fence_the_live_primary(own: Pai
     """The mirror has failed over to east and was deleted there: its state at west still asks for the reversal."""
     mirror = "toolate"
     killed(own, mirror, "state")
-    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     tanist(own, "east", "failover", "run", mirror, "--plan", planned(own, mirror, "unplanned"), *QUICK)
     abandoned = ("--yes", "--abandon-fence", "--reason", "drill")
     tanist(own, "east", "mirrors", "delete", mirror, *abandoned)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 MIRROR, IDLE, EXACTLY = "near", "idle", "exactly"
 PARTITIONS: Final = 300
 LIMIT_SECONDS: Final = 2.0
@@ -40,7 +40,7 @@ def own(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytes
 def seal_of(pair: Pair, topic: str, mirror: str) -> dict[str, Any]:
     """What the step `seal` has to show for itself, and its `ms`."""
     pair.tanist("mirrors", "create", mirror, "--source", "east", "--topic", topic)
-    pair.tanist("mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "90s")
+    pair.tanist("mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     plan = pair.approved(mirror)
     folder = pair.home / mirror
     pair.tanist("failover", "run", mirror, "--plan", plan, *QUICK, "--evidence", str(folder))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 TOPICS: Final = ("before", "still", "more")
 MIRROR: Final = "dr"
 SOON: Final = SystemClock().deadline
@@ -69,7 +69,7 @@ def dies_with_tails(pair: Pair) -> None:
         pair.east.topic(topic)
         assert pair.east.writes(topic, range(10))
     tanist(pair, "west", "mirrors", "create", MIRROR, "--source", "east", "--topic", "|".join(TOPICS))
-    tanist(pair, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     pair.workers["west"].send(signal.SIGKILL)
     shift(pair, "before", (1, 2), (3, 3))
     shift(pair, "still", (2, 3))
@@ -123,6 +123,6 @@ def test_a_partition_that_cannot_be_compared_is_named_and_does_not_keep_the_othe
     named = {each["name"]: each["detail"] for each in plan["limitations"]}
     assert "more (1 offsets); still (9 offsets)" in named["RECORDS_NOT_SURVEYED"]
     begin(own, "east")
-    tanist(own, "east", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     for topic in ("still", "more"):
         assert records(own.east, topic) == records(own.west, topic)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import Answer, Pair
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.long
 MIRROR: Final = "dr"
 TOPICS: Final = tuple(f"t{n:02}" for n in range(30))
 BROKEN: Final = "t07"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = pytest.mark.long
 MIRROR: Final = "back"
 COMMAND: Final = ("failback", "abort-transactions", MIRROR)
 EAST: Final = ClusterSpec(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 TOPICS: Final = ("fine", "gone", "made", "over")
 AGAIN: Final = ("--recreate", ".*")
 MIRROR: Final = "dr"
@@ -42,7 +42,7 @@ def returns_with_an_overlap(pair: Pair) -> None:
         pair.east.topic(topic)
         assert pair.east.writes(topic, range(10))
     tanist(pair, "west", "mirrors", "create", MIRROR, "--source", "east", "--topic", "|".join(TOPICS))
-    tanist(pair, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     pair.workers["west"].send(signal.SIGKILL)
     assert pair.east.writes("over", range(100, 108))
     pair.east.cluster.kill()
@@ -106,7 +106,7 @@ def test_topics_that_cannot_return_are_deleted_and_copied_again_whatever_is_kill
     begin(own, "east")
     for topic in TOPICS:
         assert own.west.writes(topic, range(210, 214))
-    tanist(own, "east", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     for topic in TOPICS:
         assert records(own.east, topic) == records(own.west, topic)
     rescued = own.west.read("__mirror_quarantine.over")
@@ -115,7 +115,7 @@ def test_topics_that_cannot_return_are_deleted_and_copied_again_whatever_is_kill
     fail_over(own, MIRROR, "east")
     assert own.east.writes("over", range(400, 404))
     reverse(own, MIRROR, "east")
-    tanist(own, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     assert records(own.east, "over") == records(own.west, "over")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = pytest.mark.long
 MIRROR: Final = "decided"
 NOW: Final = SystemClock().now()
 HOUR_MS: Final = 3_600_000
@@ -58,7 +58,7 @@ def dies_with_tails(pair: Pair) -> None:
     write(pair.east, "logs", [(b"safe-2", b"before", NOW)])
     write(pair.east, "table", [(b"k%d" % n, b"copied", NOW) for n in range(3)])
     pair.tanist("mirrors", "create", MIRROR, "--source", "east", "--topic", "logs|table")
-    pair.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     pair.worker().send(signal.SIGKILL)
     write(pair.east, "logs", [(b"expired", b"expired", NOW - 2 * HOUR_MS)] * 2)
     write(pair.east, "logs", [(key, value + bytes(300), NOW) for _, key, value in LOGS])
@@ -147,7 +147,7 @@ def test_a_tail_that_grows_while_its_decision_is_carried_out_is_decided_about_ag
     own.east.topic("logs", 1)
     write(own.east, "logs", [(b"k0", b"copied", NOW)])
     own.tanist("mirrors", "create", MIRROR, "--source", "east", "--topic", "logs")
-    own.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    own.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     own.worker().send(signal.SIGKILL)
     write(own.east, "logs", [(b"k%d" % n, b"tail", NOW) for n in range(4)])
     own.east.cluster.kill()
@@ -193,7 +193,7 @@ def test_a_record_that_expires_after_the_decision_is_replayed_as_it_was_approved
     own.east.topic("logs", 1, retention_ms="-1", cleanup_policy="delete")
     write(own.east, "logs", [(b"k0", b"copied", NOW)])
     own.tanist("mirrors", "create", MIRROR, "--source", "east", "--topic", "logs")
-    own.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    own.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     own.worker().send(signal.SIGKILL)
     old = [(b"gone", b"expired", NOW - 2 * HOUR_MS), (b"soon", b"expires", NOW - HOUR_MS), (b"new", b"stays", NOW)]
     write(own.east, "logs", old)

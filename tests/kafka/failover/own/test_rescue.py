@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = pytest.mark.long
 MIRROR: Final = "back"
 TOPICS: Final = ("tail", "same")
 FIRST: Final = SystemClock().now() - 60_000
@@ -65,7 +65,7 @@ def written_by_nobody_else(pair: Pair) -> list[tuple[bytes | None, bytes | None]
 def copied_in_part(pair: Pair) -> None:
     """A transaction with a record in `same`, which is copied, and one in partition 1 of `tail`, which is not."""
     pair.tanist("mirrors", "pause", MIRROR, "--topic", "tail")
-    pair.tanist("mirrors", "wait", MIRROR, "--for", "state=PAUSED", "--topic", "tail", "--timeout", "30s")
+    pair.tanist("mirrors", "wait", MIRROR, "--for", "state=PAUSED", "--topic", "tail", "--timeout", "200s")
     producer = Producer(pair.east.client() | {"transactional.id": "torn"})
     producer.init_transactions(30)
     producer.begin_transaction()

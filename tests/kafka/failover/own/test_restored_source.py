@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = pytest.mark.long
 TOPIC = "restored"
 PATIENCE_SECONDS = 20.0
 """Less than the time after which a worker takes the end of a source for what it is."""
@@ -57,7 +57,7 @@ def test_a_source_that_was_restored_from_a_backup_is_named_before_a_worker_fails
     backup = own.home / "backup"
     shutil.copytree(log_of(own), backup)
     assert own.east.writes(TOPIC, range(10, 20))
-    own.tanist("mirrors", "wait", TOPIC, "--for", "lag=0", "--timeout", "60s")
+    own.tanist("mirrors", "wait", TOPIC, "--for", "lag=0", "--timeout", "200s")
     assert own.tanist("status", TOPIC, "--json", expected=0).item["planned"] == "GO"
     restore(own, backup)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import Answer, KafkaSide
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def rows(pair: Pair, at: str, *command: str) -> list[dict[str, Any]]:
 
 
 def in_step(pair: Pair, mirror: str) -> None:
-    tanist(pair, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
 
 
 def test_a_source_that_returns_without_a_topic_is_surveyed_and_reversed_without_it(own: Pair) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 TOPICS = ("good", "gone", "made", "more", "west")
 
 
@@ -39,7 +39,7 @@ def test_topics_that_are_not_what_they_were_are_named_and_may_stay_behind(own: P
         own.east.topic(topic)
         assert own.east.writes(topic, range(10))
     tanist(own, "west", "mirrors", "create", "dr", "--source", "east", "--topic", "|".join(TOPICS))
-    still = tanist(own, "west", "mirrors", "wait", "dr", "--for", "lag=0", "--timeout", "60s")
+    still = tanist(own, "west", "mirrors", "wait", "dr", "--for", "lag=0", "--timeout", "200s")
     assert still.code == 0
     plan = tanist(own, "west", "failover", "plan", "dr", "--topic", "good", "--json").item["plan_hash"]
     tanist(own, "west", "failover", "approve", "dr", plan, "--topic", "good", "--reason", "x", user="approver")
@@ -65,11 +65,11 @@ def test_topics_that_are_not_what_they_were_are_named_and_may_stay_behind(own: P
     assert "TOPICS_STAY_BEHIND" in {each["name"] for each in shown["limitations"]}
     assert [each["topic"] for each in shown["topics"]] == ["good"]
     assert own.west.writes("good", range(100, 110))
-    tanist(own, "east", "mirrors", "wait", "dr", "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", "dr", "--for", "lag=0", "--timeout", "200s")
     assert records(own.east, "good") == records(own.west, "good")
     added = tanist(own, "east", "mirrors", "add", "dr", "--topic", "gone", "--promoted", expected=None)
     assert added.code == 0, added.err
-    tanist(own, "east", "mirrors", "wait", "dr", "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", "dr", "--for", "lag=0", "--timeout", "200s")
     assert records(own.east, "gone") == records(own.west, "gone")
 
 
@@ -77,7 +77,7 @@ def test_a_source_that_took_more_than_was_reserved_is_refused(own: Pair) -> None
     own.east.topic("over")
     assert own.east.writes("over", range(10))
     tanist(own, "west", "mirrors", "create", "over", "--source", "east", "--topic", "over")
-    tanist(own, "west", "mirrors", "wait", "over", "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "west", "mirrors", "wait", "over", "--for", "lag=0", "--timeout", "200s")
     own.workers["west"].send(signal.SIGKILL)
     assert own.east.writes("over", range(100, 108))
     own.workers["east"].send(signal.SIGKILL)

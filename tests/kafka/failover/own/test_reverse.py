@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import KafkaSide
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
+pytestmark = pytest.mark.long
 MIRROR: Final = "dr"
 
 
@@ -60,7 +60,7 @@ def test_planned_failover_reverse_and_back(own: Pair) -> None:
     assert [each["name"] for each in plan["limitations"]] == ["MIRROR_TOPIC_WRITABLE"]
     again = tanist(own, "west", "mirrors", "reverse", MIRROR, "--json")
     assert again.item["changed"] is False
-    tanist(own, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     assert records(own.east, "orders") == records(own.west, "orders")
     assert own.west.writes("orders", range(110, 120))
     own.west.commit("billing", "orders", 7)
@@ -72,7 +72,7 @@ def test_planned_failover_reverse_and_back(own: Pair) -> None:
     assert records(own.east, "orders") == records(own.west, "orders")
     assert own.east.writes("orders", range(200, 210))
     reverse(own, MIRROR, "east")
-    tanist(own, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     found = records(own.west, "orders")
     assert records(own.east, "orders") == found
     assert sorted(int(value or 0) for _, _, value in found) == [*range(10), *range(100, 120), *range(200, 210)]
@@ -102,7 +102,7 @@ def test_a_reversal_killed_at_any_point_is_completed_by_the_next_command(own: Pa
         finished_at = here if moved and number % 2 else there
         tanist(own, finished_at, "mirrors", "reverse", mirror)
         here, there = there, here
-    tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     found = records(own.east, "killed")
     assert records(own.west, "killed") == found
     assert sorted(int(value or 0) for _, _, value in found) == list(range(sent))
@@ -114,7 +114,7 @@ def test_records_that_nobody_copied_stay_at_their_offsets_in_the_old_source(own:
     own.east.topic("tail")
     assert own.east.writes("tail", range(10))
     tanist(own, "west", "mirrors", "create", mirror, "--source", "east", "--topic", "tail")
-    tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     steadily(own.east, "tail", 4, 1000)
     own.workers["west"].send(signal.SIGKILL)
     assert own.east.writes("tail", range(100, 108))
@@ -134,7 +134,7 @@ def test_records_that_nobody_copied_stay_at_their_offsets_in_the_old_source(own:
     assert "TAIL_UNDECIDED" in undecided.err
     shown = reverse(own, mirror, "west", "--accept", "TAIL_UNDECIDED")
     assert {"TAIL_STAYS_READABLE", "TAIL_UNDECIDED"} <= {each["name"] for each in shown["limitations"]}
-    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     east, west = records(own.east, "tail"), records(own.west, "tail")
     tail = [row for row in east if 100 <= int(row[2] or 0) < 108]
     assert len(tail) == 8
@@ -147,7 +147,7 @@ def test_records_that_nobody_copied_stay_at_their_offsets_in_the_old_source(own:
     assert own.east.writes("tail", range(300, 310))
     must_be_equal(own, mirror)
     reverse(own, mirror, "east")
-    tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     assert [row for row in records(own.east, "tail") if row not in tail] == records(own.west, "tail")
 
 
@@ -187,7 +187,7 @@ def test_a_planned_failover_whose_last_step_is_the_reversal_needs_one_approval(o
     for point in (None, "moving", "settling", "state"):
         assert sides[here].writes("onestep", range(sent, sent + 4))
         sent += 4
-        tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+        tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
         plan = tanist(own, there, "failover", "plan", mirror, "--reverse", "--json").item
         assert plan["steps"][-1]["id"] == "reverse"
         assert "MIRROR_TOPIC_WRITABLE" in {each["name"] for each in plan["limitations"]}
@@ -209,7 +209,7 @@ def test_a_planned_failover_whose_last_step_is_the_reversal_needs_one_approval(o
         assert tanist(own, there, *run).item["reversal"]["changed"] is False
         assert last_event(own, found)["detail"]["destination"] == here
         here, there = there, here
-    tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     found = records(own.east, "onestep")
     assert records(own.west, "onestep") == found
     assert sorted(int(value or 0) for _, _, value in found) == list(range(sent))
@@ -261,7 +261,7 @@ def test_a_reversal_that_wakes_up_after_the_next_one_changes_nothing(own: Pair, 
     dump = ("state", "dump", "--key", f"moved/{mirror}")
     until(lambda: "MOVING" in tanist(own, "west", *dump).out, 60)
     tanist(own, "west", "mirrors", "reverse", mirror)
-    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     fail_over(own, mirror, "east")
     assert own.east.writes(mirror, range(10, 20))
     before = [rules_and_state(own, side, mirror) for side in ("east", "west")]
@@ -269,7 +269,7 @@ def test_a_reversal_that_wakes_up_after_the_next_one_changes_nothing(own: Pair, 
     assert frozen.wait(COMMAND_SECONDS).code != 0
     assert [rules_and_state(own, side, mirror) for side in ("east", "west")] == before
     reverse(own, mirror, "east")
-    tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     assert records(own.east, mirror) == records(own.west, mirror)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.long]
+pytestmark = pytest.mark.long
 SOON = SystemClock().deadline
 STALLED = 3
 STALLED_SECONDS = 4.0
@@ -66,7 +66,7 @@ def mirrored(pair: Pair, name: str, partitions: int) -> str:
     led_by_the_first(pair.east, name, partitions)
     assert pair.east.writes(name, range(10), partitions=partitions)
     pair.tanist("mirrors", "create", name, "--source", "east", "--topic", name)
-    pair.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "200s")
     return pair.approved(name)
 
 

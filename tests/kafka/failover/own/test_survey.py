@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = pytest.mark.long
 MIRROR: Final = "back"
 TOPICS: Final = ("tail", "same", "short", "other")
 RESTORED: Final = ("short", "other")
@@ -61,7 +61,7 @@ def dies_with_a_tail(pair: Pair) -> None:
     for topic in RESTORED:
         shutil.copytree(log_of(pair, topic), pair.home / topic)
         assert pair.east.writes(topic, range(10, 20))
-    pair.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     pair.worker().send(signal.SIGKILL)
     assert pair.east.writes("tail", range(100, 108))
     pair.east.cluster.kill()
@@ -130,7 +130,7 @@ def restored_with_other_transactions(pair: Pair) -> None:
     for topic in SINGLE:
         shutil.copytree(log_of(pair, topic), pair.home / topic)
     one_record_transactions(pair, "copied", 100)
-    pair.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     pair.worker().send(signal.SIGKILL)
     pair.east.cluster.kill()
     pair.tanist("failover", "run", MIRROR, "--plan", pair.approved(MIRROR, mode="unplanned"), *QUICK, expected=None)

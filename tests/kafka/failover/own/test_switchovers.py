@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.kafka.failover.conftest import KafkaSide
     from tests.storm.accounts import Latest
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = pytest.mark.long
 MIRROR: Final = "ten"
 FLOWS: Final = (
     Flow(topic="plain", partitions=2, rate=40, idempotent=False),
@@ -86,7 +86,7 @@ def test_ten_switchovers_keep_every_record_at_its_offset_and_groups_in_their_pla
         reverse(own, MIRROR, there)
         here, there = there, here
     loads[-1].stop(SOON(60))
-    tanist(own, there, "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, there, "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     written = Counter(each for trace in must_be_identical(own, loads).values() for each in trace.digests)
     keys = must_have_equal_keys(own, loads)
     for group in (billing, audit):

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
 
 __all__ = ["opened"]
-pytestmark = pytest.mark.timeout(180)
 CLOCK = SystemClock()
 BROKERS = 3
 PARTITIONS = tuple(TopicPartition("three", n) for n in range(6))
@@ -153,7 +152,7 @@ def trio(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pyte
         assert pair.east.writes("three", range(120), partitions=len(PARTITIONS))
         pair.tanist("mirrors", "create", "three", "--source", "east", "--topic", "three")
         pair.worker()
-        pair.tanist("mirrors", "wait", "three", "--for", "lag=0", "--timeout", "60s")
+        pair.tanist("mirrors", "wait", "three", "--for", "lag=0", "--timeout", "200s")
         yield pair
 
 
@@ -330,7 +329,7 @@ def test_a_compacted_topic_keeps_its_barrier_where_a_replica_rebuilds_its_memory
     trio.east.topic("packed", 2, cleanup_policy="compact", **CLEANED)
     assert trio.east.writes("packed", range(10), partitions=1)
     trio.tanist("mirrors", "create", "packed", "--source", "east", "--topic", "packed")
-    trio.tanist("mirrors", "wait", "packed", "--for", "lag=0", "--timeout", "60s")
+    trio.tanist("mirrors", "wait", "packed", "--for", "lag=0", "--timeout", "200s")
     plan, where = trio.approved("packed"), str(trio.home / "packed")
     trio.tanist("failover", "run", "packed", "--plan", plan, "--fence-proof", "1s", "--evidence", where)
     with at_work(trio, CommandContext(clock=CLOCK, by=CLOCK.deadline(30)), "packed") as clusters:

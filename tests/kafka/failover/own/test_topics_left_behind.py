@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import KafkaSide
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_a_topic_that_stays_behind_stays_fenced_and_can_be_lifted_exactly(own: P
     limit(own.east, stays, "1000000")
     until(lambda: limit(own.east, stays) == "78", 30)  # two writable primaries otherwise
 
-    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     fail_over(own, mirror, "east")
     refused = tanist(own, "east", "mirrors", "delete", mirror, "--yes", expected=1)
     assert "FENCE_STANDS" in refused.err
@@ -122,7 +122,7 @@ def test_a_topic_that_took_over_again_after_it_was_left_behind_is_not_fenced_the
     _, stays = failed_over(own, mirror)
     reverse(own, mirror, "west", "--exclude", stays)
     tanist(own, "east", "mirrors", "add", mirror, "--topic", stays, "--adopt")
-    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     fail_over(own, mirror, "east")
     reverse(own, mirror, "east", "--exclude", stays)
     own.clock.wait(12)

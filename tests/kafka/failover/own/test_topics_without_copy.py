@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
+pytestmark = pytest.mark.long
 MIRROR = "solo"
 
 
@@ -45,7 +45,7 @@ def test_a_topic_that_only_the_old_source_has_is_named_and_taken_along(own: Pair
     own.east.topic("solo.a")
     assert own.east.writes("solo.a", range(10))
     tanist(own, "west", "mirrors", "create", MIRROR, "--source", "east", "--topic", "solo[.].*")
-    tanist(own, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     for topic in ("solo.east", "other"):
         own.east.topic(topic)
         assert own.east.writes(topic, range(10))
@@ -68,14 +68,14 @@ def test_a_topic_that_only_the_old_source_has_is_named_and_taken_along(own: Pair
 
     tanist(own, "west", "mirrors", "add", MIRROR, "--topic", "solo[.]east")
     here = ("--topic", "solo[.]east")
-    tanist(own, "west", "mirrors", "wait", MIRROR, *here, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "west", "mirrors", "wait", MIRROR, *here, "--for", "lag=0", "--timeout", "200s")
     fail_over(own, "planned", *here)
     plan = reverse(own, MIRROR, "west")
     assert "TOPICS_WITHOUT_COPY" not in {each["name"] for each in plan["limitations"]}
-    tanist(own, "east", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     for topic in ("solo.a", "solo.east"):
         assert own.west.writes(topic, range(10, 20))
-    tanist(own, "east", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(own, "east", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     for topic in ("solo.a", "solo.east"):
         found = records(own.east, topic)
         assert found == records(own.west, topic)

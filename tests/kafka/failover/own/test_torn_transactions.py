@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = pytest.mark.long
 MIRROR: Final = "back"
 TOPICS: Final = ("ahead", "behind")
 NOW: Final = SystemClock().now()
@@ -57,9 +57,9 @@ def dies_with_a_torn_transaction(pair: Pair) -> None:
         producer.init_transactions(30)
     for number in range(3):
         transact(early, b"copied", NOW - HOUR_MS + number)
-    pair.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    pair.tanist("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     pair.tanist("mirrors", "pause", MIRROR, "--topic", "behind")
-    pair.tanist("mirrors", "wait", MIRROR, "--for", "state=PAUSED", "--topic", "behind", "--timeout", "30s")
+    pair.tanist("mirrors", "wait", MIRROR, "--for", "state=PAUSED", "--topic", "behind", "--timeout", "200s")
     transact(late, b"torn", NOW + HOUR_MS // 2)
     until(lambda: b"torn" in {value for _, _, value in pair.west.read("ahead")}, 30)
     pair.worker().send(signal.SIGKILL)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 TOPICS: Final = ("early", "late", "kept", "made")
 MIRROR: Final = "dr"
 TAIL: Final = range(100, 110)
@@ -45,7 +45,7 @@ def returns_with_tails(pair: Pair) -> None:
         pair.east.topic(topic)
         write(pair, topic, range(1))
     tanist(pair, "west", "mirrors", "create", MIRROR, "--source", "east", "--topic", "|".join(TOPICS))
-    tanist(pair, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "200s")
     pair.workers["west"].send(signal.SIGKILL)
     for topic in TOPICS:
         write(pair, topic, TAIL)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import Answer, KafkaSide
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,9 @@ def returned(pair: Pair, topic: str) -> None:
     pair.east.topic(topic)
     assert pair.east.writes(topic, range(10))
     tanist(pair, "west", "mirrors", "create", topic, "--source", "east", "--topic", topic)
-    tanist(pair, "west", "mirrors", "wait", topic, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", topic, "--for", "lag=0", "--timeout", "200s")
     steadily(pair.east, topic, 4, 1000)
-    tanist(pair, "west", "mirrors", "wait", topic, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "west", "mirrors", "wait", topic, "--for", "lag=0", "--timeout", "200s")
     for worker in pair.workers.values():
         worker.send(signal.SIGKILL)
     pair.east.cluster.kill()
@@ -107,7 +107,7 @@ def decides(pair: Pair, mirror: str, tail: list[int]) -> None:
 
 def in_step(pair: Pair, mirror: str, tail: list[int]) -> None:
     """Apart from `tail`, which only the old source has, both clusters have the same records at the same offsets."""
-    tanist(pair, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    tanist(pair, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
     east = records(pair.east, mirror)
     assert sorted(int(value or 0) for _, _, value in east if int(value or 0) in tail) == tail
     assert [row for row in east if int(row[2] or 0) not in tail] == records(pair.west, mirror)
