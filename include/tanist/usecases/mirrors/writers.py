@@ -40,7 +40,7 @@ def must_be_permitted(destination: Cluster, by: Deadline) -> None:
     """Raises AuthorizationFailed: the destination has an authorizer, and this login may certainly not create ACLs."""
     if not destination.opening.has_authorizer(by):
         return
-    (found,) = rights.met(destination, [rights.DENYING_WRITERS], by)
+    (found,) = rights.met(destination, rights.denying_needs(), by)
     if found.verdict is Verdict.FAIL:
         raise AuthorizationFailed(
             f"on {destination.name!r}, the principal of this login lacks {found.acl.description}; to let others write: "
