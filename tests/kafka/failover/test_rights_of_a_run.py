@@ -1,4 +1,4 @@
-"""Logins with least privileges: what a failover lacks is named before it blocks anybody, and a refusal ends it at once."""
+"""Logins with least privileges: what a failover lacks is named before it blocks anybody; a refusal ends it at once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.kafka.wire.admin import AclBinding
+from tanist.kafka.wire.clock import SystemClock
 from tests.kafka.failover.conftest import (
     ALTER,
     CLUSTER,
@@ -37,12 +38,12 @@ APPROVALS = "__mirror_approvals"
 def denied(side: KafkaSide, kind: int, name: str, operation: int, user: str = "mirror") -> Iterator[None]:
     rule = AclBinding(kind, name, LITERAL, f"User:{user}", "*", operation, DENY)
     give(side.cluster, rule)
-    time.sleep(0.5)  # each broker learns of it by itself
+    SystemClock().wait(0.5)  # each broker learns of it by itself
     try:
         yield
     finally:
         take(side.cluster, rule)
-        time.sleep(0.5)
+        SystemClock().wait(0.5)
 
 
 @pytest.fixture(scope="module")
