@@ -357,7 +357,8 @@ class MemoryOpening:
         denied = {
             topic: {AclEntry(who, "*", allowed=False) for at, who in kept.deny if at == topic} for topic in topics
         }
-        return {topic: frozenset({*kept.rules.get(topic, ()), *denied[topic]}) for topic in topics}
+        given = {topic: {rule for at, rule in kept.given if at == topic} for topic in topics}
+        return {topic: frozenset({*kept.rules.get(topic, ()), *denied[topic], *given[topic]}) for topic in topics}
 
     def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
         self._cluster.answer()
@@ -378,6 +379,19 @@ class MemoryOpening:
     def undeny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         self._cluster.deny -= {(topic, who) for topic, named in topics.items() for who in named}
+        return dict.fromkeys(topics)
+
+    def give(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        if self._cluster.authorizer:
+            self._cluster.given |= {(topic, rule) for topic, held in topics.items() for rule in held}
+            self._cluster.deny |= self._denied_at_the_source(topics)
+        return dict.fromkeys(topics)
+
+    def take_back(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        self._cluster.given -= {(topic, rule) for topic, held in topics.items() for rule in held}
+        self._cluster.deny -= self._denied_at_the_source(topics)
         return dict.fromkeys(topics)
 
     def operators(self, by: Deadline) -> frozenset[str]:
