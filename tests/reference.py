@@ -14,8 +14,10 @@ import typer
 
 from tanist import domain, usecases, wiring
 from tanist.cli.app import app
+from tanist.domain import rights
 from tanist.domain.broker_errors import TABLE
 from tanist.domain.errors import BrokerError, TanistError
+from tanist.domain.rights import ClusterRole, Each, LoginRole, Notice, Requirement
 from tanist.settings import KEYS
 
 if TYPE_CHECKING:
@@ -47,7 +49,12 @@ _TESTKIT: Final = frozenset({"sandbox", "demo"})
 
 def pages() -> dict[str, str]:
     """Text of each page, by file name."""
-    return {"commands.md": commands(), "errors.md": errors(), "settings.md": settings_page()}
+    return {
+        "commands.md": commands(),
+        "errors.md": errors(),
+        "permissions.md": permissions(),
+        "settings.md": settings_page(),
+    }
 
 
 def commands() -> str:
@@ -117,6 +124,54 @@ def settings_page() -> str:
         "from the environment; an unset variable is an error. Airflow connections: [deploy.md](../deploy.md).\n\n"
         f"| key | meaning |\n|---|---|\n{rows}\n"
     )
+
+
+_NOTICED: Final = {
+    Notice.REPORTED: "",
+    Notice.OPTIONAL: "optional",
+    Notice.UNREPORTED: "the request is refused",
+}
+"""How a missing permission is noticed, where `doctor` does not FAIL."""
+
+
+_PERMISSIONS: Final = """\
+What logins need on clusters with an authorizer. `A or B`: either suffices. READ, WRITE, DELETE and ALTER imply
+DESCRIBE, ALTER_CONFIGS implies DESCRIBE_CONFIGS, and CREATE on a topic may be granted on the cluster instead.
+
+`tanist doctor` checks what the mirror needs, with its own login, and fails for what is missing unless the last column
+says otherwise. `tanist failover run` checks its own rows before it blocks any producer, and again before the point of
+no return; those of the source only in a planned failover. A step that is refused after that ends the run at once, with
+the name of the permission.
+"""
+
+
+def permissions() -> str:
+    """The table of permissions, one section for each login and cluster."""
+    parts = [
+        f"{HEAD}# Permissions\n",
+        _PERMISSIONS,
+    ]
+    for who in LoginRole:
+        for where in ClusterRole:
+            found = [each for each in rights.TABLE if (each.who, each.where) == (who, where)]
+            lines = "\n".join(dict.fromkeys(map(_permission, found)))
+            parts.append(
+                f"## At the {where}: {who}\n\n| resource | operation | when | for | if it is missing |\n"
+                f"|---|---|---|---|---|\n{lines}\n"
+            )
+    parts.append(
+        "On the way back the clusters change places: the mirror then needs at its old source what it needed at its "
+        "destination, and the other way round. `tanist doctor` checks that before any failover (`reversal of MIRROR on "
+        "CLUSTER`).\n"
+    )
+    return "\n".join(parts)
+
+
+def _permission(row: Requirement) -> str:
+    resource = row.resource if isinstance(row.resource, Each) else f"{row.resource_type} `{row.resource}`"
+    when = f"{row.use}, step `{row.step}`" if row.step else row.use
+    cells = (resource, " or ".join(row.operations), when, row.needed_for, _NOTICED[row.notice])
+    return f"| {' | '.join(map(_cell, cells))} |"
 
 
 def _cell(text: str) -> str:

@@ -600,6 +600,24 @@ def test_what_was_denied_by_name_is_undone_exactly(rig: Rig, topic_name: str) ->
     wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] == left)
 
 
+def test_what_was_given_is_taken_back_exactly(rig: Rig, topic_name: str) -> None:
+    """Other ACLs of the topic stay; what was not given is no error."""
+    rig.topic(topic_name, 1)
+    guarded = rig.opening.has_authorizer(SOON(10))
+    one, other, bob = (AclEntry(f"User:{who}", "*", allowed=who != "bob") for who in ("*", "eve", "bob"))
+    before = rig.opening.writing([topic_name], SOON(10))[topic_name]
+    for _ in range(2):
+        assert rig.opening.give({topic_name: (one, other, bob)}, SOON(10)) == {topic_name: None}
+    after = before | ({one, other, bob} if guarded else set())
+    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] == after)
+    for _ in range(2):
+        assert rig.opening.take_back({topic_name: (one, bob)}, SOON(10)) == {topic_name: None}
+    left = before | ({other} if guarded else set())
+    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] == left)
+    assert rig.opening.take_back({topic_name: (other,)}, SOON(10)) == {topic_name: None}
+    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] == before)
+
+
 @pytest.mark.parametrize("rig", ["kafka-guarded"], indirect=True)
 def test_only_a_deny_of_write_on_the_topic_itself_counts_as_denied_by_name(rig: Rig, topic_name: str) -> None:
     """A withdrawn reversal creates such an ACL again: none that was not there, for one of another pattern or ALL."""

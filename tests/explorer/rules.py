@@ -82,7 +82,8 @@ RULES: Final = (
     ),
     Rule("who else may write is told", ("opening.others",), _PORTS + "test_who_else_may_write_is_told_of_each_topic"),
     Rule(
-        "ACLs of a topic are reported, and what was denied by name is undone exactly", ("opening.writing",),
+        "ACLs of a topic are reported, and what was denied by name is undone exactly",
+        ("opening.writing", "opening.deny"),
         _PORTS + "test_what_was_denied_by_name_is_undone_exactly",
     ),
     Rule(

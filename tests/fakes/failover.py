@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry, writers
-from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.broker_errors import ClusterAuthorizationFailed, TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import (
     APPROVALS_TOPIC,
@@ -207,6 +207,8 @@ class MemoryProducerFencing:
     def _copied_end(self, at: TopicPartition, producer_ids: ProducerIds) -> DestinationOffset | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
+        if not self._cluster.may("READ", at.topic):
+            return TopicAuthorizationFailed(str(at))
         start, _, end = self._cluster.ends[at]
         kept = self._cluster
         ours = (
@@ -229,6 +231,8 @@ class MemoryProducerFencing:
     def _fence_producer(self, at: TopicPartition, last: Mapping[int, int]) -> DestinationOffset | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
+        if not (self._cluster.may("ALTER", "kafka-cluster") or self._cluster.may("CLUSTER_ACTION", "kafka-cluster")):
+            return ClusterAuthorizationFailed("WriteTxnMarkers")
         for producer, epoch in last.items():
             if self._cluster.epochs.get((at, producer), -1) < epoch:
                 self._cluster.epochs[at, producer] = epoch
@@ -271,6 +275,8 @@ class MemoryFencing:
         return {each.topic: self._lift(each) for each in before}
 
     def _snapshot(self, topic: str) -> FenceBefore | TanistError:
+        if self._cluster.authorizer and not self._cluster.may("DESCRIBE", "kafka-cluster"):
+            return ClusterAuthorizationFailed("DescribeAcls")
         if topic not in self._cluster.topics:
             return UnknownTopicOrPartition(topic)
         if self._cluster.authorizer:
@@ -280,6 +286,8 @@ class MemoryFencing:
 
     def _apply(self, before: FenceBefore) -> TanistError | None:
         if before.kind is FenceKind.DENY_WRITE:
+            if not self._cluster.may("ALTER", "kafka-cluster"):
+                return ClusterAuthorizationFailed("CreateAcls")
             self._cluster.deny.add((before.topic, ANYBODY))
             return None
         return self._limit(before.topic, "78")
@@ -293,6 +301,8 @@ class MemoryFencing:
 
     def _lift(self, before: FenceBefore) -> TanistError | None:
         if before.kind is FenceKind.DENY_WRITE:
+            if not self._cluster.may("ALTER", "kafka-cluster"):
+                return ClusterAuthorizationFailed("DeleteAcls")
             if not before.had_deny:
                 self._cluster.deny.discard((before.topic, ANYBODY))
             return None
@@ -327,6 +337,10 @@ class MemoryOpening:
         denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
+        if self._cluster.authorizer and not self._cluster.may("DESCRIBE", "kafka-cluster"):
+            raise ClusterAuthorizationFailed("DescribeAcls")
+        if self._cluster.authorizer and not self._cluster.may("ALTER", "kafka-cluster"):
+            return dict.fromkeys(topics, ClusterAuthorizationFailed("CreateAcls"))
         self._before_open(tuple(topics))
         if self._cluster.authorizer:
             logins = self._logins(mirrors)
@@ -343,7 +357,8 @@ class MemoryOpening:
         denied = {
             topic: {AclEntry(who, "*", allowed=False) for at, who in kept.deny if at == topic} for topic in topics
         }
-        return {topic: frozenset({*kept.rules.get(topic, ()), *denied[topic]}) for topic in topics}
+        given = {topic: {rule for at, rule in kept.given if at == topic} for topic in topics}
+        return {topic: frozenset({*kept.rules.get(topic, ()), *denied[topic], *given[topic]}) for topic in topics}
 
     def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
         self._cluster.answer()
@@ -364,6 +379,19 @@ class MemoryOpening:
     def undeny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         self._cluster.deny -= {(topic, who) for topic, named in topics.items() for who in named}
+        return dict.fromkeys(topics)
+
+    def give(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        if self._cluster.authorizer:
+            self._cluster.given |= {(topic, rule) for topic, held in topics.items() for rule in held}
+            self._cluster.deny |= self._denied_at_the_source(topics)
+        return dict.fromkeys(topics)
+
+    def take_back(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        self._cluster.given -= {(topic, rule) for topic, held in topics.items() for rule in held}
+        self._cluster.deny -= self._denied_at_the_source(topics)
         return dict.fromkeys(topics)
 
     def operators(self, by: Deadline) -> frozenset[str]:
@@ -451,7 +479,8 @@ class MemoryOpening:
         return {topic: self._canary(topic) for topic in topics}
 
     def _canary(self, topic: str) -> TanistError | None:
-        if self._cluster.authorizer and not self._cluster.may_write(topic, self._cluster.user):
+        may = self._cluster.may_write(topic, self._cluster.user) and self._cluster.may("WRITE", topic)
+        if self._cluster.authorizer and not may:
             return TopicAuthorizationFailed(topic)
         for _ in range(2):
             self._cluster.mark(TopicPartition(topic, 0))
@@ -517,7 +546,8 @@ class MemoryApprovals:
         self._cluster.with_topic(APPROVALS_TOPIC)
 
     def all(self, by: Deadline) -> tuple[Entry, ...]:
-        self._must_exist(by)
+        self._must_be_allowed("DESCRIBE_CONFIGS", by)
+        self._must_be_allowed("READ", by)
         return tuple(self._cluster.approvals)
 
     def brokers_time(self, by: Deadline) -> EpochMs | None:
@@ -538,6 +568,10 @@ class MemoryApprovals:
             at=self._cluster.clock.now(),
         )
         self._cluster.approvals.append(approval)
+        try:
+            self._must_be_allowed("READ", by)
+        except AuthorizationFailed as unread:
+            return replace(approval, unread=str(unread))
         return approval
 
     def withdraw(self, no: Withdrawal, by: Deadline) -> None:
@@ -545,9 +579,15 @@ class MemoryApprovals:
         self._cluster.approvals.append(replace(no, reason=f"{no.reason} ({self.principal(by)})"))
 
     def _must_be_approver(self, by: Deadline) -> None:
-        self._must_exist(by)
+        self._must_be_allowed("DESCRIBE_CONFIGS", by)
+        self._must_be_allowed("WRITE", by)
         if not self._approver and self._cluster.authorizer:
             raise AuthorizationFailed(f"{self._user} may not WRITE {APPROVALS_TOPIC}")
+
+    def _must_be_allowed(self, operation: str, by: Deadline) -> None:
+        self._must_exist(by)
+        if not self._cluster.may(operation, APPROVALS_TOPIC):
+            raise AuthorizationFailed(f"{self._cluster.id} needs {operation} on topic {APPROVALS_TOPIC}")
 
     def _must_exist(self, by: Deadline) -> None:
         if not self.exists(by):

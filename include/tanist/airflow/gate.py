@@ -201,6 +201,8 @@ class PlanGate(ApprovalOperator):
                 shown=_text(shown, "words"),
             )
         self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
+        if approval.unread:
+            self.log.warning("approval %s is written, but could not be read back: %s", approval.id, approval.unread)
         return approved_item(approval)
 
     def approver(self, context: Context, event: dict[str, Any], shown: Mapping[str, Any] | None) -> str:

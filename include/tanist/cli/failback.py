@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tanist.cli import failback_findings, failback_transactions
+from tanist.cli.approvals import say_unread
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
 from tanist.cli.output import emit, say, stages
 from tanist.domain.failback.decision import TailAction, TailClass
@@ -170,6 +171,7 @@ def approve(
     clusters, actions = _opened(now, name), _actions(replay, drop)
     approval = approve_decision(plan, topics, actions, clusters, now.context, reason=reason, valid_seconds=valid)
     say(f"{approval.approver} approved plan {approval.plan}")
+    say_unread(approval)
     emit([approval_item(approval)], APPROVAL_COLUMNS, now.as_json)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tanist.cli.approvals import say_unread
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
 from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
@@ -59,6 +60,7 @@ def abort(  # options of a command
     if approve is not None:
         found = approve_abort(approve, topics, clusters, now.context, reason=reason, valid_seconds=valid)
         say(f"{found.approver} approved plan {found.plan}")
+        say_unread(found)
         item = {"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}
         emit([item], tuple(item), now.as_json)
     elif plan is not None:

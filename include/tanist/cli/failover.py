@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tanist.cli.approvals import say_unread
 from tanist.cli.failover_options import (
     AnswersOption,
     BudgetOption,
@@ -201,6 +202,7 @@ def _approved(approval: Approval, destination: str, as_json: bool) -> None:
     intent, accepted = words.intent, sorted(words.limitations)
     what = f"{intent.mode} failover of {', '.join(intent.names)}, {intent.loss_tolerance} offsets tolerated"
     say(f"{approval.approver} approved plan {approval.plan} ({what}), accepting: {', '.join(accepted) or 'nothing'}")
+    say_unread(approval)
     say(f"run it with: {run_command(intent, approval.plan, destination)}")
     emit([approval_item(approval) | {"limitations_accepted": accepted}], APPROVAL_COLUMNS, as_json)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tanist.cli.approvals import say_unread
 from tanist.cli.options import WHY, MirrorArgument, Session, asking, lasting
 from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
@@ -92,6 +93,7 @@ def reverse(
     elif approve is not None:
         found = reversal.approve(approve, request, clusters, now.context, reason=reason, valid_seconds=valid)
         say(f"{found.approver} approved plan {found.plan}")
+        say_unread(found)
         emit(
             [{"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}],
             ("mirror", "plan_hash", "approval", "approver"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.acl_entries import AclEntry
 from tanist.domain.errors import UnknownMirror
 from tanist.domain.fences import FencedTopic
 from tanist.domain.lineage import TopicLineage
@@ -76,7 +77,8 @@ class TopicBefore(MirrorRecord):
 
     `topic_id`: at the old source, empty: it had no such topic. `ends`: by partition, where its log ended when it was
     surveyed. `configs`: what the topic itself had of the configs that the reversal sets; None: it had none. `shut`: the
-    mirror's principals that were denied exactly WRITE by name, on exactly this topic.
+    mirror's principals that were denied exactly WRITE by name, on exactly this topic. `given`: the ACLs that an earlier
+    failover had created on it, which the reversal deletes.
     """
 
     mirror: MirrorName
@@ -85,6 +87,7 @@ class TopicBefore(MirrorRecord):
     ends: tuple[int, ...]
     configs: tuple[tuple[str, str | None], ...] = ()
     shut: tuple[str, ...] = ()
+    given: tuple[AclEntry, ...] = ()
     mirror_id: str = ""
 
 

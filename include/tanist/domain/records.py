@@ -107,8 +107,9 @@ class TopicDesired(MirrorRecord):
     """The offset from which on each partition is copied, the same at source and destination, if the mirror topic had
     records when it was added. What lies below is history: it is neither compared with the source nor a foreign write.
     Empty: the mirror topic was empty."""
-    denied: tuple[str, ...] = ()
-    """Principals that were denied WRITE at the destination by name; a failover takes that back."""
+    denied: tuple[str, ...] = ()  # principals that are denied WRITE at the destination by name, until a failover
+    given: tuple[AclEntry, ...] | None = None  # created by the step `open`; None: not yet, or by an earlier version
+    given_at_source: tuple[AclEntry, ...] = ()  # created there when it took over; a reversal to it takes them back
     restored: bool = False  # by `tanist state`, and nobody has resumed it since: workers do nothing with it
     resumes: int = 0
     """Counts the requests to resume FAILED partitions. One whose record has another count has not followed it yet."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tanist.domain.checks import Verdict
+from tanist.domain.rights import Permission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,16 +16,6 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 __all__ = ["Access", "AclCheck", "Permission", "Verdict"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permission:
-    """An operation on a resource, in Kafka's names (`READ`, `TOPIC`). `needed_for`: what fails without it."""
-
-    operation: str
-    resource_type: str
-    resource: str
-    needed_for: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,10 +52,14 @@ class Approvals(Protocol):
     def append(self, request: ApprovalRequest, by: Deadline) -> Approval:
         """Write an approval as our principal, or on behalf of the request's `signature`, and read it back.
 
+        What brokers have acknowledged is written: if it cannot be read back, the answer says why (`unread`). If nobody
+        has acknowledged it, the answer is what is in the topic.
+
         Raises:
             Misconfigured: the name of the approver is not valid.
             NoApproverTopic: the topic does not exist.
             AuthorizationFailed: this login is not an approver; nothing was written.
+            TimedOut: not acknowledged, and not in the topic.
         """
         ...
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
-
-FETCHER_GROUP: Final = "tanist-fetchers"
-"""The consumer group of the fetchers of a destination."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,14 @@ class Opening(Protocol):
         """The inverse of `deny`: remove exactly these DENY ACLs; one that does not exist is no error."""
         ...
 
+    def give(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        """Create these ACLs of WRITE on the name of each topic; one that exists is no error."""
+        ...
+
+    def take_back(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        """The inverse of `give`: delete exactly these ACLs; one that does not exist is no error."""
+        ...
+
     def operators(self, by: Deadline) -> frozenset[str]:
         """Principals that ACLs allow ALTER or CLUSTER_ACTION on the cluster, as fetchers and failovers need.
 

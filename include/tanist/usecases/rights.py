@@ -1,61 +1,41 @@
-"""The permissions that a mirror needs, each with the request that fails without it."""
+"""The permissions of the table in `domain.rights` that one cluster has to grant, and whether it does."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain import broker_errors
 from tanist.domain.checks import Verdict
 from tanist.domain.errors import AuthorizationFailed, TanistError
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
-from tanist.domain.tails import quarantine_topic
-from tanist.ports.access import Permission
-from tanist.ports.membership import FETCHER_GROUP
+from tanist.domain.rights import CLUSTER, ClusterRole, Each, Use, required, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tanist.domain.rights import Permission, RequiredAcl
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
 
-_REFUSALS = (
+REFUSALS: Final = (
     broker_errors.TopicAuthorizationFailed,
     broker_errors.ClusterAuthorizationFailed,
     broker_errors.GroupAuthorizationFailed,
     broker_errors.TransactionalIdAuthorizationFailed,
 )
-CLUSTER = "kafka-cluster"
-"""The name of the one resource of type Cluster."""
+"""What a broker answers where a permission is missing."""
 OPERATION_NAMES = {
     "READ": "Read",
     "WRITE": "Write",
     "CREATE": "Create",
     "DELETE": "Delete",
     "ALTER": "Alter",
+    "DESCRIBE": "Describe",
     "DESCRIBE_CONFIGS": "DescribeConfigs",
     "ALTER_CONFIGS": "AlterConfigs",
 }
 """Operations as kafka-acls.sh spells them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequiredAcl:
-    """A need that any one of `rights` satisfies."""
-
-    rights: tuple[Permission, ...]
-
-    @property
-    def title(self) -> str:
-        first = self.rights[0]
-        operations = " or ".join(right.operation for right in self.rights)
-        return f"{operations} on {first.resource_type} {first.resource}"
-
-    @property
-    def description(self) -> str:
-        """The permission, and what fails without it."""
-        return f"{self.title} ({self.rights[0].needed_for})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +45,9 @@ class RequiredAclCheck:
     reason: str
 
 
-def _required(operations: str, resource_type: str, resource: str, needed_for: str) -> RequiredAcl:
-    return RequiredAcl(
-        tuple(
-            Permission(operation=operation, resource_type=resource_type, resource=resource, needed_for=needed_for)
-            for operation in operations.split("|")
-        )
-    )
-
-
 def source_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     """The permissions that a fetcher needs to read `topics`."""
-    return tuple(
-        need
-        for topic in topics
-        for need in (
-            _required("READ", "Topic", topic, "fetching records"),
-            _required("DESCRIBE_CONFIGS", "Topic", topic, "copying topic configurations"),
-        )
-    )
+    return required(rows(Use.COPY, ClusterRole.SOURCE), topics)
 
 
 def destination_needs(topics: Iterable[str], *, state: bool, fenced: bool = False) -> tuple[RequiredAcl, ...]:
@@ -91,55 +55,35 @@ def destination_needs(topics: Iterable[str], *, state: bool, fenced: bool = Fals
 
     `fenced`: a source fence may be in force on the topics, which denies WRITE to everybody.
     """
-    needs = [
-        _required("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "writing the control markers that keep offsets identical")
-    ]
-    for topic in topics:
-        needs += [] if fenced else [_required("WRITE", "Topic", topic, "appending records")]
-        needs += [
-            _required("READ", "Topic", topic, "finding the end of the mirror topics"),
-            _required("ALTER_CONFIGS", "Topic", topic, "deferring retention while topics are mirrored"),
-            _required("DELETE", "Topic", topic, "setting the log start of mirror topics"),
-        ]
-    for topic in (STATE_TOPIC, OFFSETS_TOPIC) if state else ():
-        needs += [
-            _required("WRITE", "Topic", topic, "recording states"),
-            _required("READ", "Topic", topic, "reading states"),
-        ]
-    return tuple(needs)
+    found = rows(Use.COPY, ClusterRole.DESTINATION)
+    wanted = (each for each in found if state or isinstance(each.resource, Each) or each.resource == CLUSTER)
+    left = (each for each in wanted if not (fenced and isinstance(each.resource, Each) and "WRITE" in each.operations))
+    return required(left, topics)
 
 
-DENYING_WRITERS = _required("ALTER", "Cluster", CLUSTER, "denying WRITE to others on mirror topics")
-"""Of mirrors that deny other writers, where the destination has an authorizer."""
+def fetcher_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """All permissions that fetchers need at a destination that has `topics`."""
+    return (*required(rows(Use.SERVE, ClusterRole.DESTINATION)), *destination_needs(topics, state=True))
+
+
+def denying_needs() -> tuple[RequiredAcl, ...]:
+    """Of mirrors that deny other writers, where the destination has an authorizer."""
+    return required(rows(Use.DENY, ClusterRole.DESTINATION))
 
 
 def recreation_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     """The permissions to delete `topics` and to create them again."""
-    why = "creating topics again that were deleted"
-    create = [
-        (_required("CREATE", "Topic", topic, why).rights + _required("CREATE", "Cluster", CLUSTER, why).rights)
-        for topic in topics
-    ]
-    deleted = [each[0].resource for each in create]
-    return (
-        *(_required("DELETE", "Topic", topic, "deleting topics that cannot return") for topic in deleted),
-        *(RequiredAcl(rights) for rights in create),
-    )
+    return required(rows(Use.RECREATE, ClusterRole.DESTINATION), topics)
 
 
-def promotion_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
-    """The permissions that a failover needs after its point of no return, where it can no longer be undone."""
-    needs = [
-        _required("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the producer fence"),
-        _required("ALTER", "Cluster", CLUSTER, "granting producers WRITE at a failover"),
-    ]
-    for topic in topics:
-        needs += [
-            _required("ALTER_CONFIGS", "Topic", topic, "restoring topic configurations at a failover"),
-            _required("WRITE", "Topic", topic, "the canary transaction of a failover"),
-            _required("READ", "Topic", topic, "finding where copied records end at a failover"),
-        ]
-    return tuple(needs)
+def run_needs(where: ClusterRole, topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """The permissions at one cluster that a failover must have before it begins: without them it could not end."""
+    return required(rows(Use.RUN, where), topics)
+
+
+def failover_needs(where: ClusterRole, topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """As `run_needs`, and those that a failover can do without while it runs, but not afterwards."""
+    return run_needs(where, topics) + required(rows(Use.NOTIFY, where))
 
 
 def reversal_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
@@ -148,28 +92,13 @@ def reversal_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     Not those on transactional ids, which brokers do not report.
     """
     names = tuple(topics)
-    needs = [_required("ALTER", "Cluster", CLUSTER, "lifting the source fence and denying other writers")]
-    for topic in names:
-        needs += [_required("DESCRIBE_CONFIGS", "Topic", topic, "configuring topics as mirror topics")]
-    for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC):
-        needs += [_required("CREATE", "Topic", topic, "the mirror's state at its new destination")]
-    needs += [
-        _required("WRITE", "Topic", GROUPS_TOPIC, "recording states"),
-        _required("READ", "Topic", GROUPS_TOPIC, "reading states"),
-        _required("READ", "Group", FETCHER_GROUP, "sharing partitions between fetchers"),
-    ]
-    return (*needs, *destination_needs(names, state=True))
+    return (*required(rows(Use.RETURN, ClusterRole.SOURCE), names), *fetcher_needs(names))
 
 
 def rescue_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     """The permissions at the destination to rescue tails, and to read `topics` for the old source."""
     names = tuple(topics)
-    kept = tuple(
-        _required(operation, "Topic", quarantine_topic(topic), "rescuing records that only the old source has")
-        for topic in names
-        for operation in ("CREATE", "WRITE", "READ")
-    )
-    return (*source_needs(names), *kept)
+    return (*source_needs(names), *required(rows(Use.RETURN, ClusterRole.DESTINATION), names))
 
 
 def grants(lacking: Iterable[RequiredAcl], principal: str, bootstrap: str) -> tuple[str, ...]:
@@ -191,22 +120,14 @@ def _grant(kind: str, operations: Sequence[str], resources: Sequence[str], princ
     return shlex.join(["kafka-acls.sh", *who, *named, *on])
 
 
-def source_group_needs(groups: Iterable[str]) -> tuple[RequiredAcl, ...]:
-    """The permissions to follow `groups`, besides reading `__consumer_offsets`."""
-    return tuple(_required("DESCRIBE", "Group", group, "reading committed offsets") for group in groups)
+def group_needs(where: ClusterRole, groups: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """The permissions to follow `groups` at the source, or to commit their offsets at the destination."""
+    return required(rows(Use.GROUPS, where), groups)
 
 
-GROUP_LOG_NEED = _required(
-    "READ",
-    "Topic",
-    "__consumer_offsets",
-    ("reading committed offsets within milliseconds (without it they are polled each second)"),
-)
-
-
-def destination_group_needs(groups: Iterable[str]) -> tuple[RequiredAcl, ...]:
-    """The permissions to commit offsets of `groups`."""
-    return tuple(_required("READ", "Group", group, "committing offsets of the group") for group in groups)
+def group_log_needs() -> tuple[RequiredAcl, ...]:
+    """What following groups can be done without."""
+    return required(rows(Use.GROUPS, ClusterRole.SOURCE, optional=True))
 
 
 def met(cluster: Cluster, needs: Sequence[RequiredAcl], by: Deadline) -> tuple[RequiredAclCheck, ...]:
@@ -240,6 +161,6 @@ def refusals(cluster: Cluster, needs: Sequence[RequiredAcl], by: Deadline) -> tu
 
 def named(error: TanistError, cluster: Cluster, right: str) -> TanistError:
     """`error`; if a broker refused for a missing permission, an error that names it."""
-    if isinstance(error, _REFUSALS):
+    if isinstance(error, REFUSALS):
         return AuthorizationFailed(f"on {cluster.name!r}, the principal of this login lacks {right}: {error.reason}")
     return error

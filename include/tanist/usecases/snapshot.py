@@ -238,6 +238,10 @@ class ClusterSnapshot:
         part = ("other writers", frozenset(logins))
         return self._each(part, topics, lambda new: self.cluster.opening.others(new, by, logins))
 
+    def writing(self, topics: Iterable[str], by: Deadline) -> dict[str, frozenset[AclEntry]]:
+        """All ACLs that concern writing to each topic."""
+        return self._each("all write ACLs", topics, lambda new: self.cluster.opening.writing(new, by))
+
     # ── producer fences ───────────────────────────────────────────────────────────────────────────────────────────
 
     def producer_fences(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
 
 SOON = SystemClock().deadline
-ALL, READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 2, 3, 4, 8, 10
+ALL, READ, WRITE, ALTER, DESCRIBE, DESCRIBE_CONFIGS = 2, 3, 4, 7, 8, 10
 TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
 LITERAL, DENY, ALLOW = 3, 2, 3
 KILLED = "tests.kafka.failover.killed:main"

@@ -20,9 +20,9 @@ from tanist.domain.records import (
     PromotionEpoch,
     TopicDesired,
 )
+from tanist.domain.rights import CLUSTER
 from tanist.domain.states import DesiredState
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, CreateRequest, create
-from tanist.usecases.rights import CLUSTER
 from tests.fakes.cluster import MemoryCluster
 from tests.unit.usecases.commands import a_run
 

@@ -533,7 +533,7 @@ def test_doctor_names_a_right_that_only_the_way_back_lacks_with_the_command_that
     both = {"east": pair.east, "west": pair.west}
     checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_run())
     failed = {check.name: check.reason for check in checks if check.verdict is not Verdict.PASS}
-    assert failed.keys() == {"reversal of dr on east", "reversal of dr on west"}
+    assert failed.keys() == {"failover of dr on east", "reversal of dr on east", "reversal of dr on west"}
     grant = "kafka-acls.sh --bootstrap-server {}:9092 --add --allow-principal User:approver"
     east, west = failed["reversal of dr on east"], failed["reversal of dr on west"]
     assert "missing: WRITE on Topic orders (appending records)" in east

@@ -99,6 +99,8 @@ class Approval:
     reason: str
     valid_for_ms: int
     at: EpochMs
+    unread: str = ""
+    """Why whoever wrote it could not read it back: it is in the topic, as its acknowledgement says. Never stored."""
     reserve_to: ReserveEnds = ()
     """Only what earlier versions wrote. It binds nothing: a reserve is decided at the point of no return."""
 

@@ -174,7 +174,8 @@ class ObservedTopic:
     have; `others` may write to it besides the mirror (None: not told). `recreated`: which topic was deleted and created
     again since it was mirrored, in words; empty: none. `source_id`: the topic id at the source when it was added;
     `copy_id`: at the destination, now; `sealed_id`: the one on record at the latest point of no return; each is empty
-    where it is unknown.
+    where it is unknown. `locked_out`: who may write at the source, as stored, and could not at the destination;
+    `acls_changed`: what differs at the source from what is stored, in words.
     """
 
     topic: str
@@ -193,6 +194,8 @@ class ObservedTopic:
     configs_restored: bool | None = None
     writable: bool | None = None
     shut_out: bool | None = None
+    locked_out: tuple[str, ...] = ()
+    acls_changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

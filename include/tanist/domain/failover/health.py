@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict, named
 from tanist.domain.errors import TanistError
+from tanist.domain.failover.access import CHANGED, LOCKED_OUT
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, limitations, not_copying, planned_intent, word
 from tanist.domain.records import OffsetTailMode, RunStatus
@@ -37,6 +38,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "running": "none paused or stopped",
     "offset_map": "exists",
     "lag": "known for every partition",
+    "writers": "who may write at the source could at the destination, as stored at the last sync",
 }
 _SAID_BY: Final[Mapping[str, frozenset[str]]] = {
     "source": LIVING_SOURCE,
@@ -68,6 +70,7 @@ _SAID_BY: Final[Mapping[str, frozenset[str]]] = {
     "running": frozenset({"WITHOUT_DRAIN"}),
     "offset_map": frozenset({"OFFSET_MAP_MISSING"}),
     "lag": frozenset({"RECORDS_AT_RISK_UNKNOWN", "RECORDS_UNSEEN"}),
+    "writers": frozenset({LOCKED_OUT, CHANGED}),
 }
 """Each check of the present, and the limitations that fail it, unless they are usual."""
 
@@ -136,6 +139,7 @@ def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterab
         "running": (f"{len(not_copying(facts)) if _said('running', found) else 0} not being copied", None),
         "offset_map": ("missing" if facts.map_missing else "exists", None),
         "lag": _lag(facts),
+        "writers": (f"{sum(len(e.locked_out) for e in facts.topics)} would be locked out", 0),
     }
     for name, (observed, age) in seen.items():
         said = _said(name, found)

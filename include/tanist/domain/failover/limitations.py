@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode, Readiness, named
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover import loss
+from tanist.domain.failover.access import of_access
 from tanist.domain.failover.commands import others_command
 from tanist.domain.failover.damage import damage
 from tanist.domain.failover.facts import SourceState, fence_settled, is_locked
@@ -96,6 +97,7 @@ def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     yield from of_undecided(intent, facts)
     yield from _of_groups(intent, facts)
     yield from _of_rights(intent, facts)
+    yield from of_access(intent, facts)
 
 
 def _of_runs(facts: Facts) -> Iterator[Limitation]:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import getpass
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
 
 from tanist.domain.broker_errors import TopicAlreadyExists, TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
-from tanist.domain.failover.approving import APPROVALS_TOPIC, UNPROTECTED, NoApproverTopic, approvals, signature
+from tanist.domain.failover.approving import (
+    APPROVALS_TOPIC,
+    UNPROTECTED,
+    Approval,
+    NoApproverTopic,
+    approvals,
+    signature,
+)
 from tanist.domain.logins import USER, PrincipalUnknown, nameless
 from tanist.domain.names import EpochMs
 from tanist.domain.names import TopicPartition as At
@@ -30,12 +37,13 @@ from tanist.kafka.adapters.state_layout import MIN_IN_SYNC, REPLICAS
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.approval import decode, encode, encode_withdrawal
 from tanist.kafka.wire.requests import describe_producers
+from tanist.kafka.wire.router import share
 from tanist.ports.topics import NewTopic, TopicFacts
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-    from tanist.domain.failover.approving import Approval, ApprovalRequest, Entry, Withdrawal
+    from tanist.domain.failover.approving import ApprovalRequest, Entry, Withdrawal
     from tanist.kafka.wire.requests import ActiveProducer
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
@@ -51,6 +59,13 @@ _STATE: Final = At(STATE_TOPIC, 0)
 """The state topic to which operators' commands write."""
 _LOOK: Final = "check the topic before approving again"
 _FORGETFUL: Final = "approvals need unlimited retention and broker timestamps"
+
+
+class _Written(NamedTuple):
+    """Of an approval. `at`: the brokers' time, which they acknowledge (LogAppendTime)."""
+
+    id: str
+    at: EpochMs
 
 
 class KafkaApprovals:
@@ -102,13 +117,32 @@ class KafkaApprovals:
 
     def append(self, request: ApprovalRequest, by: Deadline) -> Approval:
         self._must_be_sane(by)
-        offset = self._write(encode(request, signature(self.principal(by), request.on_behalf_of)), by)
-        if offset is None:
-            raise CouldNotTell(f"{APPROVALS_TOPIC} has the approval at an unknown offset: {_LOOK}")
-        mine = [each for each in approvals(self.all(by)) if each.id == f"0-{offset}"]
-        if not mine:
-            raise CouldNotTell(f"the approval at offset {offset} of {APPROVALS_TOPIC} cannot be read back")
-        return mine[0]
+        signed = signature(self.principal(by), request.on_behalf_of)
+        written: _Written | None = None
+        silent: TanistError = CouldNotTell(f"{APPROVALS_TOPIC} has the approval at an unknown offset: {_LOOK}")
+        try:
+            written = self._write(encode(request, signed), share(by, 2))
+        except TimedOut as why:
+            silent = why
+        if written is None:  # it may be in the topic all the same
+            if (found := self._found(request, signed, by)) is None:
+                raise silent
+            return found
+        try:
+            mine = [each for each in approvals(self.all(by)) if each.id == written.id]
+        except TanistError as unread:
+            return _acknowledged(request, signed, written, str(unread))
+        return mine[0] if mine else _acknowledged(request, signed, written, "the topic ends before it")
+
+    def _found(self, request: ApprovalRequest, signed: str, by: Deadline) -> Approval | None:
+        """The approval that answers `request` and was written as `signed`; None: the topic has none, or is not read."""
+        said = (request.mirror, request.plan, request.request, request.reason, signed)
+        try:
+            known = approvals(self.all(by))
+        except TanistError:
+            return None
+        ours = [each for each in known if (each.mirror, each.plan, each.request, each.reason, each.approver) == said]
+        return ours[-1] if ours else None
 
     def withdraw(self, no: Withdrawal, by: Deadline) -> None:
         self._must_be_sane(by)
@@ -172,13 +206,13 @@ class KafkaApprovals:
             consumer.close()
         return found
 
-    def _write(self, value: bytes, by: Deadline) -> int | None:
-        """The offset of the record; None: it was appended, but no broker reported where."""
+    def _write(self, value: bytes, by: Deadline) -> _Written | None:
+        """Where and when the record was appended; None: it was, but no broker reported where."""
         doing = Operation("approve", f"WRITE on topic {APPROVALS_TOPIC}, which only approvers have")
         options = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
         producer = Producer(configuration(self._endpoint, "approvals", self._errors, **options))
-        ended: list[tuple[KafkaError | None, int | None]] = []
-        producer.produce(APPROVALS_TOPIC, value, partition=0, on_delivery=lambda e, m: ended.append((e, m.offset())))
+        ended: list[tuple[KafkaError | None, Message]] = []
+        producer.produce(APPROVALS_TOPIC, value, partition=0, on_delivery=lambda e, m: ended.append((e, m)))
         while not ended and by.left(time.monotonic()):
             producer.poll(_POLL)
             if login_error := self._errors.login_error(doing):
@@ -186,10 +220,27 @@ class KafkaApprovals:
         if not ended:
             producer.purge()
             raise TimedOut(f"{doing.what}: not acknowledged, {_LOOK}")
-        error, offset = ended[0]
+        error, message = ended[0]
         if error:
             raise translate(error, doing, self._endpoint)
-        return offset
+        offset, (_, at) = message.offset(), message.timestamp()
+        return None if offset is None else _Written(f"0-{offset}", EpochMs(at))
+
+
+def _acknowledged(request: ApprovalRequest, signed: str, written: _Written, unread: str) -> Approval:
+    """What is in the topic, by the brokers' acknowledgement."""
+    return Approval(
+        id=written.id,
+        mirror=request.mirror,
+        plan=request.plan,
+        plan_json=request.plan_json,
+        request=request.request,
+        approver=signed,
+        reason=request.reason,
+        valid_for_ms=request.valid_for_ms,
+        at=written.at,
+        unread=unread,
+    )
 
 
 def _fits(name: str, found: str | None) -> bool:

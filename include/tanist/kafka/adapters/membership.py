@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from tanist.domain.rights import FETCHER_GROUP
 from tanist.kafka.adapters.librdkafka import (
     TIMED_OUT,
     UNREACHABLE,
@@ -37,7 +38,7 @@ from tanist.kafka.adapters.librdkafka import (
     configuration,
     translate,
 )
-from tanist.ports.membership import FETCHER_GROUP, Ownership
+from tanist.ports.membership import Ownership
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -80,6 +80,12 @@ class KafkaOpening:
         done: dict[str, TanistError | None] = dict.fromkeys(topics)
         return self._undeny(done, topics, by) if self.has_authorizer(by) else done
 
+    def give(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        return rules.give(self._router, topics, by) if self.has_authorizer(by) else dict.fromkeys(topics)
+
+    def take_back(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        return rules.take_back(self._router, topics, by) if self.has_authorizer(by) else dict.fromkeys(topics)
+
     def operators(self, by: Deadline) -> frozenset[str]:
         return rules.operators(self._router, by)
 

@@ -194,10 +194,31 @@ def give(router: Router, wanted: Mapping[str, Sequence[AclEntry]], by: Deadline)
     found: dict[str, TanistError | None] = dict.fromkeys(wanted)
     if not due:
         return found
-    made = [
-        AclBinding(_TOPIC, topic, _LITERAL, rule.principal, rule.host, _WRITE, _ALLOW if rule.allowed else _DENY)
-        for topic, rule in due
-    ]
+    made = [_binding(topic, rule) for topic, rule in due]
     for (topic, _), error in zip(due, create_acls(router, made, by), strict=True):
         found[topic] = found[topic] or error
     return found
+
+
+def take_back(
+    router: Router, unwanted: Mapping[str, Sequence[AclEntry]], by: Deadline
+) -> dict[str, TanistError | None]:
+    """Delete exactly these ACLs, as `give` creates them. An error of any ACL is that of its topic.
+
+    ALLOW is deleted before DENY.
+    """
+    due = [
+        (topic, rule) for topic, acls in unwanted.items() for rule in sorted(acls, key=lambda each: not each.allowed)
+    ]
+    found: dict[str, TanistError | None] = dict.fromkeys(unwanted)
+    if not due:
+        return found
+    filters = [AccessFilter(*_binding(topic, acl)) for topic, acl in due]
+    for (topic, _), answer in zip(due, delete_acls(router, filters, by), strict=True):
+        found[topic] = found[topic] or (answer if isinstance(answer, TanistError) else None)
+    return found
+
+
+def _binding(topic: str, rule: AclEntry) -> AclBinding:
+    """The ACL of WRITE on the literal topic name."""
+    return AclBinding(_TOPIC, topic, _LITERAL, rule.principal, rule.host, _WRITE, _ALLOW if rule.allowed else _DENY)

@@ -44,6 +44,7 @@ from tanist.usecases.snapshot import ClusterSnapshot
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failback.reversal import ReturningTopic
     from tanist.domain.failback.survey import PartitionSurvey
     from tanist.domain.failover.approving import Approval
@@ -106,6 +107,12 @@ def mirror_logins(clusters: ReturnContext, command: CommandContext) -> frozenset
     return frozenset(found or {login for side in sides if (login := side.opening.principal())})
 
 
+def given_at_source(view: StateView, mirror: MirrorName, topic: str) -> tuple[AclEntry, ...]:
+    """The ACLs that an earlier failover to the old source has created there: the reversal takes them back."""
+    found = view.topic(mirror, topic)
+    return found.given_at_source if found is not None else ()
+
+
 def plan(
     request: ReversalRequest, clusters: ReturnContext, command: CommandContext, *, approves: bool = False
 ) -> PlannedReversal:
@@ -137,7 +144,8 @@ def plan(
         collected.attempt(lambda: topic_plans(clusters, names, command, again))
     collected.raise_all()
     topics = _returning(view, clusters, names, found, again, command)
-    writable = writers.writable(clusters.source, names, mirror_logins(clusters, command), by)
+    taken_back = {name: given_at_source(view, spec.mirror, name) for name in names}
+    writable = writers.writable(clusters.source, names, mirror_logins(clusters, command), by, taken_back)
     without_copy = topics_only_there(clusters, command)
     continued = [each for each in found if each.partition.topic not in again]
     costs = cost(topics, altered_topics(clusters, view, again, by))
@@ -245,7 +253,7 @@ def _returning(  # what a plan is made of
     planned = plan_recreations(view, clusters, sorted(again), not_compared(found), command)
     topics = []
     for name in names:
-        epoch, rules = view.promotions(mirror, name), writing[name]
+        epoch, rules = view.promotions(mirror, name), writing[name] - {*given_at_source(view, mirror, name)}
         if name in planned:
             partitions, recreation = planned[name]
             topics.append(recreated(name, epoch, partitions, recreation, to_deny(rules, mirrors)))

@@ -40,7 +40,15 @@ from tanist.usecases import state_topics
 from tanist.usecases.failback.holding import release
 from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.recreating import Recreating
-from tanist.usecases.failback.reversal import PURPOSE, approval_of, last_withdrawn, mirror_logins, plan, topic_plans
+from tanist.usecases.failback.reversal import (
+    PURPOSE,
+    approval_of,
+    given_at_source,
+    last_withdrawn,
+    mirror_logins,
+    plan,
+    topic_plans,
+)
 from tanist.usecases.failback.settling import Settling, end_arrival
 from tanist.usecases.failback.withdrawing import ReversalWithdrawal, cannot_end, later_promotions, topics_before
 from tanist.usecases.lock import mirror_lock
@@ -245,6 +253,7 @@ class _Run:
         denied = {each.topic: each.denied for each in reversal.topics}
         answers = self.old.opening.close(denied, self.lock.confirm_action(), mirrors)
         self._must(answers, "ALTER on Cluster kafka-cluster")
+        self._take_back(names)
         self.checkpoint("denied")
         self._wait_until_closed(names, mirrors)
         self._configure(names, but=frozenset({MAX_MESSAGE_BYTES}))
@@ -252,6 +261,14 @@ class _Run:
         held = self.lock.view().retention_held(self.spec.mirror)
         behind = [topic for topic in held if topic not in names]
         self._must(release(self.clusters, behind, self.lock), "ALTER_CONFIGS on topics")
+
+    def _take_back(self, names: Sequence[str]) -> None:
+        """Exactly the ACLs that an earlier failover to this cluster has created."""
+        view, mirror = self.lock.view(), self.spec.mirror
+        given = {name: acls for name in names if (acls := given_at_source(view, mirror, name))}
+        if given:
+            answers = self.old.opening.take_back(given, self.lock.confirm_action())
+            self._must(answers, "ALTER on Cluster kafka-cluster")
 
     def _open(self, names: Sequence[str]) -> None:
         """For the mirror. Last of all: from here on whoever no ACL keeps off gets acknowledgements."""

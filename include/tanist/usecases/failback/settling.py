@@ -24,6 +24,7 @@ from tanist.usecases.lock import mirror_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failback.reversal import Reversal
     from tanist.domain.moves import MirrorMove
     from tanist.domain.names import MirrorName
@@ -93,6 +94,7 @@ class Settling:
                 plans[each.topic].desired(spec, each.promotion_epoch, now),
                 copy_starts=tuple(ends[TopicPartition(each.topic, n)] for n in range(len(each.free_from))),
                 denied=each.denied,
+                given_at_source=_given(view, self.spec.mirror, each.topic),
             )
             for each in reversal.topics
         ]
@@ -105,6 +107,12 @@ class Settling:
         """Without the topic id: that was the id of the topic at the other cluster."""
         count = view.promotions(self.spec.mirror, topic.topic)
         return PromotionEpoch(mirror=topic.mirror, mirror_id=topic.mirror_id, topic=topic.topic, count=count)
+
+
+def _given(view: StateView, mirror: MirrorName, topic: str) -> tuple[AclEntry, ...]:
+    """What the failover has created at the new primary, which is the source from now on."""
+    found = view.topic(mirror, topic)
+    return found.given or () if found is not None else ()
 
 
 def end_arrival(home: Cluster, mirror: MirrorName, command: CommandContext) -> bool:

@@ -22,7 +22,7 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.ports.topics import TopicFacts
 from tanist.usecases import state_topics
-from tanist.usecases.failback.reversal import PURPOSE, mirror_logins, topic_plans
+from tanist.usecases.failback.reversal import PURPOSE, given_at_source, mirror_logins, topic_plans
 from tanist.usecases.lock import mirror_lock
 from tanist.usecases.rights import named
 
@@ -67,6 +67,8 @@ def topics_before(made: Reversal, clusters: ReturnContext, command: CommandConte
     described = old.topics.describe(names, command.by)
     denied, mirrors = old.opening.denied(names, command.by), mirror_logins(clusters, command)
     again = {each.topic for each in made.topics if each.recreation is not None}
+    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    acls = old.opening.writing(names, command.by)
     changes = {each.name: each.changes for each in topic_plans(clusters, names, command, again)}
     found = []
     for topic in made.topics:
@@ -81,6 +83,7 @@ def topics_before(made: Reversal, clusters: ReturnContext, command: CommandConte
                 ends=topic.ends or (0,) * len(topic.free_from),
                 configs=tuple((config, own.get(config)) for config in sorted(changes[name])),
                 shut=tuple(sorted(denied[name] & mirrors)),
+                given=tuple(each for each in given_at_source(view, clusters.spec.mirror, name) if each in acls[name]),
             )
         )
     return tuple(found)
@@ -125,6 +128,8 @@ class ReversalWithdrawal:
         opening = self.clusters.source.opening
         denied = {topic.topic: topic.denied for topic in reversal.topics}
         self._must(opening.undeny(denied, self.lock.confirm_action()), "ALTER on Cluster kafka-cluster")
+        given = {each.topic: each.given for each in before.values() if each.given}
+        self._must(opening.give(given, self.lock.confirm_action()), "ALTER on Cluster kafka-cluster")
         shut = {each.topic: each.shut for each in before.values() if each.shut}
         self._must(opening.deny(shut, self.lock.confirm_action()), "ALTER on Cluster kafka-cluster")
         self._configure(before)

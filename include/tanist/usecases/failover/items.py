@@ -86,6 +86,7 @@ def step_items(left: Collection[str]) -> list[dict[str, Any]]:
 
 
 def approval_item(approval: Approval) -> dict[str, Any]:
+    """An approval that was written. `state`: `unread` if it could not be read back, with the reason in `unread`."""
     return {
         "mirror": approval.mirror,
         "plan_hash": approval.plan,
@@ -95,6 +96,8 @@ def approval_item(approval: Approval) -> dict[str, Any]:
         "reason": approval.reason,
         "approved_at_ms": approval.at,
         "expires_at_ms": approval.expires_at,
+        "state": "unread" if approval.unread else "read",
+        "unread": approval.unread or None,
     }
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BEGINS: Final = "begins"
 DONE: Final = "done"
 NOT_YET: Final = "not yet"
+STOPPED: Final = "stopped"
 
 
 @dataclass(slots=True, kw_only=True)

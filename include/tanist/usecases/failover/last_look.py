@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
-from tanist.domain.errors import AuthorizationFailed
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.objections import news, only_for_now
 from tanist.domain.failover.postconditions import drained, fenced
+from tanist.usecases.failover.permissions import ensure_permissions
 from tanist.usecases.failover.step import NotYet
-from tanist.usecases.rights import promotion_needs, refusals
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
     from tanist.usecases.failover.step import StepContext
-
-_MOST_NAMED: Final = 5
 
 
 class CopyChanged(NotPermitted):
@@ -34,7 +31,7 @@ def last_look(context: StepContext) -> Facts:
         NotYet: a planned failover is not fenced and drained any more, and the steps before are done again; or a cluster
             does not tell for the moment.
     """
-    must_have_rights(context)
+    ensure_permissions(context.intent, context.clusters, context.command)
     facts = context.look()
     if found := news(context.approved, facts):
         said = "; ".join(f"{each.name}: {each.detail}" for each in found)
@@ -45,16 +42,3 @@ def last_look(context: StepContext) -> Facts:
         if not drained(context.intent, facts):
             raise NotYet("the copy is behind the source again")
     return facts
-
-
-def must_have_rights(context: StepContext) -> None:
-    """Whether this login may do what a run needs of the destination where there is no way back.
-
-    Raises:
-        AuthorizationFailed: it names the rights that are certainly missing. What brokers do not tell is left to the
-        steps.
-    """
-    side, run = context.destination, context.command
-    if missing := refusals(side, promotion_needs(context.intent.names), run.first_contact()):
-        more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-        raise AuthorizationFailed("; ".join(each.reason for each in missing[:_MOST_NAMED]) + more)

@@ -30,6 +30,7 @@ from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs
+from tanist.domain.write_access import acl_changes, locked_out, own_acls
 from tanist.ports.producer_fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
 from tanist.usecases.command import PATIENT_SOURCE_SECONDS, SOURCE_SECONDS
@@ -41,8 +42,9 @@ from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failover.plan import Intent
     from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
@@ -280,12 +282,13 @@ class Observer:
         fences = {each.topic: each for each in view.source_fences(mirror)}
         described = destination.described(names, by)
         stands = source.fences.known()
-        held = {each.topic: each.deferred_acls for each in wanted}
+        held = {each.topic: each.deferred_acls if each.given is None else each.given for each in wanted}
         ours = principals(logins_of(view.workers()))
         denied = {each.topic: each.denied for each in wanted if each.denied}
         opened = answered_only(lambda: destination.is_open(held, by, ours, denied))
         shut_out = answered_only(lambda: destination.shut_out(names, by, ours))
         others = answered(lambda: destination.others(names, by, ours))
+        acls = answered(lambda: destination.writing(names, by) if destination.authorizer(by) else None)
         found = []
         for topic in wanted:
             now, copy = view.topic(mirror, topic.topic), described[topic.topic]
@@ -309,9 +312,15 @@ class Observer:
                     writable=opened.get(topic.topic),
                     shut_out=shut_out.get(topic.topic),
                     others=None if others is None else tuple(sorted(others[topic.topic])),
+                    locked_out=() if acls is None else _locked_out(topic, acls[topic.topic], ours),
+                    acls_changed=acl_changes(topic.deferred_acls, source.acls.get(topic.topic), ours),
                 )
             )
         return found
+
+
+def _locked_out(topic: TopicDesired, found: frozenset[AclEntry], mirrors: Collection[str]) -> tuple[str, ...]:
+    return locked_out(topic.deferred_acls, own_acls(found, topic.denied), mirrors)
 
 
 def _altered(spec: MirrorSpec, topic: TopicDesired, copy: TopicFacts) -> tuple[str, ...]:

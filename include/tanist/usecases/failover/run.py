@@ -30,7 +30,9 @@ from tanist.domain.state_record import Tombstone
 from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
 from tanist.usecases.failover.journal import NOT_YET, Journal, evidence_head, open_evidence
+from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.permissions import ensure_permissions
 from tanist.usecases.failover.reachability import must_not_answer
 from tanist.usecases.failover.route import GROUPS, STEP_IDS, ids, remaining, route_to
 from tanist.usecases.failover.runner import Runner
@@ -144,7 +146,11 @@ class _Look(NamedTuple):
 
 
 def _look_again(gate: ApprovalGate, observer: Observer, view: Callable[[], StateView], tools: Tools) -> _Look:
-    """As `_look`. While a cluster does not answer, or tell what matters, and there is time it is asked again."""
+    """As `_look`. While a cluster does not answer, or tell what matters, and there is time it is asked again.
+
+    Raises:
+        AuthorizationFailed: it does not tell what matters, and this login lacks permissions.
+    """
     clock = gate.command.clock
     while True:
         try:
@@ -152,6 +158,8 @@ def _look_again(gate: ApprovalGate, observer: Observer, view: Callable[[], State
         except (CouldNotTell, BrokerError) as why:
             if not why.retriable or not gate.command.by.left(clock.monotonic()):
                 raise
+            if isinstance(why, NotToldNow):  # for want of a permission, nothing is known however long it takes
+                ensure_permissions(gate.permit(view()).approved.intent, gate.clusters, gate.command)
             tools.report(STEP_IDS[0], NOT_YET, str(why))
             clock.wait(WAIT_SECONDS)
 

@@ -5,18 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.errors import BrokerError, CouldNotTell, Interrupted, Stopped, TanistError, TimedOut
+from tanist.domain.errors import (
+    AuthorizationFailed,
+    BrokerError,
+    CouldNotTell,
+    Interrupted,
+    Stopped,
+    TanistError,
+    TimedOut,
+)
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.invariants import Breach, check_invariants
 from tanist.domain.records import RunStatus
+from tanist.domain.rights import step_needs
 from tanist.usecases.failover.context import UNDO_SECONDS
-from tanist.usecases.failover.journal import BEGINS, DONE
+from tanist.usecases.failover.journal import BEGINS, DONE, STOPPED
 from tanist.usecases.failover.reserving import reserve_estimates, reserve_gaps
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS, ids, remaining, route_to
-from tanist.usecases.failover.step import StepContext
+from tanist.usecases.failover.step import StepContext, StepRefused
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tanist.usecases.failover.undo import undo
+from tanist.usecases.rights import REFUSALS
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
@@ -76,7 +86,8 @@ class Runner:
         """Do what is left, up to and including the step `until`. `began`: when the call did.
 
         Raises:
-            NotPermitted, Interrupted, MirrorLocked; DrainMissed, FenceLeaks, InvariantBroken: everything was undone.
+            NotPermitted, Interrupted, MirrorLocked. StepRefused: a permission is missing, nothing is undone.
+            DrainMissed, FenceLeaks, InvariantBroken: everything was undone.
         """
         clock, waited, seconds = self.session.command.clock, 0.0, None
         did, broken = list[str](), dict[Breach, None]()
@@ -138,6 +149,8 @@ class Runner:
             raise
         except Stopped as stopped:
             raise Interrupted(f"step {step.id} failed: {stopped.reason}") from stopped
+        except (AuthorizationFailed, *REFUSALS) as refused:
+            raise self._refused(step, refused) from refused
         except (CouldNotTell, BrokerError) as why:
             self._again(step, why)
             return None
@@ -163,13 +176,19 @@ class Runner:
         try:
             self.gate.must_permit(self.permit, facts)
         except NotPermitted as why:
-            self.journal.report("approval", "stopped", {"reason": why.reason})
+            self.journal.report("approval", STOPPED, {"reason": why.reason})
             raise
         command = self.session.command
         if not command.by.left(command.clock.monotonic()):
             raise Interrupted(
                 f"the failover of plan {self.session.record.plan} did not finish in time; next: {self._next(facts)}"
             )
+
+    def _refused(self, step: Step, why: TanistError) -> TanistError:
+        """What ends the run at once, with the permission that is missing; before it has begun nothing was changed."""
+        said = why.reason if isinstance(why, AuthorizationFailed) else f"{why.reason}: it needs {step_needs(step.id)}"
+        self.journal.report(step.id, STOPPED, {"reason": said})
+        return (StepRefused if self.session.begun else AuthorizationFailed)(f"step {step.id} was refused: {said}")
 
     def _next(self, facts: Facts) -> str:
         todo = remaining(self.intent, facts)

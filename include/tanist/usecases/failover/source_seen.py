@@ -20,6 +20,7 @@ from tanist.usecases.mirrors.describe import MirrorEnds
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failover.facts import TransactionalProducers
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
@@ -37,7 +38,7 @@ _WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
 class SourceSeen:
     """What is judged of the source, and what is read together with the destination. `ids`: of its topics.
 
-    `unread`: why the true end of a partition is unknown.
+    `unread`: why the true end of a partition is unknown. `acls`: by topic, those for writing; None: a fence hides them.
     """
 
     facts: SourceFacts
@@ -48,6 +49,7 @@ class SourceSeen:
     ids: Mapping[str, str] = field(default_factory=dict)
     fences: SourceFences = field(default_factory=SourceFences)
     transactional: Mapping[TopicPartition, TransactionalProducers] = field(default_factory=dict)
+    acls: Mapping[str, tuple[AclEntry, ...] | None] = field(default_factory=dict)
 
 
 class LeadersMove(CouldNotTell):
@@ -111,6 +113,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]
     named = coordinated.ask(source, partitions, soon(command), fenced=fenced)
     writers = answered(lambda: source.transactional(partitions, soon(command))) if authorizer is False else None
+    acls = answered(lambda: source.write_rules(sorted(names), soon(command))) if authorizer and not fenced else None
     unended = attempt(lambda: source.open_transactions(stuck, soon(command))) if stuck else ()
     if isinstance(unended, TanistError):
         unended, named = (), NamedTransactions(reason=str(unended))
@@ -135,6 +138,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         ids=seen.topic_ids,
         fences=fencing,
         transactional=writers or {},
+        acls=acls or {},
     )
 
 

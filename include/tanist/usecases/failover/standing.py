@@ -8,6 +8,7 @@ from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.findings import findings_check, findings_of, undecided
 from tanist.domain.failback.pending import tails_check, tails_of
 from tanist.domain.failback.pending_reversal import pending_reversal, reversal_check
+from tanist.domain.failover.access import access_check
 from tanist.domain.failover.fences_check import fences_check
 from tanist.domain.failover.health import (
     barrier_check,
@@ -22,6 +23,7 @@ from tanist.domain.kept_fences import fence_groups
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.promotions import promoted_twice, recreated, still_promoted
 from tanist.domain.records import STATE_TOPIC, RunStatus
+from tanist.domain.write_access import shut_out_of
 from tanist.ports.producer_fencing import Kept, ProducerFence
 from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.left_behind import left_behind
@@ -61,6 +63,7 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
         findings_check(findings_of(view, spec.mirror)),
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),
         barrier_check(_producers_fenced(spec, taken, copy, by), _bare(spec, taken, copy, by)),
+        access_check(_locked_out(view, promoted, copy, by)),
         openings_check(*_shut_out(spec, view, promoted, copy, by)),
         fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left), both.spec),
         runs_check(view.failovers(spec.mirror)),
@@ -166,6 +169,20 @@ def _shut_out(
         return dict.fromkeys(names, False), logins
     answers = attempt(lambda: copy.shut_out(names, by, logins))
     return (dict.fromkeys(names, answers) if isinstance(answers, TanistError) else answers), logins
+
+
+def _locked_out(
+    view: StateView, promoted: Sequence[TopicDesired], copy: ClusterSnapshot, by: Deadline
+) -> dict[str, tuple[str, ...]] | TanistError:
+    """By topic, who could write at the old source and may not here."""
+    guarded = attempt(lambda: copy.authorizer(by)) if promoted else False
+    if isinstance(guarded, TanistError) or not guarded:
+        return guarded or {}
+    found = attempt(lambda: copy.writing([topic.topic for topic in promoted], by))
+    if isinstance(found, TanistError):
+        return found
+    mirrors = principals(logins_of(view.workers()))
+    return {topic.topic: shut_out_of(topic.deferred_acls, found[topic.topic], mirrors) for topic in promoted}
 
 
 def _stands(answer: ProducerFence | TanistError) -> bool | TanistError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
+from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut
 from tanist.domain.failover.plan import is_another_topic, wanted_topics
 
 if TYPE_CHECKING:
@@ -30,13 +30,35 @@ class NotYet(CouldNotTell):
     operator_action = "none: it is retried until the deadline of the run"
 
 
+class StepRefused(AuthorizationFailed):
+    """A step of a run that has begun: trying it again helps nobody until the permission is granted."""
+
+    exit_code = 4
+    operator_action = (
+        "grant the permission named above, then run the same command again; before the point of no return "
+        "`tanist failover abort` undoes the run instead"
+    )
+
+
 def must_all(answers: Mapping[_K, _V | TanistError | None], what: str) -> None:
-    """Raises NotYet, or where only the time was too short TimedOut, if any of `answers` is an error. `what` failed."""
+    """Whether all of `answers` are good. `what`: failed, where they are not.
+
+    Raises:
+        AuthorizationFailed: any of them was refused for a permission, which no retry brings.
+        TimedOut: only the time was too short. NotYet: anything else.
+    """
     failed = {item: answer for item, answer in answers.items() if isinstance(answer, TanistError)}
     if failed:
+        refused = {item: error for item, error in failed.items() if isinstance(error, AuthorizationFailed)}
+        if refused:
+            raise AuthorizationFailed(f"{len(refused)} {what}: {_some(refused)}")
         kind = TimedOut if all(isinstance(error, TimedOut) for error in failed.values()) else NotYet
-        some = "; ".join(f"{item}: {error}" for item, error in list(failed.items())[:3])
-        raise kind(f"{len(failed)} {what}: {some}")
+        raise kind(f"{len(failed)} {what}: {'; '.join(f'{item}: {error}' for item, error in list(failed.items())[:3])}")
+
+
+def _some(refused: Mapping[_K, AuthorizationFailed]) -> str:
+    """What was refused, without the next step, which is said once."""
+    return "; ".join(f"{item}: {error.reason}" for item, error in list(refused.items())[:3])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,13 @@ from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.steps.fence import store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.domain.failover.plan import Intent
+    from tanist.domain.fences import FenceBefore
     from tanist.domain.names import EpochMs
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
     from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.session import RunSession
 
@@ -42,14 +44,10 @@ def undo(
 
 
 def lifted(clusters: FailoverContext, entries: Iterable[FencedTopic], by: Deadline, now: EpochMs) -> list[FencedTopic]:
-    """`entries` after lifting. What was never tried is owed no more; where an answer was lost it may stand."""
+    """`entries` after lifting. What was never set is owed no more; where an answer was lost it may be in force."""
     held = list(entries)
-    standing = [each.before for each in held if each.before and may_stand(each)]
-    source = clusters.source
-    if not isinstance(source, TanistError):
-        answers = attempt(lambda: source.fencing.lift(standing, by)) if standing else {}
-    else:
-        answers = source
+    fences = [each.before for each in held if each.before and may_stand(each)]
+    answers = _lifted_at(clusters.source, fences, by) if fences else {}
     after = []
     for each in held:
         if (error := _answer(each, answers)) is None:
@@ -60,11 +58,25 @@ def lifted(clusters: FailoverContext, entries: Iterable[FencedTopic], by: Deadli
     return after
 
 
-def _answer(each: FencedTopic, answers: object) -> TanistError | None:
+def _lifted_at(
+    source: Cluster | TanistError, fences: Sequence[FenceBefore], by: Deadline
+) -> Mapping[str, TanistError | None] | TanistError:
+    """By topic why its fence may still be in force. One that is not, as the source says, has nothing to lift.
+
+    A login that may not lift a fence could not set it either.
+    """
+    if isinstance(source, TanistError):
+        return source
+    answers = attempt(lambda: source.fencing.lift(fences, by))
+    if isinstance(answers, TanistError) or not any(answers.values()):
+        return answers
+    failed = [each for each in fences if answers.get(each.topic) is not None]
+    stands = attempt(lambda: source.fencing.fence_status(failed, by))
+    gone = set() if isinstance(stands, TanistError) else {topic for topic, found in stands.items() if found is False}
+    return {topic: None if topic in gone else error for topic, error in answers.items()}
+
+
+def _answer(each: FencedTopic, answers: Mapping[str, TanistError | None] | TanistError) -> TanistError | None:
     if not may_stand(each):
         return None
-    if isinstance(answers, TanistError):
-        return answers
-    assert isinstance(answers, dict)  # noqa: S101  # the port's mapping
-    found = answers.get(each.topic)
-    return found if isinstance(found, TanistError) else None
+    return answers if isinstance(answers, TanistError) else answers.get(each.topic)

@@ -8,7 +8,8 @@ Fetchers and failovers need one of these permissions, and who has the first can 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import denied_by_name, writers
 from tanist.domain.authorizer import AUTHORIZER_CONFIGS, Authorizer, may_allow_without_acls, others_may_write
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tanist.usecases.lock import LockedMirror, Rehearsal
 
 _RIGHT = "ALTER on Cluster kafka-cluster"
+NOTHING: Final[Mapping[str, Collection[AclEntry]]] = MappingProxyType({})
 
 
 # ── whom to deny ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -40,7 +42,7 @@ def must_be_permitted(destination: Cluster, by: Deadline) -> None:
     """Raises AuthorizationFailed: the destination has an authorizer, and this login may certainly not create ACLs."""
     if not destination.opening.has_authorizer(by):
         return
-    (found,) = rights.met(destination, [rights.DENYING_WRITERS], by)
+    (found,) = rights.met(destination, rights.denying_needs(), by)
     if found.verdict is Verdict.FAIL:
         raise AuthorizationFailed(
             f"on {destination.name!r}, the principal of this login lacks {found.acl.description}; to let others write: "
@@ -137,8 +139,16 @@ def left_denied(names: Sequence[str], destination: Cluster, by: Deadline) -> tup
     return by_reason(found)
 
 
-def writable(cluster: Cluster, names: Sequence[str], mirrors: Collection[str], by: Deadline) -> dict[str, str]:
+def writable(
+    cluster: Cluster,
+    names: Sequence[str],
+    mirrors: Collection[str],
+    by: Deadline,
+    taken_back: Mapping[str, Collection[AclEntry]] = NOTHING,
+) -> dict[str, str]:
     """Topics that others than `mirrors` may write to even if everybody that ACLs name is denied, with the reason.
+
+    `taken_back`: by topic, ACLs that do not count, as they are about to be deleted.
 
     Raises:
         ClusterAuthorizationFailed: this login may not see ACLs.
@@ -151,7 +161,7 @@ def writable(cluster: Cluster, names: Sequence[str], mirrors: Collection[str], b
         asks = may_allow_without_acls(configs)
         bare = frozenset(names) - opening.covered(names, by, mirrors) if asks else frozenset()
         authorizer = Authorizer(enabled=True, configs=configs, bare=bare)
-    rules = opening.writing(names, by)
+    rules = {name: found - {*taken_back.get(name, ())} for name, found in opening.writing(names, by).items()}
     return {name: why for name in names if (why := others_may_write(name, rules[name], authorizer, mirrors))}
 
 

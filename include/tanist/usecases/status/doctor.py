@@ -11,6 +11,7 @@ from tanist.domain.failover.health import workers_check
 from tanist.domain.logins import PrincipalUnknown
 from tanist.domain.promotions import PromotionRecord
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, PromotionEpoch
+from tanist.domain.rights import ClusterRole
 from tanist.usecases import cluster_ids, rights, state_topics
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
 from tanist.usecases.status.observe import state_topic_problem, workers
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tanist.domain.records import MirrorSpec
+    from tanist.domain.rights import RequiredAcl
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.rights import RequiredAcl
 
 
 _MOST_TOPICS: Final = 50
@@ -159,17 +160,20 @@ def _groups(
         yield _log(spec, source, context)
         if asked:
             yield _acl_check(
-                f"groups of {spec.mirror} on {spec.source}", source, rights.source_group_needs(asked), context
+                f"groups of {spec.mirror} on {spec.source}",
+                source,
+                rights.group_needs(ClusterRole.SOURCE, asked),
+                context,
             )
     destination = open_sides[spec.destination]
     if asked:
-        needed = rights.destination_group_needs(asked)
+        needed = rights.group_needs(ClusterRole.DESTINATION, asked)
         yield _acl_check(f"groups of {spec.mirror} on {spec.destination}", destination, needed, context)
 
 
 def _log(spec: MirrorSpec, source: Cluster, context: CommandContext) -> Check:
     """Reading `__consumer_offsets`. Without it committed offsets are polled, later but correct, so it is no failure."""
-    found = _acl_check(f"log of groups of {spec.mirror} on {spec.source}", source, [rights.GROUP_LOG_NEED], context)
+    found = _acl_check(f"log of groups of {spec.mirror} on {spec.source}", source, rights.group_log_needs(), context)
     return replace(found, verdict=Verdict.PASS) if found.verdict is Verdict.FAIL else found
 
 
@@ -179,12 +183,13 @@ def _access(
     names = [topic.topic for topic in view.mirrored(spec.mirror)]
     of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
     returning = f"reversal of {spec.mirror}"
-    denying = (rights.DENYING_WRITERS,) if spec.deny_writers else ()
+    denying = rights.denying_needs() if spec.deny_writers else ()
     needs = (
         (of_copying, spec.source, rights.source_needs(names)),
-        (of_copying, spec.destination, rights.destination_needs(names, state=True)),
+        (of_copying, spec.destination, rights.fetcher_needs(names)),
         (f"other writers of {spec.mirror}", spec.destination, denying),
-        (of_failover, spec.destination, rights.promotion_needs(names) if names else ()),
+        (of_failover, spec.source, rights.failover_needs(ClusterRole.SOURCE, names) if names else ()),
+        (of_failover, spec.destination, rights.failover_needs(ClusterRole.DESTINATION, names) if names else ()),
         (returning, spec.source, rights.reversal_needs(names[:_MOST_TOPICS]) if names else ()),
         (returning, spec.destination, rights.rescue_needs(names[:_MOST_TOPICS])),
     )
@@ -193,7 +198,7 @@ def _access(
         if side not in open_sides:
             yield Check(name=title, verdict=Verdict.UNKNOWN, reason=f"{side!r} is not in the configuration")
         elif needed:
-            yield _acl_check(title, open_sides[side], needed, context, granting=what == returning)
+            yield _acl_check(title, open_sides[side], needed, context, granting=what in {of_failover, returning})
 
 
 def _acl_check(

@@ -102,6 +102,12 @@ class Watched:
     def undeny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         return self.real.undeny(topics, by)
 
+    def give(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        return self.real.give(topics, by)
+
+    def take_back(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        return self.real.take_back(topics, by)
+
     def operators(self, by: Deadline) -> frozenset[str]:
         return self.real.operators(by)
 

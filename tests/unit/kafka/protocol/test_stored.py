@@ -110,6 +110,24 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         ),
     ),
     (
+        TopicDesired(
+            mirror=MIRROR,
+            topic="given",
+            desired=DesiredState.REMOVED,
+            source_topic_id="id",
+            partitions=1,
+            changed_at=EpochMs(5),
+            given=(AclEntry("User:*", "*", allowed=True),),
+            given_at_source=(AclEntry("User:bob", "*", allowed=False),),
+        ),
+        "topic/east.to-west_1/given",
+        (
+            '{"v":1,"mirror":"east.to-west_1","topic":"given","wish":"REMOVED","source_topic_id":"id",'
+            '"partitions":1,"changed_at":5,"given":[{"principal":"User:*","host":"*","allowed":true}],'
+            '"given_at_source":[{"principal":"User:bob","host":"*","allowed":false}]}'
+        ),
+    ),
+    (
         PromotionEpoch(mirror=MIRROR, topic=PARTITION.topic, count=2),
         "generation/east.to-west_1/orders.v1_a-b",
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2}',
@@ -488,12 +506,20 @@ WRITTEN: tuple[str, ...] = (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","wish":"PAUSED","source_topic_id":"id","par'
         'titions":4,"offsets":"mapped","held_configs":[["min.insync.replicas","2"]],"held_rules":[{"principal'
         '":"User:app","host":"*","allowed":true}],"generation":0,"changed_at":5,"mirror_id":"","copy_starts":[],"denied":[],'
+        '"given":null,"given_at_source":[],'
         '"restored":false,"resumes":0}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"returned","wish":"MIRRORING","source_topic_id":"id","parti'
         'tions":2,"offsets":"identical","held_configs":[],"held_rules":[],"generation":0,"changed_at":5,"mirr'
-        'or_id":"","copy_starts":[7,0],"denied":["User:app"],"restored":true,"resumes":2}'
+        'or_id":"","copy_starts":[7,0],"denied":["User:app"],"given":null,"given_at_source":[],'
+        '"restored":true,"resumes":2}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","topic":"given","wish":"REMOVED","source_topic_id":"id","partitions":1,'
+        '"offsets":"identical","held_configs":[],"held_rules":[],"generation":0,"changed_at":5,"mirror_id":"",'
+        '"copy_starts":[],"denied":[],"given":[{"principal":"User:*","host":"*","allowed":true}],'
+        '"given_at_source":[{"principal":"User:bob","host":"*","allowed":false}],"restored":false,"resumes":0}'
     ),
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2,"topic_id":"","mirror_id":""}',
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"topic_id":"","at":3,"mirror_id":"","reserve_to":[],"unreserved_to":[],"covers_ms":[],"epochs":[],"markers_per_second":0}',
@@ -592,7 +618,7 @@ WRITTEN: tuple[str, ...] = (
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","topic_id":"id","ends":[7,0],"configs":'
-        '[["retention.ms","-1"],["segment.bytes",null]],"shut":["User:mirror"],"mirror_id":"i"}'
+        '[["retention.ms","-1"],["segment.bytes",null]],"shut":["User:mirror"],"given":[],"mirror_id":"i"}'
     ),
 )
 """The same records as they are written today. A field more is added here; a name that is here never changes."""

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
-from tanist.domain.errors import AuthorizationFailed, Interrupted, PastReturn, TimedOut
+from tanist.domain.errors import AuthorizationFailed, PastReturn
 from tanist.domain.records import RunStatus
+from tanist.domain.rights import CLUSTER
 from tanist.ports.access import AclCheck, Verdict
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.run import run
-from tanist.usecases.rights import CLUSTER
+from tanist.usecases.failover.step import StepRefused
 from tests.fakes.access import MemoryAccess
 from tests.fakes.failover import MemoryProducerFencing
 from tests.unit.usecases.failover.world import DR, FailoverWorld
@@ -56,7 +57,7 @@ def test_a_right_that_is_missing_at_the_destination_is_found_behind_the_point_of
     world.west.denied = denied
     with pytest.raises(AuthorizationFailed, match=named) as refused:
         world.run(plan)
-    assert refused.value.exit_code == 1
+    assert refused.value.exit_code == 4, "the run has begun"
     (stopped,) = on_record(world)
     assert (stopped.status, stopped.no_return, stopped.runner) == (RunStatus.RUNNING, False, "")
     assert "MIRROR_AUTHORIZATION_FAILED" in stopped.reason
@@ -93,7 +94,7 @@ def test_what_brokers_do_not_tell_of_rights_stops_no_run(monkeypatch: pytest.Mon
 
 
 def refusing(world: FailoverWorld, approval: Approval, heard: list[tuple[str, str, str]]) -> None:
-    """Run with 20 s, and seals that are refused until the last attempt, which is cut by the deadline."""
+    """Run with 20 s, and seals that are refused."""
     tools = replace(world.tools(), report=lambda *event: heard.append(event))
     run(approval.plan, world.clusters("operator"), tools, world.command(20))
 
@@ -101,25 +102,23 @@ def refusing(world: FailoverWorld, approval: Approval, heard: list[tuple[str, st
 def test_behind_the_point_of_no_return_a_right_that_is_missing_is_named_and_not_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It was taken away in that moment. People hear of it once, not dozens of times without a reason."""
+    """It was taken away in that moment. The run ends at once: nothing is tried again until its deadline."""
 
-    def seal(
+    def refuse(
         self: MemoryProducerFencing, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TimedOut | ClusterAuthorizationFailed]:
-        cut = by.left(world.clock.monotonic()) < 1
-        return {at: TimedOut("no answer") if cut else ClusterAuthorizationFailed("markers") for at in producer_ids}
+    ) -> Mapping[TopicPartition, DestinationOffset | ClusterAuthorizationFailed]:
+        return {at: ClusterAuthorizationFailed("markers") for at in producer_ids}
 
     world, heard = FailoverWorld(), list[tuple[str, str, str]]()
     approval = world.approve()
     with monkeypatch.context() as patched:
-        patched.setattr(MemoryProducerFencing, "fence_producers", seal)
-        with pytest.raises(Interrupted, match="lacks ALTER or CLUSTER_ACTION on Cluster kafka-cluster") as ended:
+        patched.setattr(MemoryProducerFencing, "fence_producers", refuse)
+        with pytest.raises(StepRefused, match="lacks ALTER or CLUSTER_ACTION on Cluster kafka-cluster") as ended:
             refusing(world, approval, heard)
-    assert "TIMED_OUT" not in str(ended.value)
+    assert ended.value.exit_code == 4
     reported = [(what, reason) for step, what, reason in heard if step == "seal"]
-    assert [what for what, _ in reported] == ["begins", "not yet", "not yet"]
-    assert "MIRROR_AUTHORIZATION_FAILED" in reported[1][1]
-    assert "TIMED_OUT" in reported[2][1]
+    assert [what for what, _ in reported] == ["begins", "stopped"]
+    assert "ALTER or CLUSTER_ACTION" in reported[1][1]
     with pytest.raises(PastReturn, match="complete the failover") as past:
         abort.abort(world.clusters(), world.tools(), world.command())
     assert "is sealed" not in str(past.value), "nothing is"

@@ -91,6 +91,7 @@ class FailoverWorld:
         for name, partitions in TOPICS.items():
             self.east.with_topic(name, partitions, retention_ms="-1")
             self.west.with_topic(name, partitions, retention_ms="-1")
+            self.east.rules[name] = (WRITER, AclEntry("User:mirror", "*", allowed=True))
         self.west.with_topic(STATE_TOPIC).with_topic(OFFSETS_TOPIC).with_topic(GROUPS_TOPIC)
         self.clock.meanwhile = self.tick
         for at in PARTITIONS:

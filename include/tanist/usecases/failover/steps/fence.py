@@ -6,19 +6,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
-from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
+from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut
 from tanist.domain.failover.facts import SourceState
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.kept_fences import fences_with
 from tanist.domain.names import EpochMs
 from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.setting_fences import applied, to_be_set
 from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.watching import Watch
+from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from tanist.domain.fences import FenceBefore
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
@@ -98,8 +100,9 @@ def _snapshot(context: StepContext, source: Cluster, by: Deadline) -> dict[str, 
     found = to_be_set(source, context.intent.names, held, context.session.record.plan, by)
     for name, each in found.items():
         if isinstance(each, TanistError):
-            _must_not_be_planned(context, name, each)
-            entries[name] = _pending(context, name, None, str(each))
+            error = _lacking(source, name, None, each)
+            _must_not_be_planned(context, name, error)
+            entries[name] = _pending(context, name, None, str(error))
         else:
             entries[name] = each
     store(context.session, context.spec, entries.values())
@@ -114,8 +117,9 @@ def _apply(
     due = (each for each in entries.values() if each.status is not FenceStatus.PENDING)
     for name, each in applied(source, due, by).items():
         if isinstance(each, TanistError):
-            _must_not_be_planned(context, name, each)
-            after[name] = replace(entries[name], status=FenceStatus.PENDING, reason=str(each))
+            error = _lacking(source, name, entries[name].before, each)
+            _must_not_be_planned(context, name, error)
+            after[name] = replace(entries[name], status=FenceStatus.PENDING, reason=str(error))
         else:
             after[name] = each
     store(context.session, context.spec, after.values())
@@ -123,8 +127,22 @@ def _apply(
 
 
 def _must_not_be_planned(context: StepContext, topic: str, error: TanistError) -> None:
+    """Raises AuthorizationFailed where a permission is missing, else CouldNotTell: a planned failover needs it."""
     if context.intent.mode is Mode.PLANNED:
-        raise CouldNotTell(f"topic {topic!r} of the source could not be fenced: {error}") from error
+        kind = AuthorizationFailed if isinstance(error, AuthorizationFailed) else CouldNotTell
+        said = error.reason if isinstance(error, AuthorizationFailed) else str(error)
+        raise kind(f"topic {topic!r} of the source could not be fenced: {said}") from error
+
+
+def _lacking(source: Cluster, topic: str, fence: FenceBefore | None, error: TanistError) -> TanistError:
+    """`error` with the permission that is missing. `fence`: what was about to be set; None: it was only looked for."""
+    if fence is None:
+        needed = "DESCRIBE on Cluster kafka-cluster"
+    elif fence.kind is FenceKind.DENY_WRITE:
+        needed = "ALTER on Cluster kafka-cluster"
+    else:
+        needed = f"ALTER_CONFIGS on Topic {topic}"
+    return named(error, source, needed)
 
 
 def _prove(context: StepContext, source: Cluster, in_force: list[FencedTopic]) -> tuple[float, frozenset[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.usecases.failover.last_look import must_have_rights
+from tanist.usecases.failover.permissions import ensure_permissions
 from tanist.usecases.failover.step import Done
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def do(context: StepContext) -> Done:
     Raises:
         AuthorizationFailed: producers would be kept off the source for a run that must stop before its barrier.
     """
-    must_have_rights(context)
+    ensure_permissions(context.intent, context.clusters, context.command)
     context.session.save()
     record = context.session.record
     return Done({"run": record.key, "approval": record.approval, "approver": record.approver})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.plan import NOT_SHUT_OUT, has_accepted
 from tanist.domain.logins import SETTING, principals
+from tanist.domain.write_access import own_acls, to_give
 from tanist.usecases.failover.session import WAIT_SECONDS
 from tanist.usecases.failover.step import Done, NotYet, must_all
 from tanist.usecases.rights import named
@@ -33,18 +35,42 @@ class MirrorNotShutOut(CouldNotTell):
 
 def do(context: StepContext) -> Done:
     opening = context.destination.opening
+    guarded = opening.has_authorizer(context.by)
+    if guarded:
+        _record(context)
     ours = context.taking_over()
-    held = {topic.topic: topic.deferred_acls for topic in ours}
+    held = {topic.topic: topic.given or () for topic in ours}
     denied = {topic.topic: topic.denied for topic in ours if topic.denied}
     context.session.confirm()
     answers = opening.open(held, context.by, principals(context.facts.logins), denied=denied)
     side = context.destination
     failed = {topic: named(error, side, "ALTER on Cluster kafka-cluster") for topic, error in answers.items() if error}
     must_all(failed, "topic(s) could not be opened")
-    given = {topic: [str(rule) for rule in rules] for topic, rules in held.items()}
-    guarded = opening.has_authorizer(context.by)
-    detail = {"topics": sorted(answers), "authorizer": guarded, "writers": given}
+    writers = {topic.topic: [str(each) for each in topic.deferred_acls] for topic in ours}
+    given = {topic: [str(each) for each in acls] for topic, acls in held.items()}
+    detail = {"topics": sorted(answers), "authorizer": guarded, "writers": writers, "given": given}
     return Done(detail | _proved(context, sorted(answers)) if guarded else detail)
+
+
+def _record(context: StepContext) -> None:
+    """What is about to be created, of topics of which that is not on record: a reversal deletes exactly that."""
+    due = [topic for topic in context.taking_over() if topic.given is None]
+    if not due:
+        return
+    found = context.destination.opening.writing([topic.topic for topic in due], context.by)
+    own, now = context.destination.opening.principal(), context.clock.now()
+    mirrors = principals(context.facts.logins) or frozenset({own} if own else ())
+    context.session.write(
+        [
+            replace(
+                topic,
+                given=to_give(topic.deferred_acls, own_acls(found[topic.topic], topic.denied), mirrors),
+                changed_at=now,
+            )
+            for topic in due
+        ]
+    )
+    context.checkpoint("open:stored")
 
 
 def _proved(context: StepContext, topics: Sequence[str]) -> dict[str, Any]:

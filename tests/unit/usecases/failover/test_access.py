@@ -1,0 +1,88 @@
+"""Producers of the source who could not write after the switch are named; what `open` gives is on record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.acl_entries import AclEntry
+from tanist.domain.checks import Mode, Readiness, Verdict
+from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.records import RunStatus
+from tanist.usecases.failover import standing
+from tanist.usecases.readers import Silence
+from tests.unit.usecases.failover.world import DR, WRITER, FailoverWorld, Killed
+
+if TYPE_CHECKING:
+    from tanist.domain.checks import Check
+
+EVE = "User:eve"
+
+
+def access(world: FailoverWorld) -> Check:
+    both = world.clusters().snapshot()
+    found = standing.checks(both, Silence(world.clock), world.command())
+    return next(each for each in found if each.name == "access")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_deny_of_the_destination_has_to_be_accepted_and_is_reported_afterwards(mode: Mode) -> None:
+    """GO, DONE, and the producer refused by both clusters."""
+    world = FailoverWorld()
+    world.west.deny.add(("orders", EVE))
+    planned = world.plan(mode)
+    (named,) = (each for each in planned.plan.limitations if each.name == "WRITERS_LOCKED_OUT")
+    assert named.about == (f"orders: {EVE}",)
+    assert planned.word is not Readiness.GO
+    assert world.run(world.approve(mode).plan).record.status is RunStatus.DONE
+    assert not world.west.may_write("orders", "eve")
+    check = access(world)
+    assert (check.verdict, f"orders: {EVE}" in check.reason) == (Verdict.FAIL, True)
+    world.west.deny.discard(("orders", EVE))
+    assert access(world).verdict is Verdict.PASS
+
+
+def test_a_deny_that_comes_after_the_approval_stops_the_run_before_it_fences_anybody() -> None:
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.west.deny.add(("payments", EVE))
+    with pytest.raises(NotPermitted, match=f"WRITERS_LOCKED_OUT: .*payments: {EVE}"):
+        world.run(plan)
+    assert world.source_is_as_it_was()
+
+
+def test_whom_the_mirror_itself_has_denied_is_not_locked_out() -> None:
+    world = FailoverWorld()
+    assert "WRITERS_LOCKED_OUT" not in {each.name for each in world.plan().plan.limitations}
+
+
+def test_what_changed_at_the_source_since_the_last_sync_is_named_while_it_answers() -> None:
+    world = FailoverWorld()
+    world.east.rules["orders"] = (*world.east.rules["orders"], AclEntry("User:late", "*", allowed=True))
+    (named,) = (each for each in world.plan().plan.limitations if each.name == "SOURCE_ACLS_CHANGED")
+    assert named.about == ("orders: allow User:late was added",)
+    world.east.dead = True
+    assert "SOURCE_ACLS_CHANGED" not in {each.name for each in world.plan(Mode.UNPLANNED).plan.limitations}
+
+
+def test_what_open_gives_is_on_record_before_it_exists() -> None:
+    """A run that dies in between, and is continued, gives the same: that is no ACL of the cluster by itself."""
+    world = FailoverWorld()
+    plan = world.approve().plan
+
+    def die(point: str) -> None:
+        if point == "open:stored":
+            raise Killed
+
+    with pytest.raises(Killed):
+        world.run(plan, die)
+    stored = world.west.view("__mirror_state").topic(DR, "orders")
+    assert stored is not None
+    assert stored.given == (WRITER,)
+    assert not world.west.given
+    assert world.run(plan).record.status is RunStatus.DONE
+    again = world.west.view("__mirror_state").topic(DR, "orders")
+    assert again is not None
+    assert again.given == (WRITER,)
+    assert ("orders", WRITER) in world.west.given
