@@ -6,8 +6,6 @@ import json
 import signal
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tanist.kafka.wire.admin import AclBinding
 from tests.kafka.failover.both_ways import begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.conftest import ALLOW, DENY, LITERAL, TOPIC, WRITE, give
@@ -18,7 +16,6 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
-pytestmark = pytest.mark.timeout(300)
 MIRROR = "circle"
 
 

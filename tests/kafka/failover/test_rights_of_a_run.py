@@ -29,7 +29,6 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.timeout(240)
 
 APPROVALS = "__mirror_approvals"
 
