@@ -94,5 +94,5 @@ def test_rights_that_only_the_way_back_needs_are_named_with_the_command_that_gra
     until(lambda: reversal()["reversal of readers on east"][0] == "FAIL", 20)
     _, reason = reversal()["reversal of readers on east"]
     take(readers.east.cluster, *lacking)
-    assert "missing: WRITE on Topic __mirror_groups (recording states); WRITE on Topic readers" in reason
+    assert "missing: WRITE on Topic readers (appending records); WRITE on Topic __mirror_groups (recording" in reason
     assert "--add --allow-principal User:mirror --operation Write --topic __mirror_groups --topic readers" in reason
