@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.checks import Check, Verdict, named
+from tanist.domain.checks import Check, Mode, Verdict, named
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.plan import Limitation
 
@@ -28,7 +28,8 @@ def of_access(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         how = "allow them to write there (remove a DENY of the destination), or accept that they stop"
         why = f"may write at the source and could not at the destination: {named(shut, ', ')}; {how}"
         yield Limitation(LOCKED_OUT, why, about=tuple(sorted(shut)))
-    if changed := [f"{each.topic}: {what}" for each in seen for what in each.acls_changed]:
+    changed = [f"{each.topic}: {what}" for each in seen for what in each.acls_changed]
+    if changed and intent.mode is Mode.PLANNED:  # a source that answers again voids no unplanned failover by it
         how = f"`tanist metadata sync {intent.mirror} --destination {facts.destination}` takes it over"
         why = f"who may write at the source has changed since it was stored: {named(changed, ', ')}; {how}"
         yield Limitation(CHANGED, why, about=tuple(sorted(changed)))

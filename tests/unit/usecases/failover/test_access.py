@@ -62,8 +62,17 @@ def test_what_changed_at_the_source_since_the_last_sync_is_named_while_it_answer
     world.east.rules["orders"] = (*world.east.rules["orders"], AclEntry("User:late", "*", allowed=True))
     (named,) = (each for each in world.plan().plan.limitations if each.name == "SOURCE_ACLS_CHANGED")
     assert named.about == ("orders: allow User:late was added",)
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_a_source_that_comes_back_with_other_acls_voids_no_unplanned_failover(dead: bool) -> None:
+    world = FailoverWorld()
     world.east.dead = True
+    approved = world.approve(Mode.UNPLANNED).plan
+    world.east.rules["orders"] = (*world.east.rules["orders"], AclEntry("User:late", "*", allowed=True))
+    world.east.dead = dead
     assert "SOURCE_ACLS_CHANGED" not in {each.name for each in world.plan(Mode.UNPLANNED).plan.limitations}
+    assert world.run(approved, although_it_answers=True).record.status is RunStatus.DONE
 
 
 def test_what_open_gives_is_on_record_before_it_exists() -> None:
