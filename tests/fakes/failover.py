@@ -379,6 +379,9 @@ class MemoryOpening:
     def undeny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         self._cluster.deny -= {(topic, who) for topic, named in topics.items() for who in named}
+        self._cluster.given -= {
+            (topic, AclEntry(who, ANY_HOST, allowed=False)) for topic, named in topics.items() for who in named
+        }
         return dict.fromkeys(topics)
 
     def give(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tanist.usecases.failover.context import FailoverContext
 
 STEPS: Final = tuple((step.id, step.title) for step in ROUTE)
-OPEN_SECONDS: Final = 12.0
+OPEN_SECONDS: Final = 30.0
 """Timeout of `open_run`, because a user waits for it: a destination that has not answered by then is reported."""
 STEP_SECONDS: Final = 600.0
 OPEN, UNDO, PLAN, GATE, VALIDATE, REPORT = "open_run", "undo", "plan", "approve", "validate", "report"

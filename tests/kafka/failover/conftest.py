@@ -307,10 +307,11 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
     authorizer: bool = True,
     properties: Mapping[str, str] = MappingProxyType({}),
     version: str = KAFKA_VERSION,
+    grants: Callable[[SandboxCluster], None] = grant,
 ) -> Iterator[Pair]:
     """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left.
 
-    `authorizer`, `properties`, `version`: of the destination.
+    `authorizer`, `properties`, `version`: of the destination. `grants`: gives the users their permissions.
     """
     with ExitStack() as stack:
         west_spec = ClusterSpec(
@@ -331,7 +332,7 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
         for cluster in both:
             cluster.start()
             if cluster.spec.authorizer:
-                grant(cluster)
+                grants(cluster)
         east, west = (KafkaSide(cluster, config) for cluster in both)
         west.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
         pair = Pair(east, west, home, guardian)

@@ -156,9 +156,13 @@ def _of_the_destination(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     missing = [at for at in intent.partitions if at not in ours]
     if offline := [*missing, *(each.partition for each in wanted if each.end is None or each.in_sync == 0)]:
         yield Limitation("DESTINATION_OFFLINE", f"no leader answers for {_named(offline)}", blocks=True, momentary=True)
+    whys = []
     if blind := [each.partition for each in wanted if each.in_sync is None or each.min_in_sync is None]:
-        why = f"in-sync replicas are unknown for {_named(blind)}"
-        yield Limitation("DESTINATION_UNKNOWN", why, blocks=True, unknown=True, momentary=True)
+        whys.append(f"in-sync replicas are unknown for {_named(blind)}")
+    if silent := [each.topic for each in facts.of(intent.names) if each.partitions is None]:  # nor is its id known
+        whys.append(f"the destination does not describe {_named(silent)} (DESCRIBE_CONFIGS)")
+    if whys:
+        yield Limitation("DESTINATION_UNKNOWN", "; ".join(whys), blocks=True, unknown=True, momentary=True)
     short = [e.partition for e in wanted if e.in_sync and e.min_in_sync and e.in_sync < e.min_in_sync]
     if short:
         why = f"producers could not write to {_named(short)}: fewer replicas in sync than min.insync.replicas"

@@ -14,6 +14,7 @@ from tanist.cli.app import app
 from tanist.cli.failover import show_accepted
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Mode
+from tanist.domain.errors import TimedOut
 from tanist.domain.failover.approving import NotApproved, NotPermitted
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.kept_plans import KEPT_MS, LEFT_KEPT, MOST_KEPT, REFRESH_MS, kept_plan, to_keep
@@ -29,6 +30,7 @@ from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked, PlanNotKept
 from tanist.usecases.failover.reachability import SourceAnswers
 from tanist.usecases.failover.tails import foreign
+from tests.fakes.topics import MemoryTopics
 from tests.unit.usecases.failover.test_run import TAIL, lose_source
 from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
 
@@ -299,6 +301,27 @@ def test_a_plan_waits_for_what_is_unknown_for_a_moment_before_it_counts_the_loss
     found = kept(world, mode=Mode.UNPLANNED)
     assert found.plan.intent.loss_tolerance == TAIL * len(PARTITIONS)
     assert not {"COPY_WRITER_UNKNOWN", "RECORDS_AT_RISK_UNKNOWN"} & {each.name for each in found.plan.limitations}
+
+
+def test_a_plan_waits_for_a_destination_that_does_not_describe_a_topic_for_the_moment(
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took the topic's id for unknown, and the same plan had another hash a moment later."""
+    told = kept(world).plan.hash
+    left, describe = [4], MemoryTopics.describe
+
+    def silent(self: MemoryTopics, *asked: Any) -> Any:
+        found = describe(self, *asked)
+        return {**found, "orders": TimedOut("west")} if left[0] > 0 and "orders" in found else found
+
+    def back() -> None:
+        world.tick()
+        left[0] -= 1
+
+    monkeypatch.setattr(MemoryTopics, "describe", silent)
+    world.clock.meanwhile = back
+    assert kept(world).plan.hash == told
+    assert left[0] <= 0, "it has waited"
 
 
 def test_a_plan_shows_what_stays_unknown(world: FailoverWorld) -> None:

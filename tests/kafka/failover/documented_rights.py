@@ -1,0 +1,43 @@
+"""The ACLs of docs/reference/permissions.md, and none besides: both clusters of a mirror that is led to and fro."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.rights import TABLE, Each, LoginRole
+from tanist.kafka.wire.admin import AclBinding
+from tanist.kafka.wire.rights import AclOperation
+from tests.kafka.failover.conftest import ALL, ALLOW, CLUSTER, GROUP, LITERAL, READ, TOPIC, TRANSACTION, give
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.domain.rights import Permission
+    from tanist_testkit.sandbox.cluster import SandboxCluster
+
+PREFIXED: Final = 4
+_KINDS: Final = {"Topic": TOPIC, "Group": GROUP, "Cluster": CLUSTER, "TransactionalId": TRANSACTION}
+_LOGINS: Final = {LoginRole.MIRROR: "mirror", LoginRole.APPROVER: "approver"}
+
+
+def grant_documented(cluster: SandboxCluster, topic: str, group: str) -> None:
+    """`mirror` and `approver` as the table says of a mirror of `topic`; `app` reads, and has a group of its own."""
+    app = cluster.spec.principal("app")
+    clients = [(TOPIC, topic, READ), (GROUP, group, READ), (GROUP, "look", READ), (TRANSACTION, "*", ALL)]
+    wanted = {AclBinding(kind, name, LITERAL, app, "*", operation, ALLOW) for kind, name, operation in clients}
+    give(cluster, *wanted, *set(_documented(cluster, topic, group)))
+
+
+def _documented(cluster: SandboxCluster, topic: str, group: str) -> Iterator[AclBinding]:
+    """Of a row that names several operations the first is enough. Each cluster is a source and a destination."""
+    for row in TABLE:
+        needed = row.of(group if row.resource is Each.GROUP else topic).rights[0]
+        yield _acl(needed, cluster.spec.principal(_LOGINS[row.who]))
+
+
+def _acl(needed: Permission, principal: str) -> AclBinding:
+    name, pattern = needed.resource, LITERAL
+    if name.endswith("*") and name != "*":
+        name, pattern = name.removesuffix("*"), PREFIXED
+    operation = AclOperation[needed.operation]
+    return AclBinding(_KINDS[needed.resource_type], name, pattern, principal, "*", operation, ALLOW)
