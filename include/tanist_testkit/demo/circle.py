@@ -25,7 +25,7 @@ ORIGIN: Final = 4
 """Headers that a rescued record has more: cluster, topic, partition, offset."""
 LOOK_SECONDS: Final = 1.0
 DECISION: Final = ("--replay", "safe", "--drop", "conflict", "--drop", "unordered", "--drop", "expired")
-CAUGHT_UP: Final = ("--for", "lag=0", "--timeout", "90s")
+CAUGHT_UP: Final = ("--for", "lag=0", "--timeout", "300s")
 
 
 def returned(stage: Stage) -> None:

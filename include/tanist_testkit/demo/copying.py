@@ -36,7 +36,7 @@ VICTIM: Final = 2
 FAULTS: Final = 4
 LAG_SECONDS: Final = 60.0
 DOWN_SECONDS: Final = 1.0
-LAG: Final = "90s"
+LAG: Final = "300s"
 
 
 def topics(stage: Stage) -> None:

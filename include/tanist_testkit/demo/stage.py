@@ -41,7 +41,7 @@ TOPICS: Final = tuple(flow.topic for flow in FLOWS)
 WEST: Final = ("--destination", "west")
 EAST: Final = ("--destination", "east")
 SEED: Final = 1
-STEP_SECONDS: Final = 90.0
+STEP_SECONDS: Final = 300.0
 AT_LEAST: Final = 500
 """Records that producers write before, and again after, each failover."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tanist_testkit.screen import Screen
 
-LONGEST_SECONDS: Final = 180.0
+LONGEST_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 0.1
 
 
@@ -32,7 +32,7 @@ class CommandLine:
 
         Raises:
             ProcessFailed: with its last words, if it did not end with 0; a `verdict` that it found may be bad.
-            TimedOut: it did not end within three minutes.
+            TimedOut: it did not end within LONGEST_SECONDS.
         """
         with self.begun(*arguments, quiet=quiet) as command:
             ended = command.wait(LONGEST_SECONDS)

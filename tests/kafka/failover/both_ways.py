@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Answer, KafkaSide, Pair
 
 KILLED: Final = "tests.kafka.failover.killed_reversal:main"
-LAG: Final = ("--for", "lag=0", "--timeout", "60s")
+LAG: Final = ("--for", "lag=0", "--timeout", "200s")
 
 
 def begin(pair: Pair, destination: str) -> None:
