@@ -70,7 +70,7 @@ def aborted(stage: Stage) -> Iterable[Promise]:
     load.until(AT_LEAST, stage.soon())
     load.stop(stage.soon())
     fences = [str(each["status"]) for each in stage.tanist.run("fence", "show", ABORTED, *WEST)]
-    stage.tanist.run("mirrors", "wait", ABORTED, "--for", "lag=0", "--timeout", "60s")
+    stage.tanist.run("mirrors", "wait", ABORTED, "--for", "lag=0", "--timeout", "300s")
     afterwards, copy = load.acknowledged - at_abort, stage.copied([STAYING.topic])
     moved = Moved(acknowledged=load.traces(), copy=copy, refused=refused, afterwards=afterwards)
     stage.screen.say(f"{refused:,} records refused, then {afterwards:,} more taken by the source")
