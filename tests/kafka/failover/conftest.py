@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,6 +52,7 @@ forks.preload("tests.kafka.failover.killed")
 COMMAND_SECONDS = 400
 """Spark alone takes a minute to start on a busy machine."""
 EAST = ClusterSpec(name="east", authorizer=True, heap_mb=384)
+CERTIFICATES = replace(EAST, tls=True, client_certificates=True)
 ANY = {TOPIC: "*", GROUP: "*", TRANSACTION: "*", CLUSTER: "kafka-cluster"}
 
 
@@ -134,6 +135,13 @@ class KafkaSide:
         consumer = Consumer(self.client(group_id=group))
         consumer.commit(offsets=[At(topic, 0, offset)], asynchronous=False)
         consumer.close()
+
+    def committed(self, group: str, topic: str) -> int:
+        """The position of `group` in partition 0."""
+        consumer = Consumer(self.client(group_id=group))
+        (found,) = consumer.committed([At(topic, 0)], timeout=20)
+        consumer.close()
+        return int(found.offset)
 
     def read(
         self, topic: str, partitions: int = 2, isolation: str = "read_uncommitted"

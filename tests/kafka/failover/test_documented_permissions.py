@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from tanist.kafka.wire.admin import AclBinding
 from tests.kafka.failover.both_ways import begin, fail_over, records, reverse, tanist
-from tests.kafka.failover.conftest import ALLOW, DENY, EAST, LITERAL, TOPIC, WRITE, give, running
+from tests.kafka.failover.conftest import ALLOW, CERTIFICATES, DENY, EAST, LITERAL, TOPIC, WRITE, give, running
 from tests.kafka.failover.documented_rights import grant_documented
 from tests.kafka.failover.test_real import rules_of
 from tests.kafka.failover.test_writers_of_a_reversed_mirror import approvals_at_the_old_source
@@ -22,10 +20,9 @@ if TYPE_CHECKING:
 
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
-    from tests.kafka.failover.conftest import KafkaSide, Pair
+    from tests.kafka.failover.conftest import Pair
 
 ORDERS, READERS = "orders", "readers"
-CERTIFICATES = replace(EAST, tls=True, client_certificates=True)
 
 
 @pytest.fixture(
@@ -40,13 +37,6 @@ def least(
     home, grants = tmp_path_factory.mktemp("least"), partial(grant_documented, topic=ORDERS, group=READERS)
     with running(guardian, client_config, home, source=request.param, grants=grants) as pair:
         yield pair
-
-
-def position(side: KafkaSide) -> int:
-    consumer = Consumer(side.client(group_id=READERS))
-    (found,) = consumer.committed([TopicPartition(ORDERS, 0)], timeout=20)
-    consumer.close()
-    return int(found.offset)
 
 
 def test_a_circle_with_documented_permissions_loses_nothing_and_leaves_acls_as_they_were(least: Pair) -> None:
@@ -73,13 +63,13 @@ def test_a_circle_with_documented_permissions_loses_nothing_and_leaves_acls_as_t
     before = [rules_of(side) for side in both]
 
     fail_over(least, ORDERS, "west")
-    assert position(least.west) == 3
+    assert least.west.committed(READERS, ORDERS) == 3
     assert least.west.writes(ORDERS, range(10, 20))
     assert not least.east.writes(ORDERS, range(1))
     least.west.commit(READERS, ORDERS, 7)
     reverse(least, ORDERS, "west")
     fail_over(least, ORDERS, "east")
-    assert position(least.east) == 7
+    assert least.east.committed(READERS, ORDERS) == 7
     assert least.east.writes(ORDERS, range(20, 30))
     assert not least.west.writes(ORDERS, range(1))
     reverse(least, ORDERS, "east")

@@ -7,8 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka import TopicPartition as At
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tanist_testkit.sandbox.jars import KAFKA_VERSION
@@ -64,14 +63,6 @@ def transact(pair: Pair, topic: str) -> None:
         (producer.abort_transaction if n % 2 else producer.commit_transaction)(20)
 
 
-def committed(pair: Pair, group: str) -> int:
-    """Its position in partition 0 at the destination."""
-    consumer = Consumer(pair.west.client(group_id=group))
-    (found,) = consumer.committed([At("old", 0)], timeout=20)
-    consumer.close()
-    return int(found.offset)
-
-
 def caught_up(pair: Pair) -> None:
     pair.tanist("mirrors", "wait", "old", "--for", "lag=0", "--timeout", "200s")
 
@@ -106,7 +97,7 @@ def test_a_mirror_and_its_failover_between_releases(pair: Pair) -> None:
     pair.tanist("failover", "run", "old", "--plan", pair.approved("old"))
     assert pair.tanist("failover", "status", "old", "--json").item["status"] == "DONE"
     assert pair.west.read("old", isolation="read_committed") == source
-    assert committed(pair, "billing") == 30
+    assert pair.west.committed("billing", "old") == 30
     assert pair.west.writes("old", range(100, 110))
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts
     from tanist.domain.failover.plan import TopicIntent
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import EpochMs, TopicPartition
 
 _COPYING: Final = frozenset({MirrorState.MIRRORING})
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, None})
@@ -314,7 +314,8 @@ def _what_is_unseen(intent: Intent, facts: Facts) -> Limitation:
     old = [each for each in facts.partitions if not is_recent(each, intent.dead_since, facts.now)]
     never = [each.partition for each in old if each.known is None]
     late = [each.partition for each in old if each.known is not None]
-    seen = [f"{each.partition} {_last_seen(each, facts)}" for each in facts.partitions if each.known and not each.live]
+    known = {each.partition: each.known.at for each in facts.partitions if each.known and not each.live}
+    seen = [f"{at} {_ago(when, facts)} ({iso_time(when)})" for at, when in known.items()]
     whys = ["what the source accepted after its last answer is not counted"]
     if late:
         whys.append(f"not seen for more than {RECENT_MS // 1000} s when it fell silent: {_named(late)}")
@@ -324,22 +325,15 @@ def _what_is_unseen(intent: Intent, facts: Facts) -> Limitation:
         whys.append(f"last seen: {_named(seen)}")
     if facts.followed is not None and facts.followed.complete_until_ms:
         groups = facts.followed.complete_until_ms
-        age = _seconds(max(0, facts.now - groups))
-        whys.append(f"committed offsets of groups are complete up to {iso_time(groups)}, {age} ago")
+        whys.append(f"committed offsets of groups are complete up to {iso_time(groups)}, {_ago(groups, facts)}")
     if facts.source.transactions:
         open_ones = {f"producer {each.producer_id} on {each.partition}" for each in facts.source.transactions}
         whys.append(f"open transactions hold back later records: {_named(sorted(open_ones))}")
     return Limitation("RECORDS_UNSEEN", "; ".join(whys), usual=not old)
 
 
-def _last_seen(each: PartitionFacts, facts: Facts) -> str:
-    if each.known is None:
-        return "never"
-    return f"{_seconds(max(0, facts.now - each.known.at))} ago ({iso_time(each.known.at)})"
-
-
-def _seconds(age_ms: int | None) -> str:
-    return "an unknown time" if age_ms is None else f"{age_ms / 1000:.0f} s"
+def _ago(at: EpochMs, facts: Facts) -> str:
+    return f"{max(0, facts.now - at) / 1000:.0f} s ago"
 
 
 def _of_groups(intent: Intent, facts: Facts) -> Iterator[Limitation]:

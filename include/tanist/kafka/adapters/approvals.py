@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
 
@@ -61,13 +62,6 @@ _LOOK: Final = "check the topic before approving again"
 _FORGETFUL: Final = "approvals need unlimited retention and broker timestamps"
 
 
-class _Written(NamedTuple):
-    """Of an approval. `at`: the brokers' time, which they acknowledge (LogAppendTime)."""
-
-    id: str
-    at: EpochMs
-
-
 class KafkaApprovals:
     """Owned by one thread. The topic has one partition, so its records have one order."""
 
@@ -118,7 +112,7 @@ class KafkaApprovals:
     def append(self, request: ApprovalRequest, by: Deadline) -> Approval:
         self._must_be_sane(by)
         signed = signature(self.principal(by), request.on_behalf_of)
-        written: _Written | None = None
+        written: Message | None = None
         silent: TanistError = CouldNotTell(f"{APPROVALS_TOPIC} has the approval at an unknown offset: {_LOOK}")
         try:
             written = self._write(encode(request, signed), share(by, 2))
@@ -129,10 +123,10 @@ class KafkaApprovals:
                 raise silent
             return found
         try:
-            mine = [each for each in approvals(self.all(by)) if each.id == written.id]
+            mine = [each for each in approvals(self.all(by)) if each.id == _id(written)]
         except TanistError as unread:
-            return _acknowledged(request, signed, written, str(unread))
-        return mine[0] if mine else _acknowledged(request, signed, written, "the topic ends before it")
+            return _acknowledged(written, str(unread))
+        return mine[0] if mine else _acknowledged(written, "the topic ends before it")
 
     def _found(self, request: ApprovalRequest, signed: str, by: Deadline) -> Approval | None:
         """The approval that answers `request` and was written as `signed`; None: the topic has none, or is not read."""
@@ -206,8 +200,8 @@ class KafkaApprovals:
             consumer.close()
         return found
 
-    def _write(self, value: bytes, by: Deadline) -> _Written | None:
-        """Where and when the record was appended; None: it was, but no broker reported where."""
+    def _write(self, value: bytes, by: Deadline) -> Message | None:
+        """The record as brokers acknowledged it; None: it was appended, but no broker reported where."""
         doing = Operation("approve", f"WRITE on topic {APPROVALS_TOPIC}, which only approvers have")
         options = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
         producer = Producer(configuration(self._endpoint, "approvals", self._errors, **options))
@@ -223,24 +217,19 @@ class KafkaApprovals:
         error, message = ended[0]
         if error:
             raise translate(error, doing, self._endpoint)
-        offset, (_, at) = message.offset(), message.timestamp()
-        return None if offset is None else _Written(f"0-{offset}", EpochMs(at))
+        return None if message.offset() is None else message
 
 
-def _acknowledged(request: ApprovalRequest, signed: str, written: _Written, unread: str) -> Approval:
-    """What is in the topic, by the brokers' acknowledgement."""
-    return Approval(
-        id=written.id,
-        mirror=request.mirror,
-        plan=request.plan,
-        plan_json=request.plan_json,
-        request=request.request,
-        approver=signed,
-        reason=request.reason,
-        valid_for_ms=request.valid_for_ms,
-        at=written.at,
-        unread=unread,
-    )
+def _acknowledged(written: Message, unread: str) -> Approval:
+    """What is in the topic, by the brokers' acknowledgement, which has their time (LogAppendTime)."""
+    _, at = written.timestamp()
+    found = decode(written.value(), _id(written), EpochMs(at))
+    assert isinstance(found, Approval)  # noqa: S101  # it was encoded as one
+    return replace(found, unread=unread)
+
+
+def _id(message: Message) -> str:
+    return f"{message.partition()}-{message.offset()}"
 
 
 def _fits(name: str, found: str | None) -> bool:
@@ -257,4 +246,4 @@ def _entry(message: Message) -> Entry | None:
     kind, at = message.timestamp()
     if kind != TIMESTAMP_LOG_APPEND_TIME:
         return None
-    return decode(message.value(), f"{message.partition()}-{message.offset()}", EpochMs(at))
+    return decode(message.value(), _id(message), EpochMs(at))

@@ -51,14 +51,14 @@ def must_all(answers: Mapping[_K, _V | TanistError | None], what: str) -> None:
     if failed:
         refused = {item: error for item, error in failed.items() if isinstance(error, AuthorizationFailed)}
         if refused:
-            raise AuthorizationFailed(f"{len(refused)} {what}: {_some(refused)}")
+            reasons = {item: error.reason for item, error in refused.items()}  # the next step is said once
+            raise AuthorizationFailed(f"{len(refused)} {what}: {_some(reasons)}")
         kind = TimedOut if all(isinstance(error, TimedOut) for error in failed.values()) else NotYet
-        raise kind(f"{len(failed)} {what}: {'; '.join(f'{item}: {error}' for item, error in list(failed.items())[:3])}")
+        raise kind(f"{len(failed)} {what}: {_some(failed)}")
 
 
-def _some(refused: Mapping[_K, AuthorizationFailed]) -> str:
-    """What was refused, without the next step, which is said once."""
-    return "; ".join(f"{item}: {error.reason}" for item, error in list(refused.items())[:3])
+def _some(whys: Mapping[_K, object]) -> str:
+    return "; ".join(f"{item}: {why}" for item, why in list(whys.items())[:3])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain.failover.page import from_json
-from tests.kafka.failover.conftest import EAST, Pair, running
+from tests.kafka.failover.conftest import CERTIFICATES, Pair, running
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.long
 """The rule itself has unit tests; here it is about real certificates."""
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--json")
 UNBOUND = "MIRROR_CANNOT_BE_SHUT_OUT"
-CERTIFICATES = replace(EAST, tls=True, client_certificates=True)
 
 
 @pytest.fixture(scope="module")
