@@ -30,7 +30,7 @@ test: $(STAMP) ## every test but the long ones (make storm) and the benchmarks (
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest -n $(or $(JOBS),6)
+	@$(BIN)/python -m pytest -n $(or $(JOBS),4)
 endif
 
 check: $(STAMP) ## format, lint, types, import contracts

@@ -8,7 +8,7 @@ import pytest
 
 from tests.airflow.conftest import Answering
 from tests.airflow.mirrors import conf, connections, dag
-from tests.kafka.failover.test_dead_source import PARTITIONS, RATE, busily, mirrored
+from tests.kafka.failover.test_dead_source import PARTITIONS, killed_under_load, mirrored
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -29,11 +29,7 @@ def test_a_source_killed_under_load_is_failed_over_by_one_run_of_the_dag(
     name = f"dead-{reading:.0f}"
     pair.worker()
     mirrored(pair, name)
-    with busily(pair.east, name) as acknowledged:
-        pair.clock.wait(5)
-        pair.east.cluster.kill()
-        pair.clock.wait(1)
-    assert sum(map(len, acknowledged.values())) > RATE
+    killed_under_load(pair, name)
 
     def read(_asked: dict[str, Any]) -> None:
         pair.clock.wait(reading)

@@ -41,9 +41,11 @@ if TYPE_CHECKING:
 
 DAG: Final = "fetcher_host"
 MIRROR: Final = MirrorName("hosted")
+LONG: Final = 300.0
+"""Seconds: what has not come by then does not come, on the slowest machine."""
 
 
-def until(look: Callable[[], Any], seconds: float = 90) -> Any:
+def until(look: Callable[[], Any], seconds: float = LONG) -> Any:
     """What `look` finds, once it finds anything; it reads /proc, or has Airflow ask both clusters."""
     by = Deadline(time.monotonic() + seconds)
     while not (found := look()):
@@ -102,7 +104,7 @@ class Hosted:
             self.producer.produce(self.topic, f"record {number}")
         assert not self.producer.flush(20)
         clock = SystemClock()
-        run = CommandContext(clock=clock, by=clock.deadline(90))
+        run = CommandContext(clock=clock, by=clock.deadline(LONG))
         describer = self.world.describer(self.world.connect("west"), Selection((self.topic,)))
         try:
             for goal in ("lag=0", "state=MIRRORING"):
@@ -121,7 +123,7 @@ def hosted(
     topic, clock = f"hosted-{os.getpid()}", SystemClock()
     with ClusterRegistry(settings) as world:
         Broker(AdminClient({"bootstrap.servers": clusters["east"].bootstrap_servers})).topic(topic, 3)
-        run = CommandContext(clock=clock, by=clock.deadline(40))
+        run = CommandContext(clock=clock, by=clock.deadline(LONG))
         create(CreateRequest(mirror=MIRROR, include=(topic,)), world.connect("east"), world.connect("west"), run)
         box = airflow(connections(settings))
         with box.rest("admin") as admin:
@@ -140,7 +142,7 @@ def hosted(
 
 def dag(box: Airflow) -> dict[str, Any]:
     with box.rest("op") as op:
-        op.wait_for_dag(DAG, Deadline(time.monotonic() + 60))
+        op.wait_for_dag(DAG, Deadline(time.monotonic() + LONG))
         return op.call("GET", f"/dags/{DAG}/details")
 
 
@@ -148,7 +150,7 @@ def test_unpaused_it_runs_and_copies_and_the_page_says_go(hosted: Hosted) -> Non
     """By connections of Airflow's database, as one worker whose name says where it runs; its log is the triggerer's."""
     pid = hosted.running()
     hosted.copies()
-    item = until(hosted.go, 40)
+    item = until(hosted.go)
     (alive,) = [worker for worker in item["workers"] if worker["alive"]]
     assert alive["worker"].startswith("airflow-")
     assert alive["worker"].endswith(f"-{pid}")
@@ -168,7 +170,7 @@ def test_a_killed_fetcher_is_started_again_and_a_run_says_so(hosted: Hosted) -> 
         hosted.another(pid)
         until(lambda: len(op.runs(DAG)) > before)
         run = op.runs(DAG)[0]["dag_run_id"]
-        assert op.wait_for_run(DAG, run, Deadline(time.monotonic() + 60)) == "success"
+        assert op.wait_for_run(DAG, run, Deadline(time.monotonic() + LONG)) == "success"
         log = op.log(DAG, run, "say_why_it_ended")
     assert "The fetcher of west ended with exit code -9" in log
     assert "check the host for the out-of-memory killer" in log

@@ -67,6 +67,16 @@ def _write(
     producer.flush(5)
 
 
+def killed_under_load(pair: Pair, name: str) -> dict[TopicPartition, dict[int, bytes]]:
+    """What the source had acknowledged, as `busily` says, when it was killed in the middle of it."""
+    with busily(pair.east, name) as acknowledged:
+        until(lambda: sum(map(len, acknowledged.values())) > RATE, 120)
+        pair.clock.wait(5)
+        pair.east.cluster.kill()
+        pair.clock.wait(1)
+    return acknowledged
+
+
 def typed(pair: Pair, command: str, reason: str = "east is gone") -> tuple[str, ...]:
     """What a person types who follows the message to the letter."""
     words = shlex.split(command.replace("...", reason))
@@ -96,11 +106,7 @@ def test_a_source_killed_under_load_is_failed_over_at_the_first_try(pair: Pair, 
     name = f"busy-{wait:.0f}"
     pair.worker()
     mirrored(pair, name)
-    with busily(pair.east, name) as acknowledged:
-        pair.clock.wait(5)
-        pair.east.cluster.kill()
-        pair.clock.wait(1)
-    assert sum(map(len, acknowledged.values())) > RATE
+    acknowledged = killed_under_load(pair, name)
     try:
         found = taken_over(pair, name, wait=wait)
         assert pair.west.writes(name, range(10**9, 10**9 + PARTITIONS), partitions=PARTITIONS)

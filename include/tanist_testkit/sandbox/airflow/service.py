@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.airflow.home import AirflowSpec, Started
     from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 
-READY_SECONDS: Final = 120.0
+READY_SECONDS: Final = 300.0
 """A first start takes 20 s on two idle cores, and twice that on busy ones."""
 NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _STOP: Final = 13.0
