@@ -21,7 +21,8 @@ __all__ = ["connections", "dag"]  # fixtures
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-@pytest.mark.parametrize("reading", [45.0, pytest.param(360.0, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("reading", [45.0, 360.0])
 def test_a_source_killed_under_load_is_failed_over_by_one_run_of_the_dag(
     house: House, dag: DAG, pair: Pair, reading: float
 ) -> None:

@@ -95,9 +95,9 @@ def plan_of(ran: Ran) -> str:
 @pytest.mark.parametrize(
     ("owner", "name", "after"),
     [
-        (PlanGate, "execute", False),
-        (PlanGate, "_put_question", False),
-        (PlanGate, "_put_question", True),
+        pytest.param(PlanGate, "execute", False, marks=pytest.mark.long),
+        pytest.param(PlanGate, "_put_question", False, marks=pytest.mark.long),
+        pytest.param(PlanGate, "_put_question", True, marks=pytest.mark.long),
         (PlanGate, "approver", False),
         (planning, "approve", False),
     ],
@@ -140,6 +140,7 @@ def test_an_approval_that_was_written_is_enough_though_its_process_was_killed(
     assert all("withdrawn" in each for each in withdrawn), "by the report: no step was run"
 
 
+@pytest.mark.long
 def test_an_approval_that_a_process_writes_after_it_was_given_up_is_waited_for(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ def test_a_no_that_was_written_ends_its_run_for_good(
     nothing_was_done(pair, mirror, ran)
 
 
+@pytest.mark.long
 def test_a_no_of_an_earlier_run_does_not_end_a_later_one_of_the_same_plan(
     house: House, dag: DAG, pair: Pair, mirror: str
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_question_that_does_not_cover_what_is_so_now_is_not_asked_again(
     nothing_was_done(pair, mirror, ran)
 
 
+@pytest.mark.long
 def test_the_first_question_is_asked_again_though_less_speaks_against_the_plan_by_now(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

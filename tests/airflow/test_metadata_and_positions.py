@@ -102,6 +102,7 @@ def test_positions_of_groups_are_committed_at_the_destination(house: House, pair
     assert committed(pair.west, mirror, mirror) == [3, 4]
 
 
+@pytest.mark.long
 def test_while_a_failover_holds_a_mirror_both_stand_back(house: House, pair: Pair, mirror: str) -> None:
     """It is skipped with the reason, not red; nothing of it is touched, and the failover goes on undisturbed."""
     plan = pair.approved(mirror)

@@ -60,6 +60,7 @@ def test_an_approved_failover_runs_to_its_end(house: House, dag: DAG, pair: Pair
     assert max(sizes.values()) < XCOM_BYTES, sizes
 
 
+@pytest.mark.long
 def test_a_validation_that_cannot_tell_makes_the_run_red_and_undoes_nothing(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ def test_nobody_answers(house: House, dag: DAG, pair: Pair, untouched: str) -> N
     nothing_was_done(pair, untouched, ran)
 
 
+@pytest.mark.long
 def test_a_plan_that_has_changed_since_it_was_shown_is_not_approved(
     house: House, dag: DAG, pair: Pair, mirror: str
 ) -> None:
@@ -135,6 +137,7 @@ def test_a_plan_that_has_changed_since_it_was_shown_is_not_approved(
     nothing_was_done(pair, mirror, ran)
 
 
+@pytest.mark.long
 def test_facts_that_got_worse_after_the_approval_void_it(house: House, dag: DAG, pair: Pair, mirror: str) -> None:
     """The first step refuses, whatever Airflow says of the gate."""
 
@@ -149,6 +152,7 @@ def test_facts_that_got_worse_after_the_approval_void_it(house: House, dag: DAG,
     nothing_was_done(pair, mirror, ran)
 
 
+@pytest.mark.long
 def test_a_failover_that_began_while_the_gate_asked_is_not_joined(
     house: House, dag: DAG, pair: Pair, mirror: str
 ) -> None:

@@ -55,6 +55,7 @@ def stopping(dag: DAG, task: str, how: type[Exception]) -> None:
 # ── what is unfinished is not what is asked for ───────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.long
 def test_a_trigger_for_one_topic_does_not_promote_another_by_its_old_approval(
     house: House, dag: DAG, pair: Pair, untouched: str
 ) -> None:
@@ -200,6 +201,7 @@ def test_a_yes_does_not_outlive_its_run_and_a_later_no(
     nothing_was_done(pair, untouched, ran)
 
 
+@pytest.mark.long
 def test_a_no_takes_back_what_was_approved_on_the_command_line(house: House, dag: DAG, pair: Pair, mirror: str) -> None:
     plan = pair.approved(mirror)
     no = house.run(dag, conf(mirror), Answering(house.client, "op", option="Reject"))
@@ -209,6 +211,7 @@ def test_a_no_takes_back_what_was_approved_on_the_command_line(house: House, dag
     assert pair.east.writes(mirror, range(2))
 
 
+@pytest.mark.long
 def test_a_gate_marked_successful_by_hand_uses_no_approval_of_the_command_line(
     house: House, dag: DAG, pair: Pair, mirror: str
 ) -> None:

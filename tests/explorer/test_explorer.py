@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tests.explorer.place import Place
 
 pytestmark = pytest.mark.timeout(1_200)
-STORIES: Final = int(os.environ.get("STORIES", "250"))
-"""About 9 s of one core; `make test STORIES=5000 ARGS=tests/explorer` plays more."""
+STORIES: Final = int(os.environ.get("STORIES", "120"))
+"""About 10 s of one core; `make test STORIES=5000 ARGS=tests/explorer` plays more."""
 
 
 @pytest.fixture(autouse=True)

@@ -110,6 +110,7 @@ def history(rng: random.Random, *, moves: bool = False) -> tuple[Log, Log]:
     return source, copy
 
 
+@pytest.mark.long
 def test_two_cleaners_make_no_difference(spark: SparkSession) -> None:
     logs = {number: history(random.Random(number)) for number in range(HISTORIES)}
     differing = sum(source != copy for source, copy in logs.values())
@@ -117,6 +118,7 @@ def test_two_cleaners_make_no_difference(spark: SparkSession) -> None:
     assert found(spark, logs) == set()
 
 
+@pytest.mark.long
 def test_a_leader_of_the_source_that_was_cleaned_less_makes_no_difference(spark: SparkSession) -> None:
     """It has records where copies of later ones were written. After a reversal the source has these copies."""
     logs = {number: history(random.Random(number), moves=True) for number in range(HISTORIES)}

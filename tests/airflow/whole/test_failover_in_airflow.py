@@ -91,7 +91,8 @@ def log_of(person: Rest, run: str, task: str, tries: int) -> str | None:
         return None
 
 
-@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.long)], ids=["calm", "killed"])
+@pytest.mark.long
+@pytest.mark.parametrize("killed", [False, True], ids=["calm", "killed"])
 def test_a_failover_through_airflow(
     airflow: SharedAirflow, pair: Pair, topic_name: str, tmp_path: Path, *, killed: bool
 ) -> None:

@@ -9,6 +9,8 @@ import json
 import signal
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tanist.kafka.wire.admin import AclBinding, ConfigKind, ConfigResource, alter_configs
 from tanist.kafka.wire.router import Router
 from tests.kafka.failover.conftest import ALLOW, LITERAL, TOPIC, WRITE, Slowed, give
@@ -155,6 +157,7 @@ def test_a_fence_that_lands_after_the_abort_is_never_go_and_can_be_lifted(pair: 
     until(lambda: "fence lift" not in problems_of(pair, "woken"), RECONCILED_SECONDS)
 
 
+@pytest.mark.long
 def test_a_fence_that_lands_after_the_abort_can_be_lifted_where_no_worker_acts(pair: Pair) -> None:
     """It is on record as what the clusters show, and the command that lifts it lifts it."""
     mirrored(pair, "byhand", "byhand")

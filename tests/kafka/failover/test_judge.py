@@ -144,7 +144,7 @@ def failed(pair: Pair, topic: str) -> None:
     until(lambda: states() == {"FAILED"}, 30)
 
 
-@pytest.mark.parametrize(("halted", "left"), [(paused, 0), (failed, 2)])
+@pytest.mark.parametrize(("halted", "left"), [(paused, 0), pytest.param(failed, 2, marks=pytest.mark.long)])
 def test_what_a_topic_that_is_not_copied_takes_after_the_plan_is_lost_by_nobodys_leave(
     pair: Pair, halted: Callable[[Pair, str], None], left: int
 ) -> None:
@@ -164,6 +164,7 @@ def test_what_a_topic_that_is_not_copied_takes_after_the_plan_is_lost_by_nobodys
     assert shown["plan_hash"] != plan
 
 
+@pytest.mark.long
 def test_when_nobody_looks_at_a_source_what_it_takes_is_unknown(pair: Pair) -> None:
     """The worker died before the source did: "0 offsets are lost at most", and 50 records were."""
     worker = pair.worker("mortal")

@@ -78,7 +78,9 @@ def test_without_alter_at_the_source_a_run_does_not_begin(limited: Pair) -> None
     assert limited.east.writes("limited", range(2))
 
 
-@pytest.mark.parametrize(("operation", "named"), [(READ, "READ"), (DESCRIBE_CONFIGS, "DESCRIBE_CONFIGS")])
+@pytest.mark.parametrize(
+    ("operation", "named"), [(READ, "READ"), pytest.param(DESCRIBE_CONFIGS, "DESCRIBE_CONFIGS", marks=pytest.mark.long)]
+)
 def test_a_login_that_may_not_read_approvals_hears_so(limited: Pair, operation: int, named: str) -> None:
     plan = limited.approved("limited")
     with denied(limited.west, TOPIC, APPROVALS, operation):

@@ -7,6 +7,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tanist_testkit.sandbox import forks
 from tests.kafka.cli.conftest import section
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Answer
@@ -59,6 +61,7 @@ def test_a_fetcher_fences_no_cluster_but_the_source_of_the_mirror(pair: Pair) ->
         worker.send(signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_what_is_asked_of_another_cluster_is_unknown_and_its_answer_lifts_no_fence(pair: Pair) -> None:
     """`abort` said that all was undone, and the source refused its producers for good."""
     pair.worker()

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
@@ -74,6 +75,7 @@ def test_records_that_were_not_copied_are_rescued_and_replayed(pair: Pair) -> No
     until(lambda: configs(pair, TOPIC)["cleanup.policy"] == "compact", 20)
 
 
+@pytest.mark.long
 def test_a_stale_epoch_of_copied_records_made_a_topic_diverged(pair: Pair) -> None:
     """A race: the worker had not yet stored that it copied records of a later leader epoch when the topic took over.
 

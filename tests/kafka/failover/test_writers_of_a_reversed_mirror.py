@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
 
+@pytest.mark.long
 def test_only_the_mirror_may_write_at_the_old_source(pair: Pair) -> None:
     """It copies what was written since the failover, at the same offsets."""
     pair.worker()

@@ -242,6 +242,7 @@ def test_a_worker_started_after_the_source_died_is_no_witness(scene: Scene) -> N
     assert scene.followed().complete_until_ms == complete
 
 
+@pytest.mark.long
 def test_a_worker_of_the_version_before_runs_beside_and_after_this_one(scene: Scene) -> None:
     """Neither fails on the records of the other, and no last look is later than an answer."""
     first = scene.end(scene.busy)

@@ -227,6 +227,7 @@ def finished(pair: Pair, plan: str, losing: Callable[[str], None]) -> RunOutcome
             return outcome
 
 
+@pytest.mark.long
 def test_a_status_opens_one_connection_per_broker_and_one_consumer(
     trio: Pair, opened: Counter[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
