@@ -21,6 +21,7 @@ from tanist.domain.failover.approving import APPROVALS_TOPIC, ApprovalRequest
 from tanist.domain.names import MirrorName
 from tanist.kafka.protocol.approval import encode
 from tanist.kafka.wire.admin import AclBinding
+from tanist.usecases import approvals
 from tanist.usecases.failover import planning
 from tests.airflow.conftest import Answering, open_questions, respond
 from tests.airflow.mirrors import ROUTE, conf, connections, dag, mirror, mirrors, nothing_was_done, runs
@@ -81,7 +82,7 @@ def killed_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, after
     monkeypatch.setattr(owner, name, dying)
 
 
-def approvals(pair: Pair, name: str) -> list[dict[str, Any]]:
+def stored_approvals(pair: Pair, name: str) -> list[dict[str, Any]]:
     """What stands in the approvers' topic of this mirror, withdrawals too."""
     rows = [json.loads(value or b"") for _, _, value in pair.west.read(APPROVALS_TOPIC, 1)]
     return [row for row in rows if row["mirror"] == name]
@@ -135,7 +136,7 @@ def test_an_approval_that_was_written_is_enough_though_its_process_was_killed(
     person = Patient(house.client, "op")
     ran = house.run(dag, conf(mirror), person, by_hand=GATE_ONLY)
     assert len(person.questions) == 1
-    (approval, *withdrawn) = approvals(pair, mirror)
+    (approval, *withdrawn) = stored_approvals(pair, mirror)
     assert ran.left("approve", "return_value")["plan"] == approval["plan"]
     assert all("withdrawn" in each for each in withdrawn), "by the report: no step was run"
 
@@ -189,7 +190,7 @@ def test_a_no_that_was_written_ends_its_run_for_good(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another user's yes to the question that was asked again counted."""
-    killed_once(monkeypatch, planning, "withdraw", after=True)
+    killed_once(monkeypatch, approvals, "withdraw", after=True)
     person = Patient(house.client, "op", options=("Reject", "Approve"))
     ran = house.run(dag, conf(mirror), person)
     assert len(person.questions) == 1

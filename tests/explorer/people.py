@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.usecases.approvals import ApprovalTerms
 from tests.explorer import pointed
 from tests.explorer.place import DR, TOPICS, Book, Place
 from tests.explorer.product import (
@@ -223,7 +224,7 @@ class Operator:
         self._hash = self._plan(mode, include)
         run = self._command()
         asked = planning.FailoverRequest(mode=mode, include=(include,))
-        planning.approve(self._hash, asked, self._clusters(run), run, reason="drill", valid_seconds=3600.0)
+        planning.approve(self._hash, asked, self._clusters(run), run, terms=ApprovalTerms.of("drill", 3600.0))
 
     def _run(self, plan: str, until: str | None = None) -> str:
         run = self._command()

@@ -8,19 +8,18 @@ from airflow.sdk.exceptions import AirflowException
 
 from tanist.airflow.failback import FailbackParams, switch_done
 from tanist.airflow.gate import (
-    VALID_SECONDS,
     WITHDRAW_SECONDS,
     NotAnswered,
     PlanGate,
     approved_item,
     must_not_be_cleared,
     not_taken_back,
-    requester,
+    terms_of,
 )
 from tanist.airflow.markdown import reversal_page
 from tanist.airflow.tasks import TASK_SECONDS, at_work, never, translate_errors
+from tanist.usecases import approvals
 from tanist.usecases.failback import reversal
-from tanist.usecases.failback.approving import take_back
 from tanist.usecases.failover.earlier_answer import earlier_answer
 
 if TYPE_CHECKING:
@@ -96,9 +95,7 @@ class ReversalGate(PlanGate):
                 params.request_of(again=self.again),
                 clusters,
                 task.context,
-                reason=f"asked for by {requester(context)} in Airflow, run {context['dag_run'].run_id}",
-                valid_seconds=VALID_SECONDS,
-                on_behalf_of=f"{who} via Airflow",
+                terms=terms_of(context, who),
             )
         self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
         return approved_item(approval)
@@ -111,7 +108,7 @@ class ReversalGate(PlanGate):
             with at_work(WITHDRAW_SECONDS, {home: f"{home}_approver"}, again=never) as task:
                 if (clusters := params.clusters(task, again=self.again)) is not None:
                     for request in (str(params.request_of(again=self.again).answers), ""):
-                        take_back(plan, clusters, task.context, request=request, reason=reason)
+                        approvals.withdraw(plan, clusters, task.context, request=request, reason=reason)
         except AirflowException as why:
             return not_taken_back(plan, why)
         return ""

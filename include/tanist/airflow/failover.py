@@ -22,6 +22,7 @@ from tanist.airflow.verdict import REVERSE_AGAIN, UNKNOWN, VerdictSeen, green, s
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.names import mirror_name
+from tanist.usecases import approvals
 from tanist.usecases.failover import adopting, planning
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.abort import NothingToAbort, abort
@@ -286,7 +287,7 @@ def _take_back(context: Context, plan: str, record: FailoverRun | None) -> None:
     try:
         with at_work(OPEN_SECONDS, {params.destination: params.approver}) as task, params.clusters(task) as clusters:
             if record is None or not adopting.begun_on(record, request, clusters, task.context):
-                planning.withdraw(plan, clusters, task.context, request=request, reason="the run of it has ended")
+                approvals.withdraw(plan, clusters, task.context, request=request, reason="the run of it has ended")
     except AirflowException as why:
         _say("report", f"an approval of this run, if there is one, could not be withdrawn: {why}")
 

@@ -24,6 +24,8 @@ from tanist.airflow.params import FailoverParams, request_of
 from tanist.airflow.tasks import TASK_SECONDS, at_work, never, translate_errors
 from tanist.domain.errors import Misconfigured, Refused, RunUnderWay
 from tanist.domain.failover.approving import NotApproved, Withdrawal
+from tanist.usecases import approvals
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.earlier_answer import earlier_answer
 from tanist.usecases.failover.kept import kept_words, must_be_covered
@@ -194,9 +196,7 @@ class PlanGate(ApprovalOperator):
                 None,
                 clusters,
                 task.context,
-                reason=f"asked for by {requester(context)} in Airflow, run {context['dag_run'].run_id}",
-                valid_seconds=VALID_SECONDS,
-                on_behalf_of=f"{who} via Airflow",
+                terms=terms_of(context, who),
                 request=request_of(context),
                 shown=_text(shown, "words"),
             )
@@ -227,7 +227,7 @@ class PlanGate(ApprovalOperator):
                 params.clusters(task) as clusters,
             ):
                 for request in (request_of(context), ""):
-                    planning.withdraw(plan, clusters, task.context, request=request, reason=reason)
+                    approvals.withdraw(plan, clusters, task.context, request=request, reason=reason)
         except AirflowException as why:
             return not_taken_back(plan, why)
         return ""
@@ -274,6 +274,12 @@ def old_process_seconds() -> float:
 def approved_item(approval: Approval) -> dict[str, Any]:
     """What a gate returns that has asked."""
     return {"plan": approval.plan, "approver": approval.approver, "approval": approval.id, "asked": True}
+
+
+def terms_of(context: Context, who: str) -> ApprovalTerms:
+    """What is stored with an approval that `who` has given in Airflow."""
+    reason = f"asked for by {requester(context)} in Airflow, run {context['dag_run'].run_id}"
+    return ApprovalTerms.of(reason, VALID_SECONDS, f"{who} via Airflow")
 
 
 def requester(context: Context) -> str:

@@ -14,6 +14,7 @@ from tanist.cli.output import emit, say, stages
 from tanist.domain.failback.decision import TailAction, TailClass
 from tanist.domain.failback.reversal import without_copies
 from tanist.domain.names import mirror_name
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback.deciding import DECISION_COLUMNS, approve_decision, decision_item, plan_decision
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.replay import REPLAY_COLUMNS, ReplayTools, replay_item
@@ -169,7 +170,7 @@ def approve(
     """
     topics = selected(topic, exclude)
     clusters, actions = _opened(now, name), _actions(replay, drop)
-    approval = approve_decision(plan, topics, actions, clusters, now.context, reason=reason, valid_seconds=valid)
+    approval = approve_decision(plan, topics, actions, clusters, now.context, terms=ApprovalTerms.of(reason, valid))
     say(f"{approval.approver} approved plan {approval.plan}")
     say_unread(approval)
     emit([approval_item(approval)], APPROVAL_COLUMNS, now.as_json)

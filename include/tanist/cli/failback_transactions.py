@@ -11,6 +11,7 @@ from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, Topi
 from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback.aborting import (
     ABORT_COLUMNS,
     abort_transactions,
@@ -58,7 +59,7 @@ def abort(  # options of a command
         raise Misconfigured("--approve and --plan: give one of them")
     clusters = returned(now.registry, now.destination(), mirror_name(name), now.context)
     if approve is not None:
-        found = approve_abort(approve, topics, clusters, now.context, reason=reason, valid_seconds=valid)
+        found = approve_abort(approve, topics, clusters, now.context, terms=ApprovalTerms.of(reason, valid))
         say(f"{found.approver} approved plan {found.plan}")
         say_unread(found)
         item = {"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}

@@ -37,6 +37,7 @@ from tanist.domain.failover.reserve import reserve_words
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERYTHING
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
 from tanist.usecases.failover import status as statuses
@@ -170,7 +171,7 @@ def approve(
 
     Example: tanist failover approve dr 1c0ffee2 --destination west --reason "east is on fire"
     """
-    planning.must_give_a_reason(reason)
+    terms = ApprovalTerms.of(reason, valid)
     typed = {
         "mode": mode,
         "include": tuple(topic or ()),
@@ -184,9 +185,7 @@ def approve(
     typed = {name: value for name, value in typed.items() if value not in (None, ())}
     with opened(now, name) as clusters:
         show = None if now.as_json else show_accepted
-        approval = planning.approve_typed(
-            plan, typed, clusters, now.context, reason=reason, valid_seconds=valid, show=show
-        )
+        approval = planning.approve_typed(plan, typed, clusters, now.context, terms=terms, show=show)
     _approved(approval, clusters.destination.name, now.as_json)
 
 

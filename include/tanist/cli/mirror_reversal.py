@@ -12,6 +12,7 @@ from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failback.reversal import TO_ACCEPT, MappedOffsetsUnsupported
 from tanist.domain.names import mirror_name
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.withdrawing import withdraw as withdraw_reversal
@@ -91,7 +92,7 @@ def reverse(
     if withdraw:
         _withdraw(now, clusters, reason)
     elif approve is not None:
-        found = reversal.approve(approve, request, clusters, now.context, reason=reason, valid_seconds=valid)
+        found = reversal.approve(approve, request, clusters, now.context, terms=ApprovalTerms.of(reason, valid))
         say(f"{found.approver} approved plan {found.plan}")
         say_unread(found)
         emit(

@@ -111,7 +111,7 @@ def test_a_reason_is_one_line_whatever_was_typed(
     """Others read it later, in tables and in lines of errors."""
 
     def heard(*given: Any, **named: Any) -> NoReturn:
-        raise Misconfigured(repr(named.get("reason", given[-1])))
+        raise Misconfigured(repr(named["terms"].reason if "terms" in named else given[-1]))
 
     monkeypatch.setattr(failover, "opened", lambda *_: nullcontext())
     monkeypatch.setattr(status, "runs", lambda *_: ())

@@ -14,8 +14,8 @@ from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.ports.cluster import Cluster
 from tanist.usecases import state_topics
+from tanist.usecases.approvals import ApprovalTerms, sign
 from tanist.usecases.failback.aborting import AbortRefused, abort_transactions
-from tanist.usecases.failback.approving import sign
 from tanist.usecases.failback.replay_gate import DecisionRefused, permitted
 from tanist.usecases.failback.reversal import ReversalNotApproved, ReversalRequest, approval_of
 from tanist.usecases.failback.survey import ReturnContext
@@ -58,7 +58,7 @@ def opened(world: FailoverWorld) -> ReturnContext:
 
 
 def signed(world: FailoverWorld, plan: Any) -> Approval:
-    return sign(plan, opened(world), world.command(), reason="drill", valid_for_ms=60_000)
+    return sign(plan.canonical_plan, ApprovalTerms.of("drill", 60), opened(world), world.command())
 
 
 def replays(world: FailoverWorld) -> None:

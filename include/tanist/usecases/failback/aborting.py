@@ -16,7 +16,7 @@ from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases import state_topics
-from tanist.usecases.failback.approving import check_words, out_of_time, sign
+from tanist.usecases.approvals import out_of_time, sign
 from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import LockedMirror, changing, ensure_unlocked
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, TopicPartition
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
+    from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
 
@@ -119,8 +120,7 @@ def approve_abort(  # what an approver says, named
     clusters: ReturnContext,
     command: CommandContext,
     *,
-    reason: str,
-    valid_seconds: float,
+    terms: ApprovalTerms,
 ) -> Approval:
     """Put our name under the plan, if these are still the open transactions.
 
@@ -128,13 +128,12 @@ def approve_abort(  # what an approver says, named
         AnotherAbort: they are others. NoOpenTransactions: there is none. NoApproverTopic. Misconfigured.
         AuthorizationFailed: we are no approver. What `plan_abort` raises.
     """
-    valid_for_ms = check_words(reason, valid_seconds)
     plan = plan_abort(clusters, topics, command).plan
     if not plan.transactions:
         raise NoOpenTransactions(f"no transaction is open in topics that mirror {plan.mirror!r} has failed over")
     if plan.hash != plan_hash:
         raise AnotherAbort(f"{plan_hash} was requested, but the plan is now {plan.hash}")
-    return sign(plan, clusters, command, reason=reason, valid_for_ms=valid_for_ms)
+    return sign(plan.canonical_plan, terms, clusters, command)
 
 
 def abort_transactions(plan_hash: str, clusters: ReturnContext, command: CommandContext) -> AbortOutcome:

@@ -23,7 +23,7 @@ from tanist.domain.failback.pending import left_undecided
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.tails import TailStage
 from tanist.usecases import state_topics
-from tanist.usecases.failback.approving import check_words, sign
+from tanist.usecases.approvals import sign
 from tanist.usecases.failback.classifying import records_from, replay_of, rules_of, watch_keys
 from tanist.usecases.failback.quarantined import ensure_present
 from tanist.usecases.failback.survey import MirrorReversed
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
+    from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
 
@@ -143,24 +144,22 @@ def _counts(clusters: ReturnContext, view: StateView, tails: TopicTails, command
     return found
 
 
-def approve_decision(  # noqa: PLR0913  # what an approver says, named
+def approve_decision(  # what an approver says, named
     plan_hash: str,
     topics: Selection,
     given: Mapping[TailClass, TailAction],
     clusters: ReturnContext,
     command: CommandContext,
     *,
-    reason: str,
-    valid_seconds: float,
+    terms: ApprovalTerms,
 ) -> Approval:
     """Put our name under a plan, if the rescued tails still make it. Time alone makes no other plan.
 
     Raises:
         AnotherDecision: they make another one. NoApproverTopic. AuthorizationFailed: we are no approver. Misconfigured.
     """
-    valid_for_ms = check_words(reason, valid_seconds)
     plan = plan_decision(clusters, topics, given, command, plan_hash).plan
-    return sign(plan, clusters, command, reason=reason, valid_for_ms=valid_for_ms)
+    return sign(plan.canonical_plan, terms, clusters, command)
 
 
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────

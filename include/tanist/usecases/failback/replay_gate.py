@@ -11,7 +11,7 @@ from tanist.domain.failback.decision import DecisionPlan, TailAction, decided_ta
 from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals, choose
 from tanist.domain.records import RunStatus
 from tanist.domain.tails import TailDecision, TailStage
-from tanist.usecases.failback.approving import out_of_time
+from tanist.usecases.approvals import out_of_time
 from tanist.usecases.failback.quarantined import ensure_present
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, only, pattern_problems
 from tanist.usecases import state_topics
-from tanist.usecases.failback.approving import check_words, out_of_time, sign
+from tanist.usecases.approvals import out_of_time, sign
 from tanist.usecases.failback.quarantined import altered_topics
 from tanist.usecases.failback.recreating import plan_recreations, uncompared_topics, unfit_topics
 from tanist.usecases.failback.survey import NothingFailedOver, survey, topics_only_there
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tanist.domain.moves import MirrorMove
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
+    from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.recreating import UnfitTopic
     from tanist.usecases.failback.survey import ReturnContext
@@ -292,15 +293,13 @@ def topic_plans(
 # ── approval ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def approve(  # noqa: PLR0913  # what an approver says, named
+def approve(  # what an approver says, named
     plan_hash: str,
     request: ReversalRequest,
     clusters: ReturnContext,
     command: CommandContext,
     *,
-    reason: str,
-    valid_seconds: float,
-    on_behalf_of: str = "",
+    terms: ApprovalTerms,
 ) -> Approval:
     """Put our name under the plan, if the clusters still make it. `on_behalf_of`: for whom, if not for ourselves.
 
@@ -308,19 +307,10 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         AnotherReversal: they make another one. Misconfigured. NoApproverTopic. AuthorizationFailed: we are no approver.
         What `plan` raises.
     """
-    valid_for_ms = check_words(reason, valid_seconds)
     made = plan(request, clusters, command, approves=True).plan
     if made.hash != plan_hash:
         raise AnotherReversal(f"{plan_hash} was requested, but the plan is now {made.hash}")
-    return sign(
-        made,
-        clusters,
-        command,
-        reason=reason,
-        valid_for_ms=valid_for_ms,
-        answers=request.answers,
-        on_behalf_of=on_behalf_of,
-    )
+    return sign(made.canonical_plan, terms, clusters, command, request=request.answers or "")
 
 
 def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> Approval:

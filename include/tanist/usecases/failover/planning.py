@@ -6,21 +6,11 @@ import re
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
-from tanist.domain.failover.approving import (
-    LONGEST_MS,
-    Approval,
-    ApprovalRequest,
-    NoApproverTopic,
-    Withdrawal,
-    approved,
-    command_request,
-    signature,
-)
+from tanist.domain.failover.approving import Approval, approved
 from tanist.domain.failover.commands import approve_command
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
@@ -32,6 +22,7 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.ports.clock import Deadline
+from tanist.usecases.approvals import sign
 from tanist.usecases.failover.adopting import differences
 from tanist.usecases.failover.kept import (
     AnotherPlan,
@@ -56,6 +47,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
+    from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.snapshot import MirrorSnapshot
@@ -221,20 +213,13 @@ def must_not_be_blocked(found: Planned) -> None:
     refuse_blocked(found.plan.intent, found.plan.limitations, found.destination)
 
 
-def must_give_a_reason(reason: str) -> None:
-    """Raises Misconfigured where there is none. For callers that have not asked any cluster yet, too."""
-    if not reason.strip():
-        raise Misconfigured("an approval needs a --reason, which is stored with it")
-
-
-def approve_typed(  # noqa: PLR0913  # as `approve`
+def approve_typed(  # what is approved, and what about it was typed
     plan_hash: str,
     typed: Mapping[str, Any],
     clusters: FailoverContext,
     command: CommandContext,
     *,
-    reason: str,
-    valid_seconds: float,
+    terms: ApprovalTerms,
     show: Show | None = None,
 ) -> Approval:
     """Approve the plan with this hash. `typed`: fields of FailoverRequest that somebody has given.
@@ -245,15 +230,15 @@ def approve_typed(  # noqa: PLR0913  # as `approve`
     Raises:
         AnotherPlan: the kept plan says otherwise. PlanNotKept: with what they make. Otherwise as `approve`.
     """
-    sign = partial(approve, plan_hash, reason=reason, valid_seconds=valid_seconds, show=show)
+    approve_as = partial(approve, plan_hash, terms=terms, show=show)
     if (words := kept_words(plan_hash, clusters, command)) is not None:
         _must_say(plan_hash, read_words(plan_hash, words, clusters).intent, typed, clusters, command)
-        return sign(None, clusters, command)
+        return approve_as(None, clusters, command)
     modes = [typed["mode"]] if "mode" in typed else [Mode.PLANNED] if typed.get("reverse") else list(Mode)
     others: list[str] = []
     for mode in modes:
         try:
-            return sign(FailoverRequest(**{**typed, "mode": mode}), clusters, command)
+            return approve_as(FailoverRequest(**{**typed, "mode": mode}), clusters, command)
         except PlanNotKept as missing:
             others += missing.made
     raise PlanNotKept(plan_hash, clusters.destination.name, others)
@@ -283,9 +268,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     clusters: FailoverContext,
     command: CommandContext,
     *,
-    reason: str,
-    valid_seconds: float,
-    on_behalf_of: str = "",
+    terms: ApprovalTerms,
     request: str = "",
     shown: str = "",
     show: Show | None = None,
@@ -295,19 +278,12 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     The words are those of the kept plan with this hash; else those that were `shown`, if they have it; else those of
     the plan that `wanted` makes now, if it has it.
 
-    `on_behalf_of`: who decided, where that is not whom our connection logs in as; both names are on record.
-    `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own. `show`: is given
-    what is about to be signed.
+    `request`: as in `approvals.sign`. `show`: is given what is about to be signed.
 
     Raises:
         AnotherPlan: the words do not cover it. PlanBlocked: what nobody can accept. PlanNotKept: there are no words.
         NoApproverTopic. AuthorizationFailed: we are no approver.
     """
-    must_give_a_reason(reason)
-    valid_for_ms = round(valid_seconds * 1000)
-    if not 0 < valid_for_ms <= LONGEST_MS:
-        raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
-    signature("", on_behalf_of)  # raises before anything is asked
     words = kept_words(plan_hash, clusters, command)
     if words is None and hash_of(shown) == plan_hash:
         words = shown
@@ -317,19 +293,9 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         now = _made_by(wanted, plan_hash, clusters, command)
         words, facts = now.plan.canonical_plan, now.facts
         must_not_be_blocked(now)
-    _must_have_a_topic(facts, clusters, command)
     if show is not None:
         show(read_words(plan_hash, words, clusters), facts)
-    signed = ApprovalRequest(
-        mirror=clusters.spec.mirror,
-        plan=plan_hash,
-        plan_json=words,
-        request=request or command_request(plan_hash, token_hex(8)),
-        reason=reason,
-        valid_for_ms=valid_for_ms,
-        on_behalf_of=on_behalf_of,
-    )
-    approval = clusters.destination.approvals.append(signed, command.by)
+    approval = sign(words, terms, clusters, command, request=request)
     approved(approval)
     return approval
 
@@ -343,33 +309,3 @@ def _made_by(
     if (now := plan(wanted, clusters, command)).plan.hash != plan_hash:
         raise PlanNotKept(plan_hash, clusters.destination.name, [f"the {wanted.mode} plan {now.plan.hash}"])
     return now
-
-
-def _must_have_a_topic(facts: Facts, clusters: FailoverContext, command: CommandContext) -> None:
-    """The approvers' topic is made here only where the cluster has no authorizer.
-
-    With one, whoever makes it must also say who may write to it.
-
-    Raises:
-        NoApproverTopic.
-    """
-    approvals = clusters.destination.approvals
-    if approvals.exists(command.by):
-        return
-    if facts.destination_authorizer is not False:
-        raise NoApproverTopic(f"destination {clusters.spec.destination!r} has none")
-    approvals.create(command.by)
-
-
-def withdraw(
-    plan_hash: str, clusters: FailoverContext, command: CommandContext, *, request: str = "", reason: str
-) -> None:
-    """Take back what was approved of a plan, as far as no failover has begun on it: one that has goes on.
-
-    `request`: only what answers it, also if that is written later; empty: what commands have approved before.
-
-    Raises:
-        NoApproverTopic. AuthorizationFailed: we are no approver, nothing was withdrawn.
-    """
-    no = Withdrawal(mirror=clusters.spec.mirror, plan=plan_hash, request=request, reason=reason)
-    clusters.destination.approvals.withdraw(no, command.by)

@@ -15,6 +15,7 @@ from tanist.domain.failover.source_look import iso_time
 from tanist.domain.failover.stored_reserves import reserves_check
 from tanist.domain.names import EpochMs
 from tanist.domain.records import RunStatus
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover.items import outcome_item, plan_item
 from tanist.usecases.failover.planning import FailoverRequest
@@ -40,7 +41,7 @@ def approved(world: FailoverWorld, budget: int, dead_since: EpochMs | None = Non
     request = FailoverRequest(mode=Mode.UNPLANNED, reserve=budget, dead_since=dead_since)
     made = planning.plan(request, world.clusters(), world.command())
     return planning.approve(
-        made.plan.hash, request, world.clusters(), world.command(), reason="drill", valid_seconds=3600.0
+        made.plan.hash, request, world.clusters(), world.command(), terms=ApprovalTerms.of("drill", 3600.0)
     )
 
 

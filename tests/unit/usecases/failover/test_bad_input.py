@@ -26,6 +26,7 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection
 from tanist.domain.states import MirrorState
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import abort, adopting, planning, removal
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.approval_gate import ApprovalVoid
@@ -69,7 +70,7 @@ def runs(world: FailoverWorld) -> tuple[FailoverRun, ...]:
 
 def approving(world: FailoverWorld, plan: str, *, approver: bool = True, mode: Mode = Mode.PLANNED) -> None:
     clusters = world.clusters("nobody", approver=approver)
-    planning.approve(plan, FailoverRequest(mode=mode), clusters, world.command(), reason="because", valid_seconds=60)
+    planning.approve(plan, FailoverRequest(mode=mode), clusters, world.command(), terms=ApprovalTerms.of("because", 60))
 
 
 def test_nobody_has_approved(unchanged: FailoverWorld) -> None:
@@ -201,7 +202,7 @@ def test_somebody_without_the_right_cannot_approve(unchanged: FailoverWorld) -> 
 def test_an_approval_needs_a_reason(unchanged: FailoverWorld) -> None:
     with pytest.raises(Misconfigured, match="reason"):
         planning.approve(
-            "x", FailoverRequest(), unchanged.clusters(), unchanged.command(), reason=" ", valid_seconds=60
+            "x", FailoverRequest(), unchanged.clusters(), unchanged.command(), terms=ApprovalTerms.of(" ", 60)
         )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.page import as_json, as_page
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.planning import FailoverRequest
 from tests.unit.usecases.failover.world import FailoverWorld
@@ -24,7 +25,7 @@ def test_the_evidence_says_who_approved_why_and_what_was_accepted_by_name(mode: 
     world.east.dead = not alive
     found = world.plan(mode)
     asked, command = FailoverRequest(mode=mode), world.command()
-    planning.approve(found.plan.hash, asked, world.clusters(), command, reason=REASON, valid_seconds=60)
+    planning.approve(found.plan.hash, asked, world.clusters(), command, terms=ApprovalTerms.of(REASON, 60))
     evidence = world.run(found.plan.hash).evidence
     head = json.loads(as_json(evidence))["head"]
     assert (head["approval"]["by"], head["approval"]["reason"]) == ("approver", REASON)

@@ -14,6 +14,7 @@ from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.domain.translation import Conservative, CopySpan, Exact, Proof, Withheld
 from tanist.ports.positions import ProofResult
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.context import GroupsMoved
 from tanist.usecases.failover.items import outcome_item, plan_item
@@ -50,7 +51,8 @@ def test_another_choice_of_groups_is_another_plan_and_only_the_approved_ones_are
     with pytest.raises(NotApproved):
         world.run(some.plan.hash)
     clusters, command = world.clusters(), world.command()
-    planning.approve(some.plan.hash, FailoverRequest(groups=BILLING), clusters, command, reason="x", valid_seconds=60)
+    asked, terms = FailoverRequest(groups=BILLING), ApprovalTerms.of("x", 60)
+    planning.approve(some.plan.hash, asked, clusters, command, terms=terms)
     world.run(some.plan.hash)
     assert world.moved == [(tuple(TOPICS), BILLING)]
 

@@ -24,6 +24,7 @@ from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus, WorkerAlive
 from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import observe, planning, removal
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.failover.moment import NotToldNow
@@ -53,7 +54,7 @@ def kept(world: FailoverWorld, **asked: Any) -> planning.Planned:
 
 
 def approve(world: FailoverWorld, plan: str, **typed: Any) -> Approval:
-    return planning.approve_typed(plan, typed, world.clusters(), world.command(), reason="drill", valid_seconds=3600)
+    return planning.approve_typed(plan, typed, world.clusters(), world.command(), terms=ApprovalTerms.of("drill", 3600))
 
 
 def written(world: FailoverWorld) -> int:
@@ -206,7 +207,7 @@ def test_a_kept_plan_of_another_direction_permits_nothing(world: FailoverWorld) 
     record = KeptPlan(mirror=DR, mirror_id=world.spec.mirror_id, plan=plan, plan_json=words, at=world.clock.now())
     world.west.write(STATE_TOPIC, record)
     with pytest.raises(NotPermitted, match="of an earlier mirror 'dr', or of its other direction"):
-        planning.approve(plan, None, world.clusters(), world.command(), reason="drill", valid_seconds=60)
+        planning.approve(plan, None, world.clusters(), world.command(), terms=ApprovalTerms.of("drill", 60))
 
 
 def test_plans_that_are_kept_do_not_grow_without_bound(world: FailoverWorld) -> None:
@@ -247,7 +248,7 @@ def test_an_approver_is_shown_what_is_accepted_before_it_is_signed(
         show_accepted(words, facts)
 
     planning.approve_typed(
-        plan.hash, {}, world.clusters(), world.command(), reason="drill", valid_seconds=60, show=show
+        plan.hash, {}, world.clusters(), world.command(), terms=ApprovalTerms.of("drill", 60), show=show
     )
     printed = capsys.readouterr().out
     assert all(each.name in printed for each in plan.limitations)
@@ -265,7 +266,7 @@ def test_a_limitation_without_what_it_names_breaks_nothing(world: FailoverWorld,
     )
     world.west.write(STATE_TOPIC, record)
     planning.approve_typed(
-        record.plan, {}, world.clusters(), world.command(), reason="x", valid_seconds=60, show=show_accepted
+        record.plan, {}, world.clusters(), world.command(), terms=ApprovalTerms.of("x", 60), show=show_accepted
     )
     odd = text.replace('"about"', '"about": [5], "other"')
     world.west.write(STATE_TOPIC, replace(record, plan=hash_of(odd), plan_json=odd))

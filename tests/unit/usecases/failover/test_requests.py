@@ -20,6 +20,8 @@ from tanist.domain.failover.approving import (
 )
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
+from tanist.usecases.approvals import ApprovalTerms
+from tanist.usecases.approvals import withdraw as withdrawn
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover.earlier_answer import earlier_answer
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanNotKept
@@ -53,7 +55,7 @@ def unchanged(world: FailoverWorld) -> Iterator[FailoverWorld]:
 
 
 def withdraw(world: FailoverWorld, plan: str, request: str = "") -> None:
-    planning.withdraw(plan, world.clusters(), world.command(), request=request, reason="op said no")
+    withdrawn(plan, world.clusters(), world.command(), request=request, reason="op said no")
 
 
 def test_a_yes_to_one_run_of_an_orchestrator_permits_no_other(unchanged: FailoverWorld) -> None:
@@ -224,8 +226,7 @@ def answer(world: FailoverWorld, asked: Plan, of: str = "") -> None:
         wanted,
         world.clusters(),
         world.command(),
-        reason="drill",
-        valid_seconds=60,
+        terms=ApprovalTerms.of("drill", 60),
         shown=asked.canonical_plan,
     )
 

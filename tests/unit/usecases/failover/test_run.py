@@ -17,6 +17,7 @@ from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.holes import Holes
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.states import MirrorState
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.approval_gate import ApprovalVoid
 from tanist.usecases.failover.items import outcome_item
@@ -209,7 +210,7 @@ def test_nothing_is_reserved_where_it_is_not_wanted() -> None:
     made = planning.plan(request, world.clusters(), world.command())
     assert made.reserve.offsets == 0
     approved = planning.approve(
-        made.plan.hash, request, world.clusters(), world.command(), reason="drill", valid_seconds=3600.0
+        made.plan.hash, request, world.clusters(), world.command(), terms=ApprovalTerms.of("drill", 3600.0)
     )
     outcome = world.run(approved.plan)
     assert_promoted(world)

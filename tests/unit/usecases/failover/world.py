@@ -23,6 +23,7 @@ from tanist.domain.records import (
     WorkerAlive,
 )
 from tanist.domain.states import DesiredState, MirrorState
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.context import FailoverContext, GroupsMoved, Timeouts
@@ -257,9 +258,7 @@ class FailoverWorld:
             asked,
             self.clusters(),
             self.command(),
-            reason="drill",
-            valid_seconds=valid,
-            on_behalf_of=on_behalf_of,
+            terms=ApprovalTerms.of("drill", valid, on_behalf_of),
             request=request,
         )
 

@@ -1,0 +1,120 @@
+"""Approvals in the approvers' topic of a destination: written here, whatever they approve, and judged by time here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import TYPE_CHECKING, Protocol, Self
+
+from tanist.domain.errors import Misconfigured
+from tanist.domain.failover.approving import (
+    LONGEST_MS,
+    ApprovalRequest,
+    NoApproverTopic,
+    Withdrawal,
+    command_request,
+    signature,
+    time_objections,
+)
+from tanist.domain.failover.plan import hash_of
+
+if TYPE_CHECKING:
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.records import MirrorSpec
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
+
+
+class ApprovedAt(Protocol):
+    """The mirror that a plan is about, and its destination, which has the approvers' topic."""
+
+    @property
+    def spec(self) -> MirrorSpec: ...
+    @property
+    def destination(self) -> Cluster: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalTerms:
+    """What an approver says beside the plan.
+
+    `on_behalf_of`: who decided, where that is not whom our connection logs in as; both names are on record.
+    """
+
+    reason: str
+    valid_for_ms: int
+    on_behalf_of: str = ""
+
+    @classmethod
+    def of(cls, reason: str, valid_seconds: float, on_behalf_of: str = "") -> Self:
+        """Raises Misconfigured; no cluster is asked."""
+        must_give_a_reason(reason)
+        valid_for_ms = round(valid_seconds * 1000)
+        if not 0 < valid_for_ms <= LONGEST_MS:
+            raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
+        signature("", on_behalf_of)
+        return cls(reason=reason, valid_for_ms=valid_for_ms, on_behalf_of=on_behalf_of)
+
+
+def must_give_a_reason(reason: str) -> None:
+    """Raises Misconfigured where there is none."""
+    if not reason.strip():
+        raise Misconfigured("an approval needs a --reason, which is stored with it")
+
+
+def must_have_a_topic(at: ApprovedAt, command: CommandContext) -> None:
+    """The approvers' topic is made here only where the cluster has no authorizer.
+
+    With one, whoever makes it must also say who may write to it.
+
+    Raises:
+        NoApproverTopic.
+    """
+    side = at.destination
+    if side.approvals.exists(command.by):
+        return
+    if side.opening.has_authorizer(command.by):
+        raise NoApproverTopic(f"destination {side.name!r} has none")
+    side.approvals.create(command.by)
+
+
+def sign(words: str, terms: ApprovalTerms, at: ApprovedAt, command: CommandContext, *, request: str = "") -> Approval:
+    """Put our name under the plan with these words, its canonical JSON.
+
+    `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own.
+
+    Raises:
+        NoApproverTopic. AuthorizationFailed: we are no approver.
+    """
+    must_have_a_topic(at, command)
+    plan = hash_of(words)
+    signed = ApprovalRequest(
+        mirror=at.spec.mirror,
+        plan=plan,
+        plan_json=words,
+        request=request or command_request(plan, token_hex(8)),
+        reason=terms.reason,
+        valid_for_ms=terms.valid_for_ms,
+        on_behalf_of=terms.on_behalf_of,
+    )
+    return at.destination.approvals.append(signed, command.by)
+
+
+def withdraw(plan: str, at: ApprovedAt, command: CommandContext, *, request: str = "", reason: str) -> None:
+    """Take back what was approved of a plan, as far as nothing has begun on it: what has continues.
+
+    `request`: only what answers it, also if that is written later; empty: what commands have approved before.
+
+    Raises:
+        NoApproverTopic. AuthorizationFailed: we are no approver, nothing was withdrawn.
+    """
+    no = Withdrawal(mirror=at.spec.mirror, plan=plan, request=request, reason=reason)
+    at.destination.approvals.withdraw(no, command.by)
+
+
+def out_of_time(approval: Approval, at: ApprovedAt, command: CommandContext) -> str:
+    """Why the time does not permit what was approved, in words; empty: it does. See `time_objections`."""
+    brokers_time = at.destination.approvals.brokers_time(command.by)
+    found = time_objections(approval, command.clock.now(), brokers_time)
+    reasons = "; ".join(f"{each.name}: {each.detail}" for each in found)
+    return f"approval {approval.id} of plan {approval.plan} is not valid: {reasons}" if reasons else ""
