@@ -14,10 +14,10 @@ from tanist.domain.failover.approving import (
     NotPermitted,
     approvals,
     choose,
-    time_objections,
 )
 from tanist.domain.failover.objections import only_for_now
 from tanist.domain.failover.plan import ApprovedPlan
+from tanist.usecases.approvals import out_of_time
 from tanist.usecases.failover import adopting, planning
 from tanist.usecases.failover.kept import AnotherPlan, PlanBlocked, must_be_covered, read_words
 from tanist.usecases.failover.observe import Observer
@@ -91,9 +91,7 @@ def _approved(
             intent = read_words(plan_hash, chosen.plan_json, clusters).intent
         except (NotApproved, ApprovalUsed, NotPermitted):
             continue
-        if _is_asked_for(intent, request, names) and not time_objections(
-            chosen, command.clock.now(), store.brokers_time(command.by)
-        ):
+        if _is_asked_for(intent, request, names) and not out_of_time(chosen, clusters, command):
             yield plan_hash, chosen.plan_json
 
 
