@@ -19,13 +19,13 @@ from tanist.airflow.markdown import adopted_page, plan_page, status_page
 from tanist.airflow.params import FailoverParams, Unfinished, request_of
 from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never
 from tanist.airflow.verdict import REVERSE_AGAIN, UNKNOWN, VerdictSeen, green, seen_of_a_failback, verdict
-from tanist.domain.errors import Refused, TanistError
+from tanist.domain.errors import TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.names import mirror_name
 from tanist.usecases import approvals
 from tanist.usecases.failover import adopting, planning
 from tanist.usecases.failover import status as statuses
-from tanist.usecases.failover.abort import NothingToAbort, abort
+from tanist.usecases.failover.abort import NothingToAbort, WasCleared, abort
 from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.items import outcome_item, run_item
 from tanist.usecases.failover.reachability import must_not_answer
@@ -58,11 +58,6 @@ _LAST: Final = {VALIDATE, REPORT}
 _NO_WORD: Final = " without an error message: its process ended, or Airflow lost the answer"
 _MAY_HAVE_ASKED: Final = {"success", "failed", "skipped"}
 """States of a gate that may have asked for approval."""
-
-
-class WasCleared(Refused):
-    name = "RUN_WAS_CLEARED"
-    operator_action = "trigger a new run; nothing was changed"
 
 
 def open_run() -> dict[str, Any]:

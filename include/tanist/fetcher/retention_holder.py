@@ -14,7 +14,7 @@ from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.tails import hold_changes, hold_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from tanist.domain.names import MirrorName
@@ -50,19 +50,21 @@ class RetentionHolder:
     def hold(self, spec: MirrorSpec, wanted: Sequence[str], by: Deadline) -> None:
         """Hold `wanted`; what they had is stored before. A topic that cannot be changed does not stop the others.
 
+        The lock is not taken while the source does not answer. Under it the topics are described again: what is stored
+        as what they had must be what no command can change before they are held.
+
         Raises:
             MirrorLocked: a command changes the mirror. TanistError: the source does not answer.
         """
         if self._topics is None:
             return
         topics = self._topics(spec)
-        described = topics.describe(list(wanted), by)
-        if all(isinstance(facts, TanistError) for facts in described.values()):
-            raise next(facts for facts in described.values() if isinstance(facts, TanistError))
+        _must_answer(topics.describe(list(wanted), by))
         with self._lock(spec.mirror, "retention of the old source", by) as lock:
             view = lock.view()
-            still = {(each.topic, each.promotion_epoch) for each in pending(view, spec.mirror)}
-            for topic, epoch in sorted(still):
+            still = sorted((each.topic, each.promotion_epoch) for each in pending(view, spec.mirror))
+            described = topics.describe([topic for topic, _ in still if topic in wanted], by)
+            for topic, epoch in still:
                 facts = described.get(topic)
                 if facts is None or isinstance(facts, TanistError):
                     continue
@@ -96,3 +98,10 @@ class RetentionHolder:
         if error := topics.alter_configs(facts.name, changes, by):
             raise error
         log.warning("held retention at an old source", extra={"mirror": spec.mirror, "topic": facts.name})
+
+
+def _must_answer(described: Mapping[str, TopicFacts | TanistError]) -> None:
+    """Raises the error of a topic if no topic was described."""
+    errors = [facts for facts in described.values() if isinstance(facts, TanistError)]
+    if errors and len(errors) == len(described):
+        raise errors[0]

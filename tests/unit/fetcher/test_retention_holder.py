@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tanist.domain.failback.pending import pending
 from tanist.domain.tails import HOLD
 from tanist.fetcher.retention_holder import RetentionHolder
@@ -14,9 +16,20 @@ from tests.unit.fetcher.test_debts import burnt, view
 from tests.unit.usecases.failover.world import DR, TOPICS
 
 if TYPE_CHECKING:
-    import pytest
+    from contextlib import AbstractContextManager
 
+    from tanist.domain.names import MirrorName
+    from tanist.ports.clock import Deadline
+    from tanist.ports.lock import Locked
     from tests.unit.usecases.failover.world import FailoverWorld
+
+
+@pytest.fixture
+def world_burnt() -> FailoverWorld:
+    """An unplanned failover is done, its source has returned, and there are tails."""
+    world = burnt()
+    world.east.dead = False
+    return world
 
 
 def holder(world: FailoverWorld) -> RetentionHolder:
@@ -56,3 +69,20 @@ def test_a_topic_that_cannot_be_changed_does_not_stop_retention_of_the_others_fr
     worker.hold(spec, worker.wanted(spec, view(world)), world.soon())
     assert held(world) == set(TOPICS)
     assert worker.wanted(spec, view(world)) == ()
+
+
+def test_what_a_command_changes_before_the_worker_has_the_lock_is_put_back_later(world_burnt: FailoverWorld) -> None:
+    """The worker stored what it had seen before the lock: the configs of a moment ago, and those were put back."""
+    world, topic = world_burnt, min(TOPICS)
+    spec, worker = view(world).mirror(DR), holder(world)
+    assert spec is not None
+    wanted = worker.wanted(spec, view(world))
+    locked = worker._lock  # what happens just before it
+
+    def changed(mirror: MirrorName, operation: str, by: Deadline) -> AbstractContextManager[Locked]:
+        assert MemoryTopics(world.east).alter_configs(topic, {"retention.ms": "86400000"}, by) is None
+        return locked(mirror, operation, by)
+
+    worker._lock = changed
+    worker.hold(spec, wanted, world.soon())
+    assert dict(view(world).retention_held(DR)[topic].before)["retention.ms"] == "86400000"

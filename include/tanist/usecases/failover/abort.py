@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from tanist.usecases.failover.tools import Tools
 
 
+class WasCleared(Refused):
+    name = "RUN_WAS_CLEARED"
+    operator_action = "trigger a new run; nothing was changed"
+
+
 class NothingToAbort(Refused):
     name = "NOTHING_TO_ABORT"
     operator_action = "no failover of this mirror is unfinished: see `tanist failover status`"
