@@ -1,0 +1,78 @@
+"""The way back in memory: a mirror of `FailoverWorld` that has failed over. Its old source has the same records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tanist.domain.failback.survey import TailCounts
+from tanist.ports.cluster import Cluster
+from tanist.usecases.approvals import ApprovalTerms
+from tanist.usecases.failback import reversal
+from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.reverse import Reversed, reverse
+from tanist.usecases.failback.survey import ReturnContext
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.failback.open_transactions import ReturnedTransaction
+    from tanist.domain.names import TopicPartition
+    from tanist.ports.clock import Deadline
+    from tanist.ports.tails import CopiedSpan
+    from tests.unit.usecases.failover.world import FailoverWorld
+
+UNUSED: Any = None
+"""A port that nobody may call here."""
+
+
+class NoTails:
+    """Both logs are identical up to the end of what was copied."""
+
+    def common_ends(self, copied: Mapping[TopicPartition, CopiedSpan], by: Deadline) -> dict[TopicPartition, int]:
+        del by
+        return {at: span.end for at, span in copied.items()}
+
+    def counts(self, tails: Mapping[TopicPartition, tuple[int, int]], by: Deadline) -> dict[TopicPartition, TailCounts]:
+        del by
+        assert all(begin == end for begin, end in tails.values()), tails
+        return {at: TailCounts() for at in tails}
+
+    def transactions(self, spans: Mapping[TopicPartition, object], by: Deadline) -> dict[TopicPartition, Any]:
+        del by
+        return dict.fromkeys(spans, ())
+
+
+class NoTransactions:
+    """None is open at the old source."""
+
+    def on(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[ReturnedTransaction, ...]:
+        del partitions, by
+        return ()
+
+    def abort(self, transaction: ReturnedTransaction, by: Deadline) -> None:
+        raise NotImplementedError
+
+
+def returned(world: FailoverWorld) -> ReturnContext:
+    """Both clusters, as the way back sees them."""
+    both = world.clusters()
+    assert isinstance(both.source, Cluster)
+    return ReturnContext(
+        spec=both.spec,
+        source=both.source,
+        destination=both.destination,
+        tails=NoTails(),
+        quarantine=UNUSED,
+        replays=UNUSED,
+        transactions=NoTransactions(),
+        deletion=UNUSED,
+        sizes=UNUSED,
+    )
+
+
+def reverses(world: FailoverWorld) -> Reversed:
+    """Plan, approve and run."""
+    clusters, request = returned(world), ReversalRequest()
+    planned = reversal.plan(request, clusters, world.command()).plan
+    reversal.approve(planned.hash, request, clusters, world.command(), terms=ApprovalTerms.of("drill", 60))
+    return reverse(request, clusters, world.command())
