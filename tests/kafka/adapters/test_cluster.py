@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tanist.domain.names import EpochMs, MirrorName
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, WorkerAlive
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, WorkerAlive
+from tanist.domain.state_record import Tombstone
+from tanist.kafka.adapters import tail
 from tanist.kafka.adapters.cluster import KafkaCluster
+from tanist.kafka.protocol.stored import decode
 from tanist.kafka.wire.clock import SystemClock
+from tests.conftest import librdkafka
+from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,7 +48,51 @@ def test_whoever_reads_a_topic_that_is_being_read_shares_the_reader(west: KafkaC
     reader.close()
     assert other.ended() is None
     again = west.open_store(STATE_TOPIC, None, SOON(20))
-    assert beat(topic_name).key in again.view(), "read anew from its beginning"
+    assert beat(topic_name).key in again.view()
+
+
+def test_a_command_that_looks_again_reads_only_what_has_come_since(
+    west: KafkaCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reversal opened the state topic some sixty times, and read all of it each time."""
+    decoded: list[bytes] = []
+
+    def counting(key: bytes, value: bytes | None) -> Any:
+        decoded.append(key)
+        return decode(key, value)
+
+    west.open_store(STATE_TOPIC, None, SOON(20), create=True).close()
+    monkeypatch.setattr(tail, "decode", counting)
+    with closing(west.open_store(STATE_TOPIC, None, SOON(20), appends=True)) as store:
+        before = store.view()
+        store.append([beat(topic_name)], SOON(10))
+    assert len(decoded) == 1
+    for _ in range(3):
+        with closing(west.open_store(STATE_TOPIC, None, SOON(20))) as store:
+            assert {key for key in store.view() if key not in before} == {beat(topic_name).key}
+    with (
+        KafkaCluster(west.router.endpoint, small_state=True) as another,
+        closing(another.open_store(STATE_TOPIC, None, SOON(20), appends=True)) as store,
+    ):
+        store.append([Tombstone(beat(topic_name).key)], SOON(10))
+    del decoded[:]
+    with closing(west.open_store(STATE_TOPIC, None, SOON(20))) as store:
+        assert beat(topic_name).key not in store.view()
+    assert len(decoded) == 1
+
+
+def test_what_was_kept_of_a_topic_is_not_taken_for_the_next_one_of_its_name(
+    west: KafkaCluster, topic_name: str
+) -> None:
+    with closing(west.open_store(GROUPS_TOPIC, None, SOON(20), create=True, appends=True)) as store:
+        store.append([beat(topic_name)], SOON(10))
+    admin = AdminClient(librdkafka(west.router.endpoint))
+    admin.delete_topics([GROUPS_TOPIC])[GROUPS_TOPIC].result(20)
+    until(lambda: GROUPS_TOPIC not in admin.list_topics(timeout=10).topics, 20)
+    with closing(west.open_store(GROUPS_TOPIC, None, SOON(20), create=True, appends=True)) as store:
+        assert not list(store.view())
+        store.append([beat("another")], SOON(10))
+        assert list(store.view()) == [beat("another").key]
 
 
 def test_a_cluster_of_which_nothing_was_asked_opens_and_closes_nothing(west: KafkaCluster) -> None:

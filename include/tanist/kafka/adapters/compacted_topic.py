@@ -79,7 +79,7 @@ class CompactedTopic:
             if within is None:
                 undo.callback(shared.router.close)
                 undo.callback(shared.follower.close)
-            ensure(KafkaTopics(shared.router), topic, layout, by, create=create)
+            facts = ensure(KafkaTopics(shared.router), topic, layout, by, create=create)
             opened = None if writer is None else StateWriter(endpoint, topic, layout.partitions, writer)
             if opened:
                 undo.callback(opened.close)
@@ -87,7 +87,7 @@ class CompactedTopic:
             bounds = LogBoundsReader(shared.router, topic, layout.partitions)
             if within is None:
                 undo.callback(bounds.close)
-            reader = shared.follower.reader(topic, bounds.starts(by))
+            reader = shared.follower.reader(topic, bounds.starts(by), facts.topic_id)
             undo.callback(reader.close)
             store = cls(bounds, reader, opened, undo.pop_all().close)
         try:
