@@ -100,11 +100,13 @@ class PlannedReversal:
     found: tuple[PartitionSurvey, ...]
 
 
-def mirror_logins(clusters: ReturnContext, command: CommandContext) -> frozenset[str]:
-    """The principals that workers have at either cluster, which are never denied; if none is known, those of ours."""
-    sides = (clusters.source, clusters.destination)
-    views = [state_topics.read(side, STATE_TOPIC, command.by) for side in sides]
+def mirror_logins(clusters: ReturnContext, *views: StateView) -> frozenset[str]:
+    """The principals that workers have at either cluster, which are never denied; if none is known, those of ours.
+
+    `views`: the states of both clusters.
+    """
     found = {login for view in views for login in principals(logins_of(view.workers()))}
+    sides = (clusters.source, clusters.destination)
     return frozenset(found or {login for side in sides if (login := side.opening.principal())})
 
 
@@ -142,11 +144,12 @@ def plan(
     collected.problems += _owned(there, spec.mirror, spec.mirror_id)
     collected.attempt(lambda: must_be_free(there, spec.mirror, names))
     if not approves and not collected.problems:  # what is missing there was reported by name
-        collected.attempt(lambda: topic_plans(clusters, names, command, again))
+        collected.attempt(lambda: topic_plans(clusters, there, names, command, again))
     collected.raise_all()
-    topics = _returning(view, clusters, names, found, again, command)
+    mirrors = mirror_logins(clusters, view, there)
+    topics = _returning(view, clusters, names, found, again, mirrors, command)
     taken_back = {name: given_at_source(view, spec.mirror, name) for name in names}
-    writable = writers.writable(clusters.source, names, mirror_logins(clusters, command), by, taken_back)
+    writable = writers.writable(clusters.source, names, mirrors, by, taken_back)
     without_copy = topics_only_there(clusters, command)
     continued = [each for each in found if each.partition.topic not in again]
     costs = cost(topics, altered_topics(clusters, view, again, by))
@@ -241,16 +244,16 @@ def _problems(
     ]
 
 
-def _returning(  # what a plan is made of
+def _returning(  # noqa: PLR0913, PLR0917  # what a plan is made of
     view: StateView,
     clusters: ReturnContext,
     names: Sequence[str],
     found: Sequence[PartitionSurvey],
     again: Collection[str],
+    mirrors: frozenset[str],
     command: CommandContext,
 ) -> tuple[ReturningTopic, ...]:
-    writing = clusters.source.opening.writing(names, command.by)
-    mirrors, mirror = mirror_logins(clusters, command), clusters.spec.mirror
+    writing, mirror = clusters.source.opening.writing(names, command.by), clusters.spec.mirror
     planned = plan_recreations(view, clusters, sorted(again), not_compared(found), command)
     topics = []
     for name in names:
@@ -272,18 +275,21 @@ def _owned(there: StateView, mirror: MirrorName, mirror_id: str) -> list[TanistE
 
 
 def topic_plans(
-    clusters: ReturnContext, names: Sequence[str], command: CommandContext, again: Collection[str] = ()
+    clusters: ReturnContext,
+    there: StateView,
+    names: Sequence[str],
+    command: CommandContext,
+    again: Collection[str] = (),
 ) -> tuple[TopicPlan, ...]:
     """The configs of the topics at the old source while they are mirrored, and what is deferred.
 
-    `again`: those that are deleted there, and created again.
+    `there`: the state of the old source. `again`: topics that are deleted there, and created again.
 
     Raises:
         Problems, or the single error: everything that forbids it, at both clusters.
     """
     primary, old = ClusterSnapshot(cluster=clusters.destination), ClusterSnapshot(cluster=clusters.source)
-    view = state_topics.read(clusters.source, STATE_TOPIC, command.by)
-    shared = take.situation(old, view, replace(clusters.spec, replication_factor=None), command.by)
+    shared = take.situation(old, there, replace(clusters.spec, replication_factor=None), command.by)
     others = {name: owner for name, owner in shared.owners.items() if owner != clusters.spec.mirror}
     situation = replace(shared, returning=True, replaced=frozenset(again), owners=others)
     read_promotions(primary, command.by)

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import EpochMs
     from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
     from tanist.ports.topics import NewTopic
     from tanist.usecases.command import CommandContext
@@ -233,8 +234,12 @@ class _Run:
             raise
         return warnings
 
+    def _there(self) -> StateView:
+        """What the state topic of the old source says now."""
+        return state_topics.read(self.old, STATE_TOPIC, self.command.by)
+
     def _new_topic(self, name: str) -> NewTopic:
-        (planned,) = topic_plans(self.clusters, [name], self.command)
+        (planned,) = topic_plans(self.clusters, self._there(), [name], self.command)
         return planned.new_topic()
 
     def _release(self, returning: set[str]) -> None:
@@ -249,7 +254,7 @@ class _Run:
     def _prepare(self, reversal: Reversal) -> None:
         """Everybody but the mirror is denied by name, and the topics are configured as mirror topics."""
         names = [each.topic for each in reversal.topics]
-        mirrors = mirror_logins(self.clusters, self.command)
+        mirrors = mirror_logins(self.clusters, self.lock.view(), self._there())
         denied = {each.topic: each.denied for each in reversal.topics}
         answers = self.old.opening.close(denied, self.lock.confirm_action(), mirrors)
         self._must(answers, "ALTER on Cluster kafka-cluster")
@@ -291,7 +296,7 @@ class _Run:
             self.command.clock.wait(_AGAIN_SECONDS)
 
     def _configure(self, names: Sequence[str], but: frozenset[str] = frozenset()) -> None:
-        plans = topic_plans(self.clusters, names, self.command)
+        plans = topic_plans(self.clusters, self._there(), names, self.command)
         for each in plans:
             changes = {name: value for name, value in each.changes.items() if name not in but}
             if changes:

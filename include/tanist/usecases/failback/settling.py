@@ -86,9 +86,9 @@ class Settling:
         by = self.command.by
         data_id, marker_id, start_id = (self.home.logs.new_producer_id(by) for _ in range(3))
         spec = replace(opposite(self.spec), data_id=data_id, marker_id=marker_id, start_id=start_id)
-        plans = {
-            each.name: each for each in topic_plans(self.clusters, [t.topic for t in reversal.topics], self.command)
-        }
+        there = state_topics.read(self.home, STATE_TOPIC, by)
+        names = [each.topic for each in reversal.topics]
+        plans = {each.name: each for each in topic_plans(self.clusters, there, names, self.command)}
         topics = [
             replace(
                 plans[each.topic].desired(spec, each.promotion_epoch, now),

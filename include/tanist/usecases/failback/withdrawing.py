@@ -65,11 +65,11 @@ def topics_before(made: Reversal, clusters: ReturnContext, command: CommandConte
     """
     names, old = [each.topic for each in made.topics], clusters.source
     described = old.topics.describe(names, command.by)
-    denied, mirrors = old.opening.denied(names, command.by), mirror_logins(clusters, command)
+    denied = old.opening.denied(names, command.by)
     again = {each.topic for each in made.topics if each.recreation is not None}
-    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
-    acls = old.opening.writing(names, command.by)
-    changes = {each.name: each.changes for each in topic_plans(clusters, names, command, again)}
+    view, there = (state_topics.read(side, STATE_TOPIC, command.by) for side in (clusters.destination, clusters.source))
+    mirrors, acls = mirror_logins(clusters, view, there), old.opening.writing(names, command.by)
+    changes = {each.name: each.changes for each in topic_plans(clusters, there, names, command, again)}
     found = []
     for topic in made.topics:
         facts, name = described[topic.topic], topic.topic
