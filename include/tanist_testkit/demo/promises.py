@@ -194,6 +194,10 @@ def of_loss(cost: Mapping[str, Any], moved: Moved) -> Iterator[Promise]:
     yield promise("producers", "some taken", f"{moved.afterwards:,} taken", ok=moved.afterwards > 0)
 
 
+_SHOWN: Final = 3
+"""Offsets of a partition."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circle:
     """A failover and the way back. `sent` and the numbers behind it: of the producers of all three primaries.
@@ -223,16 +227,22 @@ class Circle:
     @property
     def clashes(self) -> int:
         """Offsets that name two records, or one that only one cluster has and nobody rescued."""
-        return sum(self._clashes(place) for place in self.old_source.keys() | self.copy.keys())
+        return sum(len(self._clashes(place)) for place in self.old_source.keys() | self.copy.keys())
 
-    def _clashes(self, place: Place) -> int:
+    def _clashes(self, place: Place) -> dict[int, str]:
+        """What is wrong, by offset."""
         old, new = (_by_offset(traces, place) for traces in (self.old_source, self.copy))
         rescued = _digests(self.quarantine, place)
-        only_old = sum(digest not in rescued for offset, digest in old.items() if offset not in new)
-        return only_old + sum(old.get(offset) != digest for offset, digest in new.items())
+        found = {offset: "only the old source has it" for offset in old if offset not in new}
+        found = {offset: why for offset, why in found.items() if old[offset] not in rescued}
+        found |= {offset: "only the copy has it" for offset in new if offset not in old}
+        return found | {offset: "two records" for offset in new if offset in old and old[offset] != new[offset]}
 
     def lines(self) -> Iterator[str]:
-        """The numbers."""
+        """The numbers, and the first places where both clusters differ."""
+        for place in sorted(self.old_source.keys() | self.copy.keys()):
+            for offset, why in sorted(self._clashes(place).items())[:_SHOWN]:
+                yield f"{place.topic}-{place.partition} at offset {offset}: {why}"
         told = f"{total(self.acknowledged):,} acknowledged, {self.refused:,} refused, {self.unanswered:,} unanswered"
         yield f"{self.sent:,} sent = {told}, {self.aborted:,} aborted"
         yield f"{total(self.quarantine):,} in quarantine, {self.missing:,} missing"
