@@ -38,7 +38,7 @@ def test_a_mirror_made_again_is_not_done_by_the_failover_of_its_namesake(pair: P
     assert not pair.tanist("state", "dump", "--key", "fence/twice").out
     assert not pair.tanist("state", "dump", "--key", "failover/twice").out
     _make_again(pair)
-    for step in ROUTE[::4]:
+    for step in ROUTE:
         again = pair.tanist("failover", "run", "twice", "--plan", plan, "--until", step.id, "--json", expected=1)
         assert "NOT_PERMITTED" in again.out, f"{step.id}: the approval was for the mirror that was deleted"
     assert '"items":[]' in pair.tanist("fence", "show", "twice", "--json").out.replace(" ", "").replace("\n", "")
