@@ -6,19 +6,19 @@ size. A function's size is the number of statements in it, those of nested funct
 
 from __future__ import annotations
 
-import argparse
 import ast
 import io
-import json
+import statistics
 import tokenize
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
+from bench.house import show
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 INCLUDE: Final = Path(__file__).resolve().parents[1] / "include"
 PRODUCT: Final = "tanist"
@@ -36,8 +36,8 @@ class Size:
     statements: int
     tokens: int
     functions: int
-    function_median: float
-    function_p90: float
+    median: float
+    p90: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,15 @@ def size_of(source: str) -> FileSize:
 def summary(package: str, files: Sequence[FileSize]) -> Size:
     """All files of a package together."""
     functions = sorted(size for file in files for size in file.functions) or [0]
-    p90 = quantiles(functions, n=10, method="inclusive")[-1] if len(functions) > 1 else functions[0]
+    p90 = statistics.quantiles(functions, n=10, method="inclusive")[-1] if len(functions) > 1 else functions[0]
     return Size(
         package=package,
         files=len(files),
         statements=sum(file.statements for file in files),
         tokens=sum(file.tokens for file in files),
         functions=sum(len(file.functions) for file in files),
-        function_median=median(functions),
-        function_p90=p90,
+        median=statistics.median(functions),
+        p90=p90,
     )
 
 
@@ -111,23 +111,5 @@ def measured(root: Path = INCLUDE / PRODUCT) -> tuple[Size, ...]:
     return (*each, summary("all", [file for files in found.values() for file in files]))
 
 
-def table(sizes: Iterable[Size]) -> str:
-    """As Markdown."""
-    head = "| package | files | statements | tokens | functions | median | p90 |\n| --- |" + " ---: |" * 6
-    rows = (
-        f"| {size.package} | {size.files} | {size.statements:,} | {size.tokens:,} | {size.functions:,} "
-        f"| {size.function_median:g} | {size.function_p90:g} |"
-        for size in sizes
-    )
-    return "\n".join((head, *rows))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.size", description="How much code the product has.")
-    parser.add_argument("--json", action="store_true", help="one list instead of a table")
-    sizes = measured()
-    print(json.dumps([asdict(size) for size in sizes]) if parser.parse_args().json else table(sizes))
-
-
 if __name__ == "__main__":
-    main()
+    show("bench.size", "How much code the product has.", measured)

@@ -8,12 +8,11 @@ count each time that they are opened, at either cluster.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
+from bench.house import show
 from tanist.usecases.status.observe import observe
 from tests.unit.usecases.failover.world import DR, FailoverWorld
 from tests.unit.usecases.readings import reading
@@ -119,22 +118,5 @@ def figures() -> tuple[Figures, ...]:
     )
 
 
-def table(rows: tuple[Figures, ...]) -> str:
-    """As Markdown."""
-    head = "| command | modules | visits | returns | state topics opened |\n| --- |" + " ---: |" * 4
-    lines = (
-        f"| {row.command} | {row.modules} | {row.visits:,} | {row.returns:,} | {row.state_topics_opened} |"
-        for row in rows
-    )
-    return "\n".join((head, *lines))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.walk", description="How far a command goes.")
-    parser.add_argument("--json", action="store_true", help="one list instead of a table")
-    rows: Any = figures()
-    print(json.dumps([asdict(row) for row in rows]) if parser.parse_args().json else table(rows))
-
-
 if __name__ == "__main__":
-    main()
+    show("bench.walk", "How far a command goes.", figures)

@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.kafka.protocol.client_config import client_config as connection
-from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import ASKING, SPARK, environment
 from tests.airflow.test_mirror_failback import AnsweringAll
+from tests.kafka.failover import documented_circle as circle
 from tests.kafka.failover.conftest import CERTIFICATES, EAST
-from tests.kafka.failover.documented_circle import (
-    ORDERS,
-    all_is_as_it_was,
-    copied,
-    east_took_over_again,
-    west_took_over,
-    with_documented_rights,
-)
+from tests.kafka.failover.documented_circle import ORDERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,13 +34,10 @@ def least(
     """Airflow knows both clusters as the mirror's login and as the approver's."""
     home = tmp_path_factory.mktemp("least")
     with (
-        with_documented_rights(guardian, client_config, home, request.param) as pair,
+        circle.with_documented_rights(guardian, client_config, home, request.param) as pair,
         pytest.MonkeyPatch.context() as patch,
     ):
-        extra = connection(pair.east.cluster.endpoint_for("approver")) | {"tanist.allow_small_state": True}
-        reported = environment(
-            *pair.connections(), SPARK, AirflowConnection(id="east_approver", type="kafka", extra=extra)
-        )
+        reported = environment(*pair.connections(), SPARK)
         reported |= {"TANIST_APPROVERS": f"op,{ASKING}", "TANIST_EVIDENCE": str(home / "evidence")}
         for name, value in reported.items():
             patch.setenv(name, value)
@@ -67,9 +56,9 @@ def test_a_circle_through_airflow_with_documented_permissions_leaves_acls_as_the
     house: House, least: Pair
 ) -> None:
     """`doctor` passed and the plan was GO, but approve and run lacked permissions that no page named."""
-    before = copied(least)
+    before = circle.copied(least)
     led(house, "mirror_failover", 1, destination="west")
-    west_took_over(least)
+    circle.west_took_over(least)
     led(house, "mirror_failback", 3, primary="west", destination="east")
-    east_took_over_again(least)
-    all_is_as_it_was(least, before)
+    circle.east_took_over_again(least)
+    circle.all_is_as_it_was(least, before)

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.kafka.protocol.client_config import client_config as connection
 from tanist_testkit.sandbox import forks
-from tanist_testkit.sandbox.airflow.rest import AirflowConnection
-from tests.airflow.conftest import Answering, environment, login, open_questions
+from tests.airflow.conftest import Answering, login, open_questions
 from tests.airflow.mirrors import connections
 from tests.kafka.failover.both_ways import KILLED, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK
@@ -55,14 +53,10 @@ class AnsweringNoAtLast(AnsweringAll):
 @pytest.fixture(scope="module")
 def both_ways(pair: Pair, connections: None) -> Iterator[None]:
     """Approvers of both clusters, and a fetcher of each."""
-    extra = connection(pair.east.cluster.endpoint_for("approver")) | {"tanist.allow_small_state": True}
     pair.east.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
     pair.worker()
     begin(pair, "east")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment(AirflowConnection(id="east_approver", type="kafka", extra=extra)).items():
-            patch.setenv(name, value)
-        yield
+    yield
     pair.workers["east"].send(signal.SIGTERM)
 
 

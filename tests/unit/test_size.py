@@ -52,4 +52,4 @@ def test_a_package_is_the_sum_of_its_files() -> None:
     file = size_of(PLAIN)
     both = summary("both", [file, file])
     assert (both.files, both.statements, both.tokens) == (2, 10, 2 * file.tokens)
-    assert (both.functions, both.function_median, both.function_p90) == (4, 2.5, 4)
+    assert (both.functions, both.median, both.p90) == (4, 2.5, 4)

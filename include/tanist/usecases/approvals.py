@@ -19,6 +19,8 @@ from tanist.domain.failover.approving import (
 from tanist.domain.failover.plan import hash_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tanist.domain.failover.approving import Approval
     from tanist.domain.records import MirrorSpec
     from tanist.ports.cluster import Cluster
@@ -62,7 +64,7 @@ def must_give_a_reason(reason: str) -> None:
         raise Misconfigured("an approval needs a --reason, which is stored with it")
 
 
-def must_have_a_topic(at: ApprovedAt, command: CommandContext) -> None:
+def _must_have_a_topic(at: ApprovedAt, command: CommandContext) -> None:
     """The approvers' topic is made here only where the cluster has no authorizer.
 
     With one, whoever makes it must also say who may write to it.
@@ -78,15 +80,26 @@ def must_have_a_topic(at: ApprovedAt, command: CommandContext) -> None:
     side.approvals.create(command.by)
 
 
-def sign(words: str, terms: ApprovalTerms, at: ApprovedAt, command: CommandContext, *, request: str = "") -> Approval:
+def sign(  # what is signed, for what, and how
+    words: str,
+    terms: ApprovalTerms,
+    at: ApprovedAt,
+    command: CommandContext,
+    *,
+    request: str = "",
+    show: Callable[[], object] | None = None,
+) -> Approval:
     """Put our name under the plan with these words, its canonical JSON.
 
-    `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own.
+    `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own. `show`: is called
+    before it is signed, where it can be.
 
     Raises:
         NoApproverTopic. AuthorizationFailed: we are no approver.
     """
-    must_have_a_topic(at, command)
+    _must_have_a_topic(at, command)
+    if show is not None:
+        show()
     plan = hash_of(words)
     signed = ApprovalRequest(
         mirror=at.spec.mirror,

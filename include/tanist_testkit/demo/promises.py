@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tanist_testkit.verify.comparing import absent, scattered
@@ -196,9 +197,10 @@ def of_loss(cost: Mapping[str, Any], moved: Moved) -> Iterator[Promise]:
 
 _SHOWN: Final = 3
 """Offsets of a partition."""
+_ONLY_OLD: Final = "only the old source has it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Circle:
     """A failover and the way back. `sent` and the numbers behind it: of the producers of all three primaries.
 
@@ -227,21 +229,28 @@ class Circle:
     @property
     def clashes(self) -> int:
         """Offsets that name two records, or one that only one cluster has and nobody rescued."""
-        return sum(len(self._clashes(place)) for place in self.old_source.keys() | self.copy.keys())
+        return sum(map(len, self._clashing.values()))
 
-    def _clashes(self, place: Place) -> dict[int, str]:
-        """What is wrong, by offset."""
+    @cached_property
+    def _clashing(self) -> dict[Place, dict[int, str]]:
+        """What is wrong, by partition and offset."""
+        places = sorted(self.old_source.keys() | self.copy.keys())
+        return {place: found for place in places if (found := self._of(place))}
+
+    def _of(self, place: Place) -> dict[int, str]:
         old, new = (_by_offset(traces, place) for traces in (self.old_source, self.copy))
         rescued = _digests(self.quarantine, place)
-        found = {offset: "only the old source has it" for offset in old if offset not in new}
-        found = {offset: why for offset, why in found.items() if old[offset] not in rescued}
-        found |= {offset: "only the copy has it" for offset in new if offset not in old}
-        return found | {offset: "two records" for offset in new if offset in old and old[offset] != new[offset]}
+        unlike = [offset for offset in sorted(old.keys() | new.keys()) if old.get(offset) != new.get(offset)]
+        return {
+            offset: "only the copy has it" if offset not in old else "two records" if offset in new else _ONLY_OLD
+            for offset in unlike
+            if offset in new or old[offset] not in rescued
+        }
 
     def lines(self) -> Iterator[str]:
         """The numbers, and the first places where both clusters differ."""
-        for place in sorted(self.old_source.keys() | self.copy.keys()):
-            for offset, why in sorted(self._clashes(place).items())[:_SHOWN]:
+        for place, found in self._clashing.items():
+            for offset, why in list(found.items())[:_SHOWN]:
                 yield f"{place.topic}-{place.partition} at offset {offset}: {why}"
         told = f"{total(self.acknowledged):,} acknowledged, {self.refused:,} refused, {self.unanswered:,} unanswered"
         yield f"{self.sent:,} sent = {told}, {self.aborted:,} aborted"

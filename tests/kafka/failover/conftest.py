@@ -249,10 +249,11 @@ class Pair:
                 slowed.kill()
 
     def connections(self) -> tuple[AirflowConnection, ...]:
-        """What a failover through Airflow needs: both clusters, and a login that may approve."""
+        """What a failover and a failback through Airflow need: both clusters, and a login of each that may approve."""
         logins = (
             ("east", self.east, "mirror"),
             ("west", self.west, "mirror"),
+            ("east_approver", self.east, "approver"),
             ("west_approver", self.west, "approver"),
         )
         small = {"tanist.allow_small_state": True}

@@ -6,16 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kafka.failover import documented_circle as circle
 from tests.kafka.failover.both_ways import fail_over, reverse
 from tests.kafka.failover.conftest import CERTIFICATES, EAST
-from tests.kafka.failover.documented_circle import (
-    ORDERS,
-    all_is_as_it_was,
-    copied,
-    east_took_over_again,
-    west_took_over,
-    with_documented_rights,
-)
+from tests.kafka.failover.documented_circle import ORDERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,17 +28,18 @@ def least(
     client_config: ClientConfig,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Pair]:
-    with with_documented_rights(guardian, client_config, tmp_path_factory.mktemp("least"), request.param) as pair:
+    home = tmp_path_factory.mktemp("least")
+    with circle.with_documented_rights(guardian, client_config, home, request.param) as pair:
         yield pair
 
 
 def test_a_circle_with_documented_permissions_loses_nothing_and_leaves_acls_as_they_were(least: Pair) -> None:
     """`doctor` passed and the plan was GO, but approve and run lacked permissions that no page named."""
-    before = copied(least)
+    before = circle.copied(least)
     fail_over(least, ORDERS, "west")
-    west_took_over(least)
+    circle.west_took_over(least)
     reverse(least, ORDERS, "west")
     fail_over(least, ORDERS, "east")
-    east_took_over_again(least)
+    circle.east_took_over_again(least)
     reverse(least, ORDERS, "east")
-    all_is_as_it_was(least, before)
+    circle.all_is_as_it_was(least, before)

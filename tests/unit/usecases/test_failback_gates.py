@@ -12,14 +12,13 @@ from tanist.domain.failback.open_transactions import AbortPlan
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
-from tanist.ports.cluster import Cluster
 from tanist.usecases import state_topics
 from tanist.usecases.approvals import ApprovalTerms, sign
 from tanist.usecases.failback.aborting import AbortRefused, abort_transactions
 from tanist.usecases.failback.replay_gate import DecisionRefused, permitted
 from tanist.usecases.failback.reversal import ReversalNotApproved, ReversalRequest, approval_of
-from tanist.usecases.failback.survey import ReturnContext
 from tests.unit.usecases.failover.world import DR, FailoverWorld
+from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
     from tanist.domain.tails import TailDecision
 
-NOTHING: Any = None
 REVERSAL = Reversal(mirror=DR, mirror_id="", source_cluster_id="W", destination_cluster_id="E", topics=())
 ABORT = AbortPlan(mirror=DR, mirror_id="", source_cluster_id="id-east", transactions=())
 DECISION = DecisionPlan(
@@ -41,37 +39,21 @@ DECISION = DecisionPlan(
 )
 
 
-def opened(world: FailoverWorld) -> ReturnContext:
-    both = world.clusters()
-    assert isinstance(both.source, Cluster)
-    return ReturnContext(
-        spec=both.spec,
-        source=both.source,
-        destination=both.destination,
-        tails=NOTHING,
-        quarantine=NOTHING,
-        replays=NOTHING,
-        transactions=NOTHING,
-        deletion=NOTHING,
-        sizes=NOTHING,
-    )
-
-
 def signed(world: FailoverWorld, plan: Any) -> Approval:
-    return sign(plan.canonical_plan, ApprovalTerms.of("drill", 60), opened(world), world.command())
+    return sign(plan.canonical_plan, ApprovalTerms.of("drill", 60), returned(world), world.command())
 
 
 def replays(world: FailoverWorld) -> None:
-    view = state_topics.read(opened(world).destination, STATE_TOPIC, world.soon())
-    permitted(DECISION.hash, view, opened(world), world.command())
+    view = state_topics.read(returned(world).destination, STATE_TOPIC, world.soon())
+    permitted(DECISION.hash, view, returned(world), world.command())
 
 
 def aborts(world: FailoverWorld) -> None:
-    abort_transactions(ABORT.hash, opened(world), world.command())
+    abort_transactions(ABORT.hash, returned(world), world.command())
 
 
 def reverses(world: FailoverWorld) -> None:
-    approval_of(REVERSAL, ReversalRequest(), opened(world), world.command())
+    approval_of(REVERSAL, ReversalRequest(), returned(world), world.command())
 
 
 @pytest.mark.parametrize(
@@ -104,8 +86,8 @@ def test_every_gate_refuses_by_the_clock_of_the_brokers_too(
 
 
 def begun(world: FailoverWorld, plan: DecisionPlan) -> TailDecision:
-    view = state_topics.read(opened(world).destination, STATE_TOPIC, world.soon())
-    return permitted(plan.hash, view, opened(world), world.command())
+    view = state_topics.read(returned(world).destination, STATE_TOPIC, world.soon())
+    return permitted(plan.hash, view, returned(world), world.command())
 
 
 def test_a_replay_judges_what_has_expired_by_the_time_in_the_plan() -> None:

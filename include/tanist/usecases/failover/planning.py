@@ -293,9 +293,8 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         now = _made_by(wanted, plan_hash, clusters, command)
         words, facts = now.plan.canonical_plan, now.facts
         must_not_be_blocked(now)
-    if show is not None:
-        show(read_words(plan_hash, words, clusters), facts)
-    approval = sign(words, terms, clusters, command, request=request)
+    shows = partial(show, read_words(plan_hash, words, clusters), facts) if show is not None else None
+    approval = sign(words, terms, clusters, command, request=request, show=shows)
     approved(approval)
     return approval
 
