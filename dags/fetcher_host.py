@@ -9,6 +9,7 @@ connection, pause and unpause this DAG.
 """
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, task
@@ -29,7 +30,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["tanist", "kafka"],
-    default_args={"owner": "tanist"},
+    default_args={"owner": "tanist", "retries": 2, "retry_delay": timedelta(seconds=5)},
 ):
 
     @task

@@ -27,8 +27,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 def connections(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """East and west as the mirror's user; north, where nobody listens."""
     north = AirflowConnection(id="north", type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
-    east, west, _ = pair.connections()
-    for name, value in environment(east, west, north).items():
+    for name, value in environment(*pair.connections(), north).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("TANIST_DESTINATIONS", "west")
 

@@ -25,8 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]
 @pytest.fixture
 def evidence(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """East and west as the mirror's user, and Spark on this machine."""
-    east, west, _ = pair.connections()
-    for name, value in environment(east, west, SPARK).items():
+    for name, value in environment(*pair.connections(), SPARK).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("TANIST_EVIDENCE", str(tmp_path / "evidence"))
     return tmp_path / "evidence"

@@ -170,8 +170,10 @@ def test_a_killed_fetcher_is_started_again_and_a_run_says_so(hosted: Hosted) -> 
         hosted.another(pid)
         until(lambda: len(op.runs(DAG)) > before)
         run = op.runs(DAG)[0]["dag_run_id"]
-        assert op.wait_for_run(DAG, run, Deadline(time.monotonic() + LONG)) == "success"
-        log = op.log(DAG, run, "say_why_it_ended")
+        ended = op.wait_for_run(DAG, run, Deadline(time.monotonic() + LONG))
+        (task,) = op.tasks(DAG, run)
+        log = op.log(DAG, run, task.id, tries=task.tries)
+    assert ended == "success", log
     assert "The fetcher of west ended with exit code -9" in log
     assert "check the host for the out-of-memory killer" in log
     hosted.copies()
