@@ -106,11 +106,16 @@ class KafkaProducerFencing:
             at: end for at, end in before.items() if isinstance(end, TanistError)
         }
         ready = {at: each for at, each in producer_ids.items() if at not in failed}
+        ends = dict[TopicPartition, "int | TanistError"]()
+        answers: _Seen = {}
+        left = ready
         for _ in range(_ROUNDS):
-            if not self._bar(ready, roles, by):
+            self._bar(left, roles, by)
+            ends |= settled_ends(self._router, left, by)
+            answers |= self._proof(left, roles, by)
+            left = {at: each for at, each in left.items() if answers[at] is not ProducerFence.FENCED}
+            if not left:
                 break
-        ends = settled_ends(self._router, ready, by)
-        answers = self._proof(ready, roles, by)
         return failed | {at: _fence_of(at, ends[at], answers[at]) for at in ready}
 
     def _proof(
@@ -121,9 +126,8 @@ class KafkaProducerFencing:
 
     # ── markers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _bar(self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline) -> bool:
-        """Write the missing markers; returns whether any was missing."""
-        missing = False
+    def _bar(self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline) -> None:
+        """Write the markers that are missing. What that answers does not count: the proof does."""
         for role, answers in self._each(producer_ids, roles, by).items():
             wanted = {
                 at: Markers(producer_ids[at][role], _last_epoch(role), (_LAST_COORDINATOR_EPOCH,))
@@ -131,9 +135,7 @@ class KafkaProducerFencing:
                 if answer is not ProducerFence.FENCED
             }
             if wanted:
-                missing = True
-                write_markers(self._router, wanted, by)  # what it answers does not count: the proof does
-        return missing
+                write_markers(self._router, wanted, by)
 
     def _each(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -199,26 +200,40 @@ def write_markers(router: Router, markers: Mapping[TopicPartition, Markers], by:
 
 
 def _write_markers(connection: Connection, markers: Mapping[TopicPartition, Markers], by: Deadline) -> Answers[None]:
-    kind = WriteTxnMarkersRequest.WritableTxnMarker
-    entries = [
-        kind(
-            producer_id=wanted.producer_id,
-            producer_epoch=wanted.producer_epoch,
-            transaction_result=False,
-            topics=[kind.WritableTxnMarkerTopic(name=at.topic, partition_indexes=[at.partition])],
-            coordinator_epoch=epoch,
-        )
-        for at, wanted in markers.items()
-        for epoch in wanted.coordinator_epochs
-    ]
     version = connection.version(WriteTxnMarkersRequest, *WRITE_TXN_MARKERS)
-    answer = connection.call(WriteTxnMarkersRequest(markers=entries, version=version), by)
+    answer = connection.call(WriteTxnMarkersRequest(markers=_entries(markers), version=version), by)
     answers: Answers[None] = {}
     for of_id in answer.markers:
         for at, each in each_partition(of_id.topics):
             if of_id.producer_id == markers[at].producer_id:
                 answers[at] = result(each, f"markers on {at}", None)
     return answers
+
+
+def _entries(markers: Mapping[TopicPartition, Markers]) -> list[Any]:
+    """Partitions that get one marker, the same one, share an entry: the broker appends to all of them at once."""
+    shared: defaultdict[tuple[int, int, int, tuple[TopicPartition, int] | None], list[TopicPartition]] = defaultdict(
+        list
+    )
+    for at, wanted in markers.items():
+        several = len(wanted.coordinator_epochs) > 1
+        for place, epoch in enumerate(wanted.coordinator_epochs):
+            own = (at, place) if several else None
+            shared[wanted.producer_id, wanted.producer_epoch, epoch, own].append(at)
+    kind = WriteTxnMarkersRequest.WritableTxnMarker
+    return [
+        kind(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_result=False,
+            topics=[
+                kind.WritableTxnMarkerTopic(name=topic, partition_indexes=numbers)
+                for topic, numbers in by_topic(partitions)
+            ],
+            coordinator_epoch=epoch,
+        )
+        for (producer_id, producer_epoch, epoch, _), partitions in shared.items()
+    ]
 
 
 def describe_producers(

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.long
 MIRROR, IDLE, EXACTLY = "near", "idle", "exactly"
 PARTITIONS: Final = 300
-LIMIT_SECONDS: Final = 2.0
+LIMIT_SECONDS: Final = 10.0
+"""It takes 2 s where nothing else runs; it took 33."""
 
 
 @pytest.fixture(scope="module")
