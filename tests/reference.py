@@ -17,6 +17,8 @@ from tanist.cli.app import app
 from tanist.domain import rights
 from tanist.domain.broker_errors import TABLE
 from tanist.domain.errors import BrokerError, TanistError
+from tanist.domain.limitation_kinds.kind import Effect
+from tanist.domain.limitation_kinds.table import TABLE as LIMITATIONS
 from tanist.domain.rights import ClusterRole, Each, LoginRole, Notice, Requirement
 from tanist.settings import KEYS
 
@@ -52,6 +54,7 @@ def pages() -> dict[str, str]:
     return {
         "commands.md": commands(),
         "errors.md": errors(),
+        "limitations.md": limitations(),
         "permissions.md": permissions(),
         "settings.md": settings_page(),
     }
@@ -114,6 +117,37 @@ def _errors(error: type[TanistError]) -> Iterator[type[TanistError]]:
     for each in error.__subclasses__():
         if each is not BrokerError:
             yield from _errors(each)
+
+
+_EFFECTS: Final = {
+    Effect.ABSENT: "",
+    Effect.USUAL: "usual",
+    Effect.ACCEPT: "to accept",
+    Effect.BLOCKS: "blocks",
+    Effect.BLOCKS | Effect.ACCEPT: "blocks, or to accept",
+    Effect.USUAL | Effect.ACCEPT: "usual, or to accept",
+}
+_LIMITATIONS: Final = """\
+The named reasons against a failover or a reversal. What one does to a plan: *usual* leaves the verdict GO, *to accept*
+makes it ACCEPT (an approver accepts it by name), *blocks* makes it NO-GO, or UNKNOWN where it could not be determined.
+Its detail says of which topics and partitions, and prints commands to type. The checks of `tanist status` that are
+named here do not pass while it is there and is not usual. See [failover.md](../failover.md) and
+[failback.md](../failback.md).
+"""
+
+
+def limitations() -> str:
+    """The table of limitations."""
+    parts = [f"{HEAD}# Limitations\n\n{_LIMITATIONS}"]
+    parts.append(
+        "| name | means | planned | unplanned | reversal | checks | next step |\n|---|---|---|---|---|---|---|"
+    )
+    for each in LIMITATIONS:
+        effects = (_EFFECTS[effect] for effect in (each.planned, each.unplanned, each.reversal))
+        checks = ", ".join(f"`{check}`" for check in each.checks)
+        cells = (f"`{each.name}`", each.means, *effects, checks, each.next_step)
+        parts.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(parts) + "\n"
 
 
 def settings_page() -> str:

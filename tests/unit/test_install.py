@@ -38,8 +38,9 @@ def test_an_install_is_never_silent_and_counts_to_the_end(tmp_path: Path) -> Non
     lock.write_text("# two packages\n" + "".join(there))
     done = install(lock)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("2 of 2 packages found, 0 installed, ")
-    assert len(done.stdout.splitlines()) == 1
+    lines = done.stdout.splitlines()  # another one every ten seconds, on a machine that is busy
+    assert lines
+    assert all(line.startswith("2 of 2 packages found, 0 installed, ") for line in lines)
 
 
 def test_an_installed_package_has_the_spark_jobs_within_it(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict, named
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.access import CHANGED, LOCKED_OUT
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, limitations, not_copying, planned_intent, word
+from tanist.domain.limitation_kinds.table import KINDS, of_check
 from tanist.domain.records import OffsetTailMode, RunStatus
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, MirrorName, TopicPartition
     from tanist.domain.records import FailoverRun, GroupSyncStatus, WorkerAlive
 
-LIVING_SOURCE: Final = frozenset({"SOURCE_DOWN", "ANOTHER_CLUSTER"})
-"""The limitations that fail the check `source`. Those that an unplanned failover accepts do not fail it."""
 _WANTED: Final[Mapping[str, str]] = {
     "source": "answers",
     "source_partitions": "all partitions and topics are mirrored",
@@ -40,51 +38,6 @@ _WANTED: Final[Mapping[str, str]] = {
     "lag": "known for every partition",
     "writers": "who may write at the source could at the destination, as stored at the last sync",
 }
-_SAID_BY: Final[Mapping[str, frozenset[str]]] = {
-    "source": LIVING_SOURCE,
-    "source_partitions": frozenset({"PARTITIONS_WITHOUT_COPY", "TOPICS_WITHOUT_COPY"}),
-    "destination": frozenset({"DESTINATION_OFFLINE"}),
-    "replicas": frozenset({"DESTINATION_OFFLINE", "DESTINATION_UNKNOWN", "DESTINATION_BELOW_MIN_ISR"}),
-    "copies": frozenset(
-        {
-            "COPY_TRUNCATED",
-            "COPY_HAS_FOREIGN_RECORDS",
-            "COPY_WRITER_UNKNOWN",
-            "COPY_HAS_MORE_PARTITIONS",
-            "COPY_CONFIGS_ALTERED",
-            "TOPIC_RECREATED",
-            "OTHERS_MAY_WRITE",
-        }
-    ),
-    "partitions": frozenset(
-        {
-            "NOTHING_TO_FAIL_OVER",
-            "PARTITION_FAILED",
-            "PARTITION_NO_COPY",
-            "PARTITION_PREPARING",
-            "PARTITION_UNKNOWN",
-            "SOURCE_TOPIC_DELETED",
-            "SOURCE_TRUNCATED",
-        }
-    ),
-    "running": frozenset({"WITHOUT_DRAIN"}),
-    "offset_map": frozenset({"OFFSET_MAP_MISSING"}),
-    "lag": frozenset({"RECORDS_AT_RISK_UNKNOWN", "RECORDS_UNSEEN"}),
-    "writers": frozenset({LOCKED_OUT, CHANGED}),
-}
-"""Each check of the present, and the limitations that fail it, unless they are usual."""
-
-
-_UNKNOWN: Final = frozenset(
-    {
-        "PARTITION_UNKNOWN",
-        "RECORDS_AT_RISK_UNKNOWN",
-        "RECORDS_UNSEEN",
-        "SOURCE_DOWN",
-        "DESTINATION_UNKNOWN",
-        "COPY_WRITER_UNKNOWN",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +68,7 @@ def judged(intents: Mapping[Mode, Intent], facts: Facts, past: Sequence[Check] =
     return Status(
         mirror=next(iter(intents.values())).mirror,
         limitations=found,
-        checks=(*_present(facts, found), *past),
+        checks=tuple(_with_limitations(each, found) for each in (*_present(facts, found), *past)),
     )
 
 
@@ -142,27 +95,32 @@ def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterab
         "writers": (f"{sum(len(e.locked_out) for e in facts.topics)} would be locked out", 0),
     }
     for name, (observed, age) in seen.items():
-        said = _said(name, found)
-        yield Check(
-            name=name,
-            verdict=_verdict(said),
-            observed=observed,
-            limit=_WANTED[name],
-            age_ms=age if not said or name == "lag" else None,
-            reason=named(f"{each.name}: {each.detail}" for each in said),
-        )
+        yield Check(name=name, verdict=Verdict.PASS, observed=observed, limit=_WANTED[name], age_ms=age)
+
+
+def _with_limitations(check: Check, found: Mapping[Mode, Iterable[Limitation]]) -> Check:
+    """`check`, not passed if a limitation says so; one that has not passed by itself has given its reason."""
+    said = _said(check.name, found)
+    if not said or check.verdict is not Verdict.PASS:
+        return check
+    return replace(
+        check,
+        verdict=_verdict(said),
+        age_ms=check.age_ms if check.name not in _WANTED or check.name == "lag" else None,
+        reason=named(f"{each.name}: {each.detail}" for each in said),
+    )
 
 
 def _said(check: str, found: Mapping[Mode, Iterable[Limitation]]) -> list[Limitation]:
     """The limitations of both plans that fail `check`, each once; what every failover of its kind has fails none."""
     each = {limitation.name: limitation for mode in found for limitation in found[mode] if not limitation.usual}
-    return [limitation for name, limitation in sorted(each.items()) if name in _SAID_BY[check]]
+    return [limitation for name, limitation in sorted(each.items()) if name in of_check(check)]
 
 
 def _verdict(said: Sequence[Limitation]) -> Verdict:
     if not said:
         return Verdict.PASS
-    return Verdict.UNKNOWN if all(each.unknown or each.name in _UNKNOWN for each in said) else Verdict.FAIL
+    return Verdict.UNKNOWN if all(each.unknown or KINDS[each.name].unknown for each in said) else Verdict.FAIL
 
 
 def _states(facts: Facts) -> str:

@@ -1,0 +1,98 @@
+"""Limitations of a plan or an approval: what has happened since, and other runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tanist.domain.limitation_kinds.kind import BLOCKS, PLAN_AGAIN, LimitationKind
+
+PLANS: Final = (
+    LimitationKind(
+        name="RUN_UNFINISHED",
+        means="another failover of this mirror has begun and is neither done nor aborted",
+        next_step="finish it with `tanist failover run`, or `tanist failover abort`",
+        checks=("runs",),
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+    ),
+    LimitationKind(
+        name="PRODUCER_FENCED",
+        means="another failover has begun to promote these partitions",
+        next_step="see `tanist failover status`, and finish that failover",
+        checks=("runs",),
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+    ),
+    LimitationKind(
+        name="NOTHING_TO_FAIL_OVER",
+        means="no topic is in the mirror, or all were failed over or removed",
+        next_step="`tanist mirrors add` puts a topic in",
+        checks=("partitions",),
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+    ),
+    LimitationKind(
+        name="ALREADY_PROMOTED",
+        means="a topic of the plan has left the mirror since",
+        next_step=PLAN_AGAIN,
+        checks=("partitions",),
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+    ),
+    LimitationKind(
+        name="ANOTHER_TOPIC",
+        means="a topic of the plan was created again, or added again, since",
+        next_step=PLAN_AGAIN,
+        checks=("partitions",),
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+    ),
+    LimitationKind(
+        name="PARTITION_STOPPED_COPYING",
+        means="a partition was copied when the plan was made, and is not any more",
+        next_step=PLAN_AGAIN,
+        checks=("partitions",),
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+    ),
+    LimitationKind(
+        name="GROWN_SINCE_PLANNED",
+        means="partitions or topics were added since the plan was made",
+        next_step=f"`tanist metadata sync`, then {PLAN_AGAIN}",
+        checks=("partitions",),
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+    ),
+    LimitationKind(
+        name="ANOTHER_ROUTE",
+        means="another version of Tanist, with other steps, made the plan",
+        next_step=PLAN_AGAIN,
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+    ),
+    LimitationKind(
+        name="APPROVAL_EXPIRED",
+        means="the approval was given too long ago",
+        next_step="approve again",
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+        reversal=BLOCKS,
+    ),
+    LimitationKind(
+        name="CLOCK_BEHIND",
+        means="this host's clock is behind the brokers', so an approval could have expired",
+        next_step="correct this host's clock",
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+        reversal=BLOCKS,
+    ),
+    LimitationKind(
+        name="READING_OLD",
+        means="the page shows an old answer, and no newer one has arrived",
+        next_step="`tanist status` asks the clusters now",
+        checks=("reading",),
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+        unknown=True,
+    ),
+)

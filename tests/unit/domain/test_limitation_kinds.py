@@ -1,0 +1,89 @@
+"""The table of limitations and the judges say the same: a NO-GO stood beside checks that all passed."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.checks import Check, Mode, Verdict
+from tanist.domain.failover.health import judged
+from tanist.domain.limitation_kinds.kind import Effect
+from tanist.domain.limitation_kinds.table import KINDS, TABLE, of_check
+from tests.unit.domain.facts_drawn import drawn, intents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.domain.failover.plan import Limitation
+
+PRODUCT = Path(__file__).parents[3] / "include" / "tanist"
+READ_FROM_PLANS = {"domain/failback/reversal.py", "domain/failover/objections.py"}
+"""These make limitations of names that are stored in a plan, beside those that they declare."""
+SELDOM = ("runs", "reserves", "tail_findings", "openings", "fences", "workers", "groups", "losses", "reading")
+"""The checks that `judged` is handed: they pass here, if no limitation says otherwise."""
+
+
+def declared() -> Iterator[tuple[str, str | None]]:
+    """Each limitation that a module makes: where, and its name; None: one that was stored."""
+    for file in PRODUCT.rglob("*.py"):
+        where = file.relative_to(PRODUCT).as_posix()
+        calls = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+        for call in calls:
+            if isinstance(call.func, ast.Name) and call.func.id == "Limitation":
+                module = importlib.import_module(f"tanist.{where.removesuffix('.py').replace('/', '.')}")
+                try:
+                    yield where, eval(ast.unparse(call.args[0]), vars(module))  # noqa: S307  # our own code
+                except NameError:
+                    yield where, None
+
+
+def test_every_limitation_has_a_row_and_every_row_is_a_limitation() -> None:
+    made = list(declared())
+    assert {name for _, name in made if name} == set(KINDS)
+    assert {where for where, name in made if name is None} == READ_FROM_PLANS
+
+
+def test_each_name_has_one_row_with_words() -> None:
+    assert not [name for name, rows in Counter(each.name for each in TABLE).items() if rows > 1]
+    for each in TABLE:
+        assert each.means, each.name
+        assert each.next_step, each.name
+        assert each.planned | each.unplanned | each.reversal, f"{each.name} is in no plan"
+
+
+def effect(found: Limitation) -> Effect:
+    return Effect.BLOCKS if found.blocks else Effect.USUAL if found.usual else Effect.ACCEPT
+
+
+@pytest.mark.parametrize("first", range(0, 2_000, 200))
+def test_the_judge_does_what_the_table_says(first: int) -> None:
+    """With any facts a limitation is only where it may be, blocks only where it may, and fails a check."""
+    passing = tuple(Check(name=each, verdict=Verdict.PASS) for each in SELDOM)
+    for facts in map(drawn, range(first, first + 200)):
+        status = judged(intents(), facts, passing)
+        checks = {each.name: each for each in status.checks}
+        for mode, found in status.limitations.items():
+            for each in found:
+                kind = KINDS[each.name]
+                may = kind.planned if mode is Mode.PLANNED else kind.unplanned
+                assert effect(each) in may, (mode, each)
+                assert each.usual or kind.checks, f"{each.name} is in a status, and no check fails by it"
+                for check in () if each.usual else kind.checks:
+                    assert checks[check].verdict is not Verdict.PASS, (each, checks[check])
+
+
+def test_a_check_that_fails_by_itself_keeps_its_reason() -> None:
+    facts = next(facts for facts in map(drawn, range(100)) if facts.others_running)
+    told = Check(name="runs", verdict=Verdict.FAIL, observed="1 unfinished of 1", reason="plan cafe of nobody")
+    assert told in judged(intents(), facts, (told,)).checks
+
+
+def test_every_check_of_the_table_exists() -> None:
+    present = {each.name for each in judged(intents(), drawn(0)).checks}
+    assert {check for each in TABLE for check in each.checks} <= present | set(SELDOM)
+    assert of_check("offset_map") == {"OFFSET_MAP_MISSING"}
