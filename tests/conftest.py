@@ -9,6 +9,7 @@ import shutil
 import signal
 import uuid
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -21,6 +22,7 @@ from tanist_testkit.sandbox.airflow.service import Airflow
 from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.time_spent import lines, profile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -109,6 +111,23 @@ def pytest_configure() -> None:
     """Shells start what runs in the background deaf to Ctrl-C; the commands that tests interrupt must not be."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Of a run in several processes, which is one of all tests: where its time went."""
+    if not getattr(terminalreporter.config.option, "numprocesses", None):
+        return
+    every = chain.from_iterable(terminalreporter.stats.values())
+    found = profile((each for each in every if isinstance(each, pytest.TestReport)), folder_of)
+    terminalreporter.section("seconds by folder")
+    for line in lines(found):
+        terminalreporter.write_line(line)
+
+
+def folder_of(nodeid: str) -> str:
+    """What runs in one process; the unit tests are one folder."""
+    found = shares(nodeid)
+    return "unit" if found.startswith("unit/") else found
 
 
 class ClusterFactory(Protocol):
