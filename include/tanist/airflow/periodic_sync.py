@@ -26,6 +26,7 @@ from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.metadata import items as metadata_items
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
+from tanist.usecases.mirror_spec import spec_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -140,9 +141,7 @@ def _metadata(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
 
 def _positions(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
     name, side = mirror_name(mirror), task.registry.connect(destination)
-    (cluster_id,) = cluster_ids.identify((side,), task.context)
-    spec = state_topics.spec_of(state_topics.read(side, STATE_TOPIC, task.context.by), name, destination)
-    cluster_ids.same_as_pinned(spec, None, cluster_id)
+    spec = spec_at(side, name, task.context)
     synced = sync_locked(spec, task.registry.group_contacts(spec, side), SyncRequest(), task.context)
     shown = sorted(synced.rows, key=lambda row: row.committed)
     return _SyncResult(

@@ -12,16 +12,16 @@ from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
-from tanist.domain.records import STATE_TOPIC, OffsetTailMode
+from tanist.domain.records import OffsetTailMode
 from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.domain.translation import Rules, Unknown
-from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.groups.explain import at_home
 from tanist.usecases.groups.explain import explain as explained
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.items import position_item, summary
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, sync_locked, translate_groups
+from tanist.usecases.mirror_spec import spec_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -159,10 +159,7 @@ def _mirror(now: Session, name: str) -> tuple[MirrorSpec, GroupContacts]:
 
 
 def _mirror_of(now: Session, destination: Cluster, name: str) -> tuple[MirrorSpec, GroupContacts]:
-    mirror = mirror_name(name)
-    (cluster_id,) = cluster_ids.identify((destination,), now.context)
-    spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, now.context.by), mirror, destination.name)
-    cluster_ids.same_as_pinned(spec, None, cluster_id)
+    spec = spec_at(destination, mirror_name(name), now.context)
     return spec, now.registry.group_contacts(spec, destination)
 
 

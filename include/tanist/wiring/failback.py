@@ -11,13 +11,14 @@ from tanist.domain.failover.plan import plan_of
 from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import each
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import state_topics
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import at_no_point, last_move, reverse, reversed_before
 from tanist.usecases.failback.settling import end_arrival
 from tanist.usecases.failback.survey import ReturnContext
 from tanist.usecases.failback.switched import switched
 from tanist.usecases.failover.journal import BEGINS, DONE, NOT_YET, add_event
+from tanist.usecases.mirror_spec import spec_at
 from tanist.wiring.failover import Folder
 from tanist.wiring.registry import side_of
 
@@ -44,9 +45,7 @@ def returned(
         UnknownMirror: the destination has no such mirror. AnotherCluster: it is not the mirror's destination.
         Misconfigured: the source is not configured here. CouldNotTell, BrokerError: the destination does not answer.
     """
-    (found,) = cluster_ids.identify((destination,), context)
-    spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), mirror, destination.name)
-    cluster_ids.same_as_pinned(spec, None, found)
+    spec = spec_at(destination, mirror, context)
     source, there = registry.open(spec.source, spec.source_cluster_id), registry.open(destination.name)
     return ReturnContext(
         spec=spec,

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.failover.page import as_json, as_page, from_json
-from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover.context import FailoverContext
 from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
+from tanist.usecases.mirror_spec import spec_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -68,9 +67,7 @@ def failover_clusters(
         AnotherCluster: the destination is not the cluster that the mirror was created on.
         CouldNotTell, BrokerError: the destination cannot be read.
     """
-    (found,) = cluster_ids.identify((destination,), context)
-    spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), mirror, destination.name)
-    cluster_ids.same_as_pinned(spec, None, found)
+    spec = spec_at(destination, mirror, context)
     yield both_clusters(registry, spec, source_of(registry, spec), destination, context)
 
 

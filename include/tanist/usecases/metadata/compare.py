@@ -21,6 +21,7 @@ from tanist.domain.states import DesiredState
 from tanist.usecases import cluster_ids, rights, state_topics
 from tanist.usecases.lock import ensure_unlocked
 from tanist.usecases.metadata.denying import denied_writers
+from tanist.usecases.mirror_spec import spec_at
 from tanist.usecases.mirrors import observe, take
 from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, read_promotions
@@ -92,9 +93,7 @@ def comparing(
     UnknownMirror if the mirror was deleted and created again meanwhile.
     """
     name = _checked(request)
-    (destination_id,) = cluster_ids.identify((destination,), context)
-    spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), name, destination.name)
-    cluster_ids.same_as_pinned(spec, None, destination_id)
+    spec = spec_at(destination, name, context)
     with closing(destination.open_store(STATE_TOPIC, None, context.by)) as store:
         source = connect(spec.source)
 

@@ -16,12 +16,13 @@ from tanist.domain.errors import (
 )
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector, refuse
-from tanist.domain.records import STATE_TOPIC, TopicDesired
+from tanist.domain.records import TopicDesired
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.lock import changing
+from tanist.usecases.mirror_spec import spec_at
 from tanist.usecases.mirrors import forget, take, writers
 from tanist.usecases.mirrors.adopt import Adoption
 from tanist.usecases.mirrors.ownership import take_in
@@ -177,11 +178,10 @@ def add(
 ) -> Desired:
     """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives."""
     name = checked(mirror, topics)
-    (destination_id,) = cluster_ids.identify((destination,), context)
-    spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), name, destination.name)
+    spec = spec_at(destination, name, context)
     source = connect(spec.source)
     (source_id,) = cluster_ids.identify((source,), context)
-    cluster_ids.same_as_pinned(spec, source_id, destination_id)
+    cluster_ids.same_as_pinned(spec, source_id, spec.destination_cluster_id)
 
     def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
         both = MirrorSnapshot.of(state_topics.still(view, spec), source, destination)
