@@ -32,7 +32,7 @@ from tanist.domain.selection import Selection, only, pattern_problems
 from tanist.usecases import state_topics
 from tanist.usecases.approvals import out_of_time, sign
 from tanist.usecases.failback.quarantined import altered_topics
-from tanist.usecases.failback.recreating import plan_recreations, uncompared_topics, unfit_topics
+from tanist.usecases.failback.recreation_plan import plan_recreations, uncompared_topics, unfit_topics
 from tanist.usecases.failback.survey import NothingFailedOver, survey, topics_only_there
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import Purpose, ensure_unlocked
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.recreating import UnfitTopic
+    from tanist.usecases.failback.recreation_plan import UnfitTopic
     from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.mirrors.decide import TopicPlan
 

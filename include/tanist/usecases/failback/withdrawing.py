@@ -7,7 +7,7 @@ the divergent tail then, which the next survey finds.
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
@@ -15,21 +15,22 @@ from tanist.domain.errors import AuthorizationFailed, Interrupted, MirrorLocked,
 from tanist.domain.failback.outdated import promoted_since
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.fences import FenceStatus
-from tanist.domain.kept_fences import fences_with
 from tanist.domain.moves import MoveStatus, TopicBefore, arrives
 from tanist.domain.problems import each
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.ports.topics import TopicFacts
 from tanist.usecases import state_topics
+from tanist.usecases.failback.old_source import record_fences
 from tanist.usecases.failback.reversal import PURPOSE, given_at_source, mirror_logins, topic_plans
+from tanist.usecases.failback.reversal_route import TO_THE_MOVE
+from tanist.usecases.failback.reversing import Reversing
 from tanist.usecases.lock import mirror_lock
-from tanist.usecases.rights import named
+from tanist.usecases.runs.row import put_back
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from tanist.domain.fences import FencedTopic
     from tanist.domain.moves import MirrorMove
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
@@ -97,112 +98,51 @@ def _at_no_point(_point: str) -> None:
     """Tests stop a withdrawal here."""
 
 
-@dataclass(slots=True)
-class ReversalWithdrawal:
-    """One attempt, under the lock of the mirror. `checkpoint`: tests stop it there."""
+def put_back_all(of: Reversing, reason: str) -> NoReturn:
+    """Put back what the rows have changed, and end the reversal. Killed in between, the next command continues here.
 
-    clusters: ReturnContext
-    command: CommandContext
-    lock: LockedMirror
-    checkpoint: Callable[[str], None]
+    Raises:
+        ReversalWithdrawn: always, once it is done. Interrupted: the mirror's state has moved, or something could not be
+            put back; run the command again.
+    """
+    _must_not_have_moved(of)
+    reason = of.move.reason or reason
+    if later := later_promotions(of.clusters, of.lock, of.command):
+        _end(of, reason, later)
+    if of.move.status is not MoveStatus.WITHDRAWING:
+        of.move = replace(of.move, status=MoveStatus.WITHDRAWING, reason=reason)
+        of.lock.append([of.move])
+    of.checkpoint("withdrawing")
+    put_back(TO_THE_MOVE, of)
+    of.checkpoint("undone")
+    done = replace(of.move, status=MoveStatus.WITHDRAWN, at=of.command.clock.now())
+    of.lock.append([*(Tombstone(each.key) for each in of.before().values()), done])
+    raise ReversalWithdrawn(f"plan {of.move.plan} is withdrawn: {reason}")
 
-    def run(self, move: MirrorMove, reason: str) -> NoReturn:
-        """Put back what was changed, and end the reversal. Killed in between, the next command continues here.
 
-        Raises:
-            ReversalWithdrawn: always, once it is done. Interrupted: the mirror's state has moved, or something could
-                not be put back; run the command again.
-        """
-        self._must_not_have_moved(move)
-        reason = move.reason or reason
-        if later := later_promotions(self.clusters, self.lock, self.command):
-            self._end(move, reason, later)
-        if move.status is not MoveStatus.WITHDRAWING:
-            move = replace(move, status=MoveStatus.WITHDRAWING, reason=reason)
-            self.lock.append([move])
-        self.checkpoint("withdrawing")
-        reversal, before = Reversal.read(move.plan_json), self.lock.view().before_reversal(self.clusters.spec.mirror)
-        names = {topic.topic for topic in reversal.topics}
-        self._fence(names)
-        self.checkpoint("fenced")
-        opening = self.clusters.source.opening
-        denied = {topic.topic: topic.denied for topic in reversal.topics}
-        self._must(opening.undeny(denied, self.lock.confirm_action()), "ALTER on Cluster kafka-cluster")
-        given = {each.topic: each.given for each in before.values() if each.given}
-        self._must(opening.give(given, self.lock.confirm_action()), "ALTER on Cluster kafka-cluster")
-        shut = {each.topic: each.shut for each in before.values() if each.shut}
-        self._must(opening.deny(shut, self.lock.confirm_action()), "ALTER on Cluster kafka-cluster")
-        self._configure(before)
-        self.checkpoint("undone")
-        done = replace(move, status=MoveStatus.WITHDRAWN, at=self.command.clock.now())
-        self.lock.append([*(Tombstone(each.key) for each in before.values()), done])
-        raise ReversalWithdrawn(f"plan {move.plan} is withdrawn: {reason}")
+def _end(of: Reversing, reason: str, later: str) -> NoReturn:
+    """End the reversal without a change at the old source, which has taken over again since."""
+    fences = [each for each in of.lock.view().source_fences(of.spec.mirror) if each.topic in of.names]
+    record_fences(of, fences, FenceStatus.LIFTED)
+    done = replace(of.move, status=MoveStatus.WITHDRAWN, reason=reason, at=of.command.clock.now())
+    of.lock.append([*(Tombstone(each.key) for each in of.before().values()), done])
+    raise ReversalWithdrawn(
+        f"plan {of.move.plan} is withdrawn: {reason}; nothing was changed at {of.old.name!r}, which has taken over "
+        f"again since: {later}"
+    )
 
-    def _end(self, move: MirrorMove, reason: str, later: str) -> NoReturn:
-        """End the reversal without a change at the old source, which has taken over again since."""
-        mirror = self.clusters.spec.mirror
-        names = {topic.topic for topic in Reversal.read(move.plan_json).topics}
-        fences = [each for each in self.lock.view().source_fences(mirror) if each.topic in names]
-        self._record(fences, FenceStatus.LIFTED)
-        done = replace(move, status=MoveStatus.WITHDRAWN, reason=reason, at=self.command.clock.now())
-        gone = [Tombstone(each.key) for each in self.lock.view().before_reversal(mirror).values()]
-        self.lock.append([*gone, done])
-        raise ReversalWithdrawn(
-            f"plan {move.plan} is withdrawn: {reason}; nothing was changed at {self.clusters.source.name!r}, which has "
-            f"taken over again since: {later}"
-        )
 
-    def _must_not_have_moved(self, move: MirrorMove) -> None:
-        """Raises Interrupted if the state is at the old source. A late append of an earlier attempt is fenced here."""
-        mirror, by = self.clusters.spec.mirror, self.command.by
-        try:
-            store = self.clusters.source.open_store(STATE_TOPIC, mirror, by)
-        except UnknownTopicOrPartition:
-            return
-        with closing(store):
-            there = store.catch_up(by).mirror(mirror)
-        if there is not None and there.destination_cluster_id == move.cluster_id:
-            raise _moved(move)
-
-    def _fence(self, names: set[str]) -> None:
-        """The source fences, as they were before they were lifted; pending until the old source has accepted them."""
-        held = self.lock.view().source_fences(self.clusters.spec.mirror)
-        again = [each for each in held if each.topic in names and each.before is not None]
-        self._record(again, FenceStatus.PENDING)
-        before = [each.before for each in again if each.before is not None]
-        if before:
-            answers = self.clusters.source.fencing.apply(before, self.lock.confirm_action())
-            self._must(answers, "ALTER on Cluster kafka-cluster")
-        self._record(again, FenceStatus.IN_FORCE)
-
-    def _record(self, fences: list[FencedTopic], status: FenceStatus) -> None:
-        held, now = self.lock.view().source_fences(self.clusters.spec.mirror), self.command.clock.now()
-        after = [replace(each, status=status, reason="") for each in fences]
-        if changed := fences_with(held, after, self.clusters.spec, now):
-            self.lock.append([changed])
-
-    def _configure(self, before: Mapping[str, TopicBefore]) -> None:
-        """Put back the configs; not of a topic that was recreated."""
-        topics = self.clusters.source.topics
-        described = topics.describe(sorted(before), self.command.by)
-        for name, earlier in before.items():
-            facts = described[name]
-            if not isinstance(facts, TopicFacts):
-                self._must({name: facts}, f"DESCRIBE_CONFIGS on Topic {name}")
-                continue
-            if facts.topic_id != earlier.topic_id:
-                continue
-            changes = {config: value for config, value in earlier.configs if facts.configs.get(config) != value}
-            if changes:
-                self.lock.confirm()
-                answer = topics.alter_configs(name, changes, self.command.by)
-                self._must({name: answer}, f"ALTER_CONFIGS on Topic {name}")
-
-    def _must(self, answers: Mapping[str, TanistError | None], right: str) -> None:
-        for name, error in answers.items():
-            if error is not None and not isinstance(error, UnknownTopicOrPartition):
-                why = named(error, self.clusters.source, right)
-                raise Interrupted(f"{name!r} is not yet as it was before the reversal: {why}") from error
+def _must_not_have_moved(of: Reversing) -> None:
+    """Raises Interrupted if the state is at the old source. A late append of an earlier attempt is fenced here."""
+    mirror, by = of.spec.mirror, of.command.by
+    try:
+        store = of.old.open_store(STATE_TOPIC, mirror, by)
+    except UnknownTopicOrPartition:
+        return
+    with closing(store):
+        there = store.catch_up(by).mirror(mirror)
+    if there is not None and there.destination_cluster_id == of.move.cluster_id:
+        raise _moved(of.move)
 
 
 def later_promotions(clusters: ReturnContext, lock: LockedMirror, command: CommandContext) -> str:
@@ -241,6 +181,6 @@ def withdraw(
         if move is None:
             raise NoReversal(f"the reversal of mirror {mirror!r} has been withdrawn by another command")
         try:
-            ReversalWithdrawal(clusters, command, lock, checkpoint).run(move, reason)
+            put_back_all(Reversing(clusters, command, lock, checkpoint, move), reason)
         except ReversalWithdrawn as done:
             return done.reason

@@ -1,0 +1,80 @@
+"""What each row of a reversal is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import Interrupted, TanistError
+from tanist.domain.failback.reversal import Reversal
+from tanist.domain.records import STATE_TOPIC
+from tanist.usecases import state_topics
+from tanist.usecases.failback.reversal import mirror_logins, topic_plans
+from tanist.usecases.rights import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from tanist.domain.moves import MirrorMove, TopicBefore
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.lock import LockedMirror
+    from tanist.usecases.mirrors.decide import TopicPlan
+
+
+@dataclass(slots=True)
+class Reversing:
+    """One attempt, under the lock of the mirror at its old destination. `checkpoint`: tests stop it there.
+
+    `move`: as it is stored. `warnings`: for the person, at the end.
+    """
+
+    clusters: ReturnContext
+    command: CommandContext
+    lock: LockedMirror
+    checkpoint: Callable[[str], None]
+    move: MirrorMove
+    warnings: list[str] = field(default_factory=list)
+    configured: tuple[TopicPlan, ...] = ()
+    """How the returning topics were configured last."""
+    spec: MirrorSpec = field(init=False)
+    """As the mirror is before it moves."""
+    old: Cluster = field(init=False)
+    """The old source, the destination from now on."""
+    primary: Cluster = field(init=False)
+    """The new primary, the source from now on."""
+    reversal: Reversal = field(init=False)
+    names: list[str] = field(init=False)
+    """The returning topics."""
+    mirrors: frozenset[str] = field(init=False)
+    """The principals of the mirror, which are never denied."""
+
+    def __post_init__(self) -> None:
+        self.spec, self.old, self.primary = self.clusters.spec, self.clusters.source, self.clusters.destination
+        self.reversal = Reversal.read(self.move.plan_json)
+        self.names = [each.topic for each in self.reversal.topics]
+        self.mirrors = mirror_logins(self.clusters, self.lock.view(), self.there())
+
+    def there(self) -> StateView:
+        """What the state topic of the old source says now."""
+        return state_topics.read(self.old, STATE_TOPIC, self.command.by)
+
+    def before(self) -> Mapping[str, TopicBefore]:
+        """What the topics were at the old source before anything was changed."""
+        return self.lock.view().before_reversal(self.spec.mirror)
+
+    def topic_plans(self, names: Collection[str]) -> tuple[TopicPlan, ...]:
+        """How topics are configured at the old source while they are mirrored, as both clusters are now."""
+        return topic_plans(self.clusters, self.there(), list(names), self.command)
+
+    def must(self, answers: Mapping[str, TanistError | None], right: str) -> None:
+        """Raises Interrupted if a topic could not be changed."""
+        failed = {name: named(why, self.old, right) for name, why in answers.items() if why is not None}
+        if failed:
+            name, why = next(iter(failed.items()))
+            raise Interrupted(
+                f"{len(failed)} topic(s) could not be changed at {self.old.name!r}; {name}: {why}"
+            ) from why
