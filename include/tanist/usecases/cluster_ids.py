@@ -44,10 +44,10 @@ def distinct(source: Cluster, destination: Cluster, context: CommandContext) -> 
     return source_id, destination_id
 
 
-def same_as_pinned(spec: MirrorSpec, source_id: str | None, destination_id: str) -> None:
-    """Refuse if a connection leads to another cluster than when the mirror was created."""
+def same_as_pinned(spec: MirrorSpec, source_id: str | None, destination_id: str | None) -> None:
+    """Refuse if a connection leads to another cluster than when the mirror was created. None: it was not asked."""
     pairs = [(spec.source, spec.source_cluster_id, source_id or spec.source_cluster_id)]
-    pairs.append((spec.destination, spec.destination_cluster_id, destination_id))
+    pairs.append((spec.destination, spec.destination_cluster_id, destination_id or spec.destination_cluster_id))
     for name, pinned, found in pairs:
         if pinned != found:
             raise AnotherCluster(f"{name!r} leads to cluster {found}, mirror {spec.mirror!r} was created with {pinned}")

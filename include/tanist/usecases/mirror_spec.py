@@ -19,7 +19,7 @@ def spec_at(destination: Cluster, mirror: MirrorName, context: CommandContext) -
 
     Raises:
         MirrorMoved, UnknownMirror: the destination has no such mirror (any more). AnotherCluster: it is another one.
-        CouldNotTell, BrokerError: the destination does not answer.
+        UnsafeStateTopic, CouldNotTell, BrokerError: its state cannot be read.
     """
     (found,) = cluster_ids.identify((destination,), context)
     spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), mirror, destination.name)

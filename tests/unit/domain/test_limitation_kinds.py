@@ -77,6 +77,38 @@ def test_the_judge_does_what_the_table_says(first: int) -> None:
                     assert checks[check].verdict is not Verdict.PASS, (each, checks[check])
 
 
+def test_what_fails_which_check() -> None:
+    """Also where facts that are drawn never have it."""
+    assert {check: set(of_check(check)) for check in SELDOM} == {
+        "runs": {"RUN_UNFINISHED", "PRODUCER_FENCED"},
+        "reserves": {"OFFSETS_MAY_BE_REUSED"},
+        "tail_findings": {"TAIL_UNDECIDED"},
+        "openings": {"MIRROR_CANNOT_BE_SHUT_OUT"},
+        "fences": {"SOURCE_FENCED"},
+        "workers": {"NO_WORKER", "MIRROR_LOGIN_UNKNOWN"},
+        "groups": {"GROUP_POSITIONS_OLD"},
+        "losses": {"TOMBSTONES_MAY_BE_MISSING"},
+        "reading": {"READING_OLD"},
+    }
+
+
+def test_what_a_reversal_may_have_is_what_its_plan_declares() -> None:
+    """Nothing blocks it: what does is an error before there is a plan."""
+    made = {name for where, name in declared() if where == "domain/failback/reversal.py" and name}
+    accepted = {each.name for each in TABLE if each.reversal is Effect.ACCEPT}
+    assert accepted == made
+    assert {each.name for each in TABLE if Effect.BLOCKS in each.reversal} == {"APPROVAL_EXPIRED", "CLOCK_BEHIND"}
+
+
+def test_a_limitation_makes_an_unknown_check_fail_and_its_reason_stays() -> None:
+    facts = next(facts for facts in map(drawn, range(100)) if facts.others_running)
+    told = Check(name="runs", verdict=Verdict.UNKNOWN, reason="not read")
+    (check,) = [each for each in judged(intents(), facts, (told,)).checks if each.name == "runs"]
+    assert check.verdict is Verdict.FAIL
+    assert check.reason.startswith("not read; ")
+    assert "RUN_UNFINISHED" in check.reason
+
+
 def test_a_check_that_fails_by_itself_keeps_its_reason() -> None:
     facts = next(facts for facts in map(drawn, range(100)) if facts.others_running)
     told = Check(name="runs", verdict=Verdict.FAIL, observed="1 unfinished of 1", reason="plan cafe of nobody")

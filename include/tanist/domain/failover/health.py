@@ -1,7 +1,7 @@
 """The report of `tanist status` about a mirror: the verdict for both modes, their limitations, and checks.
 
-The verdicts come only from the limitations of both plans. A check of the present shows what was observed, and fails if
-a limitation says so; a check of the past shows whether earlier failovers still hold. No check decides a verdict.
+The verdicts come only from the limitations of both plans. A check of the present shows what was observed, a check of
+the past whether earlier failovers still hold; neither passes if a limitation says so. No check decides a verdict.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.checks import Check, Mode, Readiness, Verdict, named
+from tanist.domain.checks import Check, Mode, Readiness, Verdict, named, worst
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, limitations, not_copying, planned_intent, word
@@ -99,15 +99,16 @@ def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterab
 
 
 def _with_limitations(check: Check, found: Mapping[Mode, Iterable[Limitation]]) -> Check:
-    """`check`, not passed if a limitation says so; one that has not passed by itself has given its reason."""
+    """`check`, and worse if a limitation says so; one that is as bad by itself has given its reason."""
     said = _said(check.name, found)
-    if not said or check.verdict is not Verdict.PASS:
+    if not said or worst((check.verdict, verdict := _verdict(said))) is check.verdict:
         return check
+    reasons = (f"{each.name}: {each.detail}" for each in said)
     return replace(
         check,
-        verdict=_verdict(said),
+        verdict=verdict,
         age_ms=check.age_ms if check.name not in _WANTED or check.name == "lag" else None,
-        reason=named(f"{each.name}: {each.detail}" for each in said),
+        reason=named((*filter(None, (check.reason,)), *reasons)),
     )
 
 
@@ -118,8 +119,6 @@ def _said(check: str, found: Mapping[Mode, Iterable[Limitation]]) -> list[Limita
 
 
 def _verdict(said: Sequence[Limitation]) -> Verdict:
-    if not said:
-        return Verdict.PASS
     return Verdict.UNKNOWN if all(each.unknown or KINDS[each.name].unknown for each in said) else Verdict.FAIL
 
 
@@ -134,7 +133,7 @@ def _without_copy(facts: Facts) -> str:
 
 
 def _lag(facts: Facts) -> tuple[str, int | None]:
-    """The lag in offsets, and its age in ms: that of the oldest log end in the sum. The number fails no check."""
+    """The lag in offsets, and its age in ms: that of the oldest log end in the sum. The number alone fails no check."""
     ages = [facts.now if each.live else each.known.at if each.known else None for each in facts.partitions]
     seen = [age for age in ages if age is not None]
     total = sum(each.at_risk or 0 for each in facts.partitions)

@@ -62,7 +62,7 @@ COPIES: Final = (
     # the mirror topic
     LimitationKind(
         name="COPY_TRUNCATED",
-        means="it begins later than the source: records that the source still has were deleted",
+        means="the mirror topic begins later than its source: records that the source still has were deleted",
         next_step=_COPY_AGAIN,
         checks=("copies",),
         planned=BLOCKS,
@@ -112,7 +112,7 @@ COPIES: Final = (
     LimitationKind(
         name="OTHERS_MAY_WRITE",
         means="principals other than the mirror may write to the mirror topic, or it is not known who may",
-        next_step="remove their ACLs at the destination",
+        next_step="remove their ACLs at the destination, or grant DESCRIBE on Cluster `kafka-cluster` there",
         checks=("copies",),
         planned=ACCEPT,
         unplanned=ACCEPT,
@@ -120,7 +120,7 @@ COPIES: Final = (
     # loss and reserve
     LimitationKind(
         name="RECORDS_AT_RISK",
-        means="offsets of the source are not at the destination, no more than is tolerated",
+        means="offsets of the source are not at the destination",
         next_step="nothing: the tolerance (`--max-loss`) is approved",
         planned=USUAL,
         unplanned=USUAL,

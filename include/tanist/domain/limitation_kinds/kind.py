@@ -23,9 +23,8 @@ class Effect(Flag):
 class LimitationKind:
     """One row. `planned`, `unplanned`, `reversal`: what it does in a plan of that kind.
 
-    `checks`: of `tanist status`, which do not pass while it is there and is not usual; empty: it concerns a plan that
-    was made or approved before, which no status judges, or it is always usual. `unknown`: these checks are UNKNOWN
-    then, and do not FAIL.
+    `checks`: of `tanist status`, which do not pass while it is there and is not usual; empty: no status has it, or it
+    is always usual. `unknown`: these checks are UNKNOWN then, and do not FAIL.
     """
 
     name: str

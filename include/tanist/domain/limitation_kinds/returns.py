@@ -10,7 +10,7 @@ RETURNS: Final = (
     LimitationKind(
         name="TAIL_UNDECIDED",
         means="nobody has decided about records that only the old source has",
-        next_step="`tanist failback decide`; after a reversal `tanist failback accept`",
+        next_step="rescue, decide and replay (docs/failback.md); or `--accept` it, or `tanist failback accept`",
         checks=("tail_findings",),
         planned=BLOCKS,
         unplanned=ACCEPT,
@@ -19,7 +19,7 @@ RETURNS: Final = (
     LimitationKind(
         name="TAIL_STAYS_READABLE",
         means="records that only the old source has stay in its log, where consumers read them",
-        next_step="accept it, or `tanist mirrors reverse --recreate`",
+        next_step="accept it",
         reversal=ACCEPT,
     ),
     LimitationKind(
@@ -37,13 +37,13 @@ RETURNS: Final = (
     LimitationKind(
         name="PREFIX_NOT_COMPARED",
         means="retention has left no copied record that both logs have, so nothing could be compared",
-        next_step="accept it, or `tanist mirrors reverse --recreate`",
+        next_step="accept it, or leave the topic behind with `--exclude`",
         reversal=ACCEPT,
     ),
     LimitationKind(
         name="TOPICS_STAY_BEHIND",
         means="topics are not copied back",
-        next_step="accept it, or mend what the detail names and plan again",
+        next_step="accept it, or plan without `--exclude`",
         reversal=ACCEPT,
     ),
     LimitationKind(
@@ -55,7 +55,7 @@ RETURNS: Final = (
     LimitationKind(
         name="RECORDS_NOT_SURVEYED",
         means="topics are deleted at the old source without having been compared or rescued",
-        next_step="accept it, or `tanist failback survey` and `tanist failback rescue` first",
+        next_step="accept it, or leave the topic behind with `--exclude`",
         reversal=ACCEPT,
     ),
     LimitationKind(

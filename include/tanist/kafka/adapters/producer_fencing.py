@@ -110,9 +110,10 @@ class KafkaProducerFencing:
         answers: _Seen = {}
         left = ready
         for _ in range(_ROUNDS):
-            self._bar(left, roles, by)
+            late = self._bar(left, roles, by)
             ends |= settled_ends(self._router, left, by)
             answers |= self._proof(left, roles, by)
+            answers |= {at: CouldNotTell(f"{at}: markers were written, and that was not answered") for at in late}
             left = {at: each for at, each in left.items() if answers[at] is not ProducerFence.FENCED}
             if not left:
                 break
@@ -126,8 +127,15 @@ class KafkaProducerFencing:
 
     # ── markers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _bar(self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline) -> None:
-        """Write the markers that are missing. What that answers does not count: the proof does."""
+    def _bar(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline
+    ) -> frozenset[TopicPartition]:
+        """Write the markers that are missing; returns the partitions of which not every marker was answered.
+
+        Such a marker may still be appended, behind an end that is read now, and behind records of an old writer: these
+        partitions are asked once more. That a marker was answered proves nothing else.
+        """
+        late = set[TopicPartition]()
         for role, answers in self._each(producer_ids, roles, by).items():
             wanted = {
                 at: Markers(producer_ids[at][role], _last_epoch(role), (_LAST_COORDINATOR_EPOCH,))
@@ -135,7 +143,9 @@ class KafkaProducerFencing:
                 if answer is not ProducerFence.FENCED
             }
             if wanted:
-                write_markers(self._router, wanted, by)
+                written = write_markers(self._router, wanted, by)
+                late |= {at for at in wanted if written[at] is not None}
+        return frozenset(late)
 
     def _each(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline

@@ -45,8 +45,9 @@ class WritersRemain(Refused):
 def deny_others(of: Reversing) -> None:
     """Everybody but the mirror, by name."""
     denied = {each.topic: each.denied for each in of.reversal.topics}
-    answers = of.old.opening.close(denied, of.lock.confirm_action(), of.mirrors)
+    answers = of.old.opening.close(denied, of.lock.confirm_action(), of.mirrors())
     of.must(answers, _ACLS)
+    of.checkpoint("denied")
 
 
 def undeny_others(of: Reversing) -> None:
@@ -63,7 +64,6 @@ def take_back_given(of: Reversing) -> None:
     given = {name: acls for name in of.names if (acls := given_at_source(view, mirror, name))}
     if given:
         of.must(of.old.opening.take_back(given, of.lock.confirm_action()), _ACLS)
-    of.checkpoint("denied")
 
 
 def give_again(of: Reversing) -> None:
@@ -74,10 +74,10 @@ def give_again(of: Reversing) -> None:
 
 def wait_until_closed(of: Reversing) -> None:
     """Raises WritersRemain: ACLs still allow somebody else to write."""
-    by = of.command.clock.deadline(_PROVE_SECONDS)
+    by, mirrors = of.command.clock.deadline(_PROVE_SECONDS), of.mirrors()
     while True:
         rules = of.old.opening.writing(of.names, of.command.by)
-        left = {name: to_deny(rules[name], of.mirrors) for name in of.names}
+        left = {name: to_deny(rules[name], mirrors) for name in of.names}
         if not any(left.values()):
             return
         if not by.left(of.command.clock.monotonic()):
@@ -113,8 +113,7 @@ def configure(of: Reversing) -> None:
 
 
 def _configure(of: Reversing, but: frozenset[str] = frozenset()) -> None:
-    of.configured = of.topic_plans(of.names)
-    for each in of.configured:
+    for each in of.topic_plans(of.names):
         changes = {name: value for name, value in each.changes.items() if name not in but}
         if changes:
             take.make(of.old, [replace(each, changes=changes)], of.lock.confirm_action())
@@ -151,7 +150,7 @@ def release_rest(of: Reversing) -> None:
 
 def _released(of: Reversing) -> Mapping[str, TanistError]:
     held = of.lock.view().retention_held(of.spec.mirror)
-    return release(of.clusters, sorted(held.keys() - set(of.names)), of.lock)
+    return release(of.clusters, sorted(held.keys() - of.returning), of.lock)
 
 
 def remember_ids(of: Reversing) -> None:
@@ -163,8 +162,8 @@ def remember_ids(of: Reversing) -> None:
 
 
 def lift_fences(of: Reversing) -> None:
-    """Exactly as they were set; each is recorded as lifted. From here on whoever no ACL keeps off may write."""
-    held = [each for each in of.lock.view().source_fences(of.spec.mirror) if each.topic in of.names]
+    """Exactly as they were set; each is recorded as lifted. From here on producers without a DENY may write."""
+    held = [each for each in of.lock.view().source_fences(of.spec.mirror) if each.topic in of.returning]
     standing = [each.before for each in held if each.before is not None and may_stand(each)]
     if standing:
         of.must(of.old.fencing.lift(standing, of.lock.confirm_action()), _ACLS)
@@ -176,7 +175,7 @@ def lift_fences(of: Reversing) -> None:
 def fence_again(of: Reversing) -> None:
     """As they were before they were lifted; pending until the old source has accepted them."""
     held = of.lock.view().source_fences(of.spec.mirror)
-    again = [each for each in held if each.topic in of.names and each.before is not None]
+    again = [each for each in held if each.topic in of.returning and each.before is not None]
     record_fences(of, again, FenceStatus.PENDING)
     before = [each.before for each in again if each.before is not None]
     if before:

@@ -38,8 +38,6 @@ class Reversing:
     checkpoint: Callable[[str], None]
     move: MirrorMove
     warnings: list[str] = field(default_factory=list)
-    configured: tuple[TopicPlan, ...] = ()
-    """How the returning topics were configured last."""
     spec: MirrorSpec = field(init=False)
     """As the mirror is before it moves."""
     old: Cluster = field(init=False)
@@ -47,20 +45,27 @@ class Reversing:
     primary: Cluster = field(init=False)
     """The new primary, the source from now on."""
     reversal: Reversal = field(init=False)
-    names: list[str] = field(init=False)
-    """The returning topics."""
-    mirrors: frozenset[str] = field(init=False)
-    """The principals of the mirror, which are never denied."""
+    names: tuple[str, ...] = field(init=False)
+    """The returning topics, in the order of the plan."""
+    returning: frozenset[str] = field(init=False)
+    """The same."""
+    _mirrors: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         self.spec, self.old, self.primary = self.clusters.spec, self.clusters.source, self.clusters.destination
         self.reversal = Reversal.read(self.move.plan_json)
-        self.names = [each.topic for each in self.reversal.topics]
-        self.mirrors = mirror_logins(self.clusters, self.lock.view(), self.there())
+        self.names = tuple(each.topic for each in self.reversal.topics)
+        self.returning = frozenset(self.names)
 
     def there(self) -> StateView:
         """What the state topic of the old source says now."""
         return state_topics.read(self.old, STATE_TOPIC, self.command.by)
+
+    def mirrors(self) -> frozenset[str]:
+        """The principals of the mirror, which are never denied, as they were when this was first asked."""
+        if self._mirrors is None:
+            self._mirrors = mirror_logins(self.clusters, self.lock.view(), self.there())
+        return self._mirrors
 
     def before(self) -> Mapping[str, TopicBefore]:
         """What the topics were at the old source before anything was changed."""

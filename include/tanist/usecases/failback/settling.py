@@ -66,7 +66,7 @@ def _records(of: Reversing, ends: Mapping[TopicPartition, int]) -> list[StateRec
     now, view = of.command.clock.now(), of.lock.view()
     data_id, marker_id, start_id = (of.old.logs.new_producer_id(of.command.by) for _ in range(3))
     spec = replace(opposite(of.spec), data_id=data_id, marker_id=marker_id, start_id=start_id)
-    plans = {each.name: each for each in of.configured}
+    plans = {each.name: each for each in of.topic_plans(of.names)}
     topics = [
         replace(
             plans[each.topic].desired(spec, each.promotion_epoch, now),
@@ -78,7 +78,7 @@ def _records(of: Reversing, ends: Mapping[TopicPartition, int]) -> list[StateRec
     ]
     epochs = [_epoch(view, topic) for topic in view.removed(spec.mirror)]
     history = (*view.lineage(spec.mirror), *view.failovers(spec.mirror), *view.tails(spec.mirror))
-    kept = kept_after(view, of.spec, set(of.names), now)
+    kept = kept_after(view, of.spec, set(of.returning), now)
     return [spec, *topics, *epochs, *history, *view.findings_accepted(spec.mirror), *kept]
 
 

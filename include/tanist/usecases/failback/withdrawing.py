@@ -122,7 +122,7 @@ def put_back_all(of: Reversing, reason: str) -> NoReturn:
 
 def _end(of: Reversing, reason: str, later: str) -> NoReturn:
     """End the reversal without a change at the old source, which has taken over again since."""
-    fences = [each for each in of.lock.view().source_fences(of.spec.mirror) if each.topic in of.names]
+    fences = [each for each in of.lock.view().source_fences(of.spec.mirror) if each.topic in of.returning]
     record_fences(of, fences, FenceStatus.LIFTED)
     done = replace(of.move, status=MoveStatus.WITHDRAWN, reason=reason, at=of.command.clock.now())
     of.lock.append([*(Tombstone(each.key) for each in of.before().values()), done])

@@ -39,7 +39,7 @@ def left_behind(
     """
     topics = view.removed(spec.mirror)
     seen = source.registry([topic.topic for topic in topics], by)
-    cluster_ids.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
+    cluster_ids.same_as_pinned(spec, seen.cluster_id, None)
     found: dict[TopicPartition, int | TanistError] = {}
     copied: dict[TopicPartition, int] = {}
     decided = _decided(view, spec.mirror)

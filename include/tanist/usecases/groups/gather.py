@@ -252,7 +252,7 @@ def _ask(
         return SourceAnswer(down=source)
     try:
         cluster = ClusterSnapshot(cluster=source.cluster)
-        cluster_ids.same_as_pinned(spec, cluster.cluster_id(context.first_contact()), spec.destination_cluster_id)
+        cluster_ids.same_as_pinned(spec, cluster.cluster_id(context.first_contact()), None)
         return _answers(source, cluster, chosen, kept, partitions, context.first_contact())
     except TanistError as down:
         return SourceAnswer(down=down)

@@ -121,7 +121,7 @@ def _compare(
     spec, at_source = both.spec, both.reachable_source()
     ensure_unlocked(store.view(), spec.mirror)
     source_id = at_source.cluster_id(context.first_contact())
-    cluster_ids.same_as_pinned(spec, source_id, spec.destination_cluster_id)
+    cluster_ids.same_as_pinned(spec, source_id, None)
     names = at_source.topic_names(context.by)
     inside, outside = _names(request, spec, store.view(), names)
     if only is not None:

@@ -295,7 +295,7 @@ class Describer:
             return why
         try:
             cluster_id = source.cluster_id(context.first_contact())
-            cluster_ids.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
+            cluster_ids.same_as_pinned(spec, cluster_id, None)
         except AnotherCluster as elsewhere:
             return elsewhere
         except TanistError as error:

@@ -181,7 +181,7 @@ def add(
     spec = spec_at(destination, name, context)
     source = connect(spec.source)
     (source_id,) = cluster_ids.identify((source,), context)
-    cluster_ids.same_as_pinned(spec, source_id, spec.destination_cluster_id)
+    cluster_ids.same_as_pinned(spec, source_id, None)
 
     def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
         both = MirrorSnapshot.of(state_topics.still(view, spec), source, destination)

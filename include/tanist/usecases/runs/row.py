@@ -13,14 +13,12 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True)
 class RunRow(Generic[C]):
-    """`title`: what is true once `act` has been done.
+    """`act` and `undo` look at what is there, so they can be done again after a kill.
 
-    `undo` puts back what `act` has changed, all or a part of it; None: nothing that has to be put back, or behind the
-    point of no return. Both look at what is there, so they can be done again after a kill.
+    `undo` puts back what `act` has changed, all or a part of it; None: that cannot be put back, or need not be.
     """
 
     id: str
-    title: str
     act: Callable[[C], None] = field(compare=False, repr=False)
     undo: Callable[[C], None] | None = field(default=None, compare=False, repr=False)
 

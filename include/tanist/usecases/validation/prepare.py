@@ -115,7 +115,7 @@ def _growth(
     """Partitions that only the source has, after its cluster id was checked."""
     try:
         found = source.cluster_id(context.first_contact())
-        cluster_ids.same_as_pinned(spec, found, spec.destination_cluster_id)
+        cluster_ids.same_as_pinned(spec, found, None)
         return growth(topics, source.partition_counts([topic.topic for topic in topics], context.by))
     except (Unreachable, TimedOut, ConnectionLost) as silent:
         raise SourceSilent(silent.reason) from silent

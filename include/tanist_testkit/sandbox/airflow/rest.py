@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 ENDED: Final = frozenset({"success", "failed"})
 """The states in which a run stays."""
-_SECONDS: Final = 30.0  # for one request
+_SECONDS: Final = 60.0  # for one request
 _POLL: Final = 0.2
 
 
