@@ -237,6 +237,22 @@ def health(url: str) -> dict[str, Any]:
     return _content(answer, "health")
 
 
+def prepare_for_tasks(url: str, seconds: float) -> None:
+    """Ask the execution API something, and wait for the answer.
+
+    An api-server generates all versions of that API when it is first asked, in its event loop (`Cadwyn.__call__`): for
+    half a minute on a busy machine it answers nobody, and the first task fails, which asks five times for 5 s.
+
+    Raises:
+        Unreachable.
+    """
+    try:
+        answer = httpx.get(f"{url}/execution/health", timeout=max(seconds, 1.0), trust_env=False)
+    except httpx.TransportError as problem:
+        raise Unreachable(f"{url}/execution: {type(problem).__name__}: {problem}") from problem
+    _content(answer, "execution API")
+
+
 def _content(answer: httpx.Response, doing: str) -> dict[str, Any]:
     if answer.is_success:
         return dict(answer.json()) if answer.content else {}

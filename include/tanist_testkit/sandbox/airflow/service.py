@@ -23,7 +23,7 @@ from tanist.domain.errors import PortTaken, ProcessFailed, TimedOut, Unreachable
 from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.airflow.config import environment, url
 from tanist_testkit.sandbox.airflow.home import Component, Home, Remembered
-from tanist_testkit.sandbox.airflow.rest import Rest, health
+from tanist_testkit.sandbox.airflow.rest import Rest, health, prepare_for_tasks
 from tanist_testkit.sandbox.ports import check_free, free_ports
 from tanist_testkit.sandbox.processes import Guardian
 
@@ -211,14 +211,23 @@ class Airflow:
                 admin.put_variable(name, value)
 
     def wait_ready(self, by: Deadline) -> None:
-        """Returns when it is healthy. Raises as `start` does."""
-        while not self.healthy:
+        """Returns when it is healthy and can run tasks. Raises as `start` does."""
+        while not self._can_run_tasks(by):
             if not self.running:
                 raise ProcessFailed(self._last_words())
             if not by.left(time.monotonic()):
                 unwell = ", ".join(part.component for part in self.parts() if part.healthy is False)
                 raise TimedOut(f"Airflow is not healthy yet ({unwell}), logs: {self.directory}")
             time.sleep(_POLL)
+
+    def _can_run_tasks(self, by: Deadline) -> bool:
+        if not self.healthy:
+            return False
+        try:
+            prepare_for_tasks(self.url, by.left(time.monotonic()))
+        except Unreachable:
+            return False
+        return True
 
     def stop(self, seconds: float = _STOP) -> None:
         """Ends it in order; what is left after `seconds` is killed. Its database stays."""
