@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.acl_entries import CLOSED, to_deny
 from tanist.domain.broker_errors import UnknownTopicOrPartition
@@ -19,10 +19,13 @@ from tanist.usecases.mirrors.create import remember_longer
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.fences import FencedTopic
     from tanist.usecases.failback.reversing import Reversing
+
+    _Rules: TypeAlias = Mapping[str, frozenset[AclEntry]]
 
 _PROVE_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.2
@@ -74,16 +77,14 @@ def give_again(of: Reversing) -> None:
 
 def wait_until_closed(of: Reversing) -> None:
     """Raises WritersRemain: ACLs still allow somebody else to write."""
-    by, mirrors = of.command.clock.deadline(_PROVE_SECONDS), of.mirrors()
-    while True:
-        rules = of.old.opening.writing(of.names, of.command.by)
-        left = {name: to_deny(rules[name], mirrors) for name in of.names}
-        if not any(left.values()):
-            return
-        if not by.left(of.command.clock.monotonic()):
-            some = [f"{name}: {', '.join(who)}" for name, who in left.items() if who]
-            raise WritersRemain("; ".join(some[:5]))
-        of.command.clock.wait(_AGAIN_SECONDS)
+    mirrors = of.mirrors()
+
+    def remaining(rules: _Rules) -> TanistError | None:
+        left = {name: who for name in of.names if (who := to_deny(rules[name], mirrors))}
+        some = [f"{name}: {', '.join(who)}" for name, who in left.items()]
+        return WritersRemain("; ".join(some[:5])) if some else None
+
+    _wait_for_acls(of, remaining)
 
 
 def admit_mirror(of: Reversing) -> None:
@@ -92,14 +93,21 @@ def admit_mirror(of: Reversing) -> None:
     Raises MirrorShutOut: one does, that no source fence of this mirror has set.
     """
     _configure(of)
-    by = of.command.clock.deadline(_PROVE_SECONDS)
-    while True:
-        rules = of.old.opening.writing(of.names, of.command.by)
+
+    def shut_out(rules: _Rules) -> TanistError | None:
         closed = [name for name in of.names if CLOSED in rules[name]]
-        if not closed:
-            return
+        why = f"everybody is denied WRITE on {', '.join(closed[:5])} at {of.old.name!r}"
+        return MirrorShutOut(why) if closed else None
+
+    _wait_for_acls(of, shut_out)
+
+
+def _wait_for_acls(of: Reversing, problem: Callable[[_Rules], TanistError | None]) -> None:
+    """Until who may write is no `problem`: brokers learn of ACLs one after the other. Raises it in the end."""
+    by = of.command.clock.deadline(_PROVE_SECONDS)
+    while (found := problem(of.old.opening.writing(of.names, of.command.by))) is not None:
         if not by.left(of.command.clock.monotonic()):
-            raise MirrorShutOut(f"everybody is denied WRITE on {', '.join(closed[:5])} at {of.old.name!r}")
+            raise found
         of.command.clock.wait(_AGAIN_SECONDS)
 
 

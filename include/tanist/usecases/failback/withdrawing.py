@@ -115,8 +115,7 @@ def put_back_all(of: Reversing, reason: str) -> NoReturn:
     of.checkpoint("withdrawing")
     put_back(TO_THE_MOVE, of)
     of.checkpoint("undone")
-    done = replace(of.move, status=MoveStatus.WITHDRAWN, at=of.command.clock.now())
-    of.lock.append([*(Tombstone(each.key) for each in of.before().values()), done])
+    _store_withdrawn(of, reason)
     raise ReversalWithdrawn(f"plan {of.move.plan} is withdrawn: {reason}")
 
 
@@ -124,12 +123,16 @@ def _end(of: Reversing, reason: str, later: str) -> NoReturn:
     """End the reversal without a change at the old source, which has taken over again since."""
     fences = [each for each in of.lock.view().source_fences(of.spec.mirror) if each.topic in of.returning]
     record_fences(of, fences, FenceStatus.LIFTED)
-    done = replace(of.move, status=MoveStatus.WITHDRAWN, reason=reason, at=of.command.clock.now())
-    of.lock.append([*(Tombstone(each.key) for each in of.before().values()), done])
+    _store_withdrawn(of, reason)
     raise ReversalWithdrawn(
         f"plan {of.move.plan} is withdrawn: {reason}; nothing was changed at {of.old.name!r}, which has taken over "
         f"again since: {later}"
     )
+
+
+def _store_withdrawn(of: Reversing, reason: str) -> None:
+    done = replace(of.move, status=MoveStatus.WITHDRAWN, reason=reason, at=of.command.clock.now())
+    of.lock.append([*(Tombstone(each.key) for each in of.before().values()), done])
 
 
 def _must_not_have_moved(of: Reversing) -> None:
