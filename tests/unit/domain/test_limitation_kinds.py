@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import pytest
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.failover.health import judged
 from tanist.domain.limitation_kinds.kind import Effect
-from tanist.domain.limitation_kinds.table import KINDS, TABLE, of_check
+from tanist.domain.limitation_kinds.table import KINDS, TABLE
 from tests.unit.domain.facts_drawn import drawn, intents
 
 if TYPE_CHECKING:
@@ -28,8 +29,13 @@ SELDOM = ("runs", "reserves", "tail_findings", "openings", "fences", "workers", 
 """The checks that `judged` is handed: they pass here, if no limitation says otherwise."""
 
 
-def declared() -> Iterator[tuple[str, str | None]]:
+@cache
+def declared() -> tuple[tuple[str, str | None], ...]:
     """Each limitation that a module makes: where, and its name; None: one that was stored."""
+    return tuple(_declared())
+
+
+def _declared() -> Iterator[tuple[str, str | None]]:
     for file in PRODUCT.rglob("*.py"):
         where = file.relative_to(PRODUCT).as_posix()
         calls = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
@@ -43,7 +49,7 @@ def declared() -> Iterator[tuple[str, str | None]]:
 
 
 def test_every_limitation_has_a_row_and_every_row_is_a_limitation() -> None:
-    made = list(declared())
+    made = declared()
     assert {name for _, name in made if name} == set(KINDS)
     assert {where for where, name in made if name is None} == READ_FROM_PLANS
 
@@ -54,6 +60,11 @@ def test_each_name_has_one_row_with_words() -> None:
         assert each.means, each.name
         assert each.next_step, each.name
         assert each.planned | each.unplanned | each.reversal, f"{each.name} is in no plan"
+
+
+def of_check(check: str) -> set[str]:
+    """The limitations by which `check` does not pass."""
+    return {each.name for each in TABLE if check in each.checks}
 
 
 def effect(found: Limitation) -> Effect:
@@ -79,7 +90,7 @@ def test_the_judge_does_what_the_table_says(first: int) -> None:
 
 def test_what_fails_which_check() -> None:
     """Also where facts that are drawn never have it."""
-    assert {check: set(of_check(check)) for check in SELDOM} == {
+    assert {check: of_check(check) for check in SELDOM} == {
         "runs": {"RUN_UNFINISHED", "PRODUCER_FENCED"},
         "reserves": {"OFFSETS_MAY_BE_REUSED"},
         "tail_findings": {"TAIL_UNDECIDED"},

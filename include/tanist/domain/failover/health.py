@@ -15,7 +15,7 @@ from tanist.domain.checks import Check, Mode, Readiness, Verdict, named, worst
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, limitations, not_copying, planned_intent, word
-from tanist.domain.limitation_kinds.table import KINDS, of_check
+from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.records import OffsetTailMode, RunStatus
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _with_limitations(check: Check, found: Mapping[Mode, Iterable[Limitation]]) 
 def _said(check: str, found: Mapping[Mode, Iterable[Limitation]]) -> list[Limitation]:
     """The limitations of both plans that fail `check`, each once; what every failover of its kind has fails none."""
     each = {limitation.name: limitation for mode in found for limitation in found[mode] if not limitation.usual}
-    return [limitation for name, limitation in sorted(each.items()) if name in of_check(check)]
+    return [limitation for name, limitation in sorted(each.items()) if check in KINDS[name].checks]
 
 
 def _verdict(said: Sequence[Limitation]) -> Verdict:

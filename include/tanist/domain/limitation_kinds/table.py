@@ -17,8 +17,3 @@ from tanist.domain.limitation_kinds.returns import RETURNS
 TABLE: Final = (*PLANS, *CLUSTERS, *COPIES, *RETURNS)
 KINDS: Final = MappingProxyType({each.name: each for each in TABLE})
 """The rows by name. Plans and approvals of earlier versions hold names that are in no row any more."""
-
-
-def of_check(check: str) -> frozenset[str]:
-    """The limitations by which `check` does not pass."""
-    return frozenset(each.name for each in TABLE if check in each.checks)

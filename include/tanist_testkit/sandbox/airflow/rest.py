@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 ENDED: Final = frozenset({"success", "failed"})
 """The states in which a run stays."""
-_SECONDS: Final = 60.0  # for one request
+_SECONDS: Final = 30.0  # for one request
 _POLL: Final = 0.2
 
 
@@ -230,11 +230,7 @@ class Rest:
 
 def health(url: str) -> dict[str, Any]:
     """What Airflow says of itself, by part, without a login. Raises Unreachable."""
-    try:
-        answer = httpx.get(f"{url}/api/v2/monitor/health", timeout=5.0, trust_env=False)
-    except httpx.TransportError as problem:
-        raise Unreachable(f"{url}: {type(problem).__name__}: {problem}") from problem
-    return _content(answer, "health")
+    return _ask(url, "/api/v2/monitor/health", 5.0)
 
 
 def prepare_for_tasks(url: str, seconds: float) -> None:
@@ -246,11 +242,15 @@ def prepare_for_tasks(url: str, seconds: float) -> None:
     Raises:
         Unreachable.
     """
+    _ask(url, "/execution/health", max(seconds, 1.0))
+
+
+def _ask(url: str, path: str, seconds: float) -> dict[str, Any]:
     try:
-        answer = httpx.get(f"{url}/execution/health", timeout=max(seconds, 1.0), trust_env=False)
+        answer = httpx.get(url + path, timeout=seconds, trust_env=False)
     except httpx.TransportError as problem:
-        raise Unreachable(f"{url}/execution: {type(problem).__name__}: {problem}") from problem
-    _content(answer, "execution API")
+        raise Unreachable(f"{url}{path}: {type(problem).__name__}: {problem}") from problem
+    return _content(answer, path)
 
 
 def _content(answer: httpx.Response, doing: str) -> dict[str, Any]:
