@@ -179,6 +179,7 @@ def test_a_killed_fetcher_is_started_again_and_a_run_says_so(hosted: Hosted) -> 
     hosted.copies()
 
 
+@pytest.mark.long  # `make test` kills the fetcher alone
 def test_a_killed_triggerer_takes_it_along_and_the_next_one_starts_another(hosted: Hosted) -> None:
     pid = hosted.running()
     (triggerer,) = [part for part in hosted.airflow.parts() if part.component is Component.TRIGGERER]

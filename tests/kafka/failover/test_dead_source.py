@@ -139,6 +139,7 @@ def ends_of(pair: Pair, name: str) -> list[SourceEnd]:
     return [end for record in state(pair.west).source_ends(MirrorName(name)) for end in record.ends]
 
 
+@pytest.mark.long  # test_last_look.py has what such a fetcher stores, the unit tests what a plan says of it
 def test_a_fetcher_that_is_started_after_the_source_died_is_no_witness(pair: Pair) -> None:
     """235,048 acknowledged records became 0 offsets at risk, a complete reserve, DONE without a warning."""
     pair.dismiss()

@@ -46,6 +46,7 @@ def test_a_mirror_made_again_is_not_done_by_the_failover_of_its_namesake(pair: P
     pair.tanist("mirrors", "wait", "twice", "--for", "lag=0", "--timeout", "200s")
 
 
+@pytest.mark.long  # test_frozen_commands.py has a fence that lands late
 def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted(pair: Pair) -> None:
     """Its request was late, and the mirror that has the name now had no record: `fence lift` found nothing."""
     pair.worker()

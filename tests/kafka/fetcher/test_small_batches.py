@@ -203,7 +203,7 @@ def traffic(rig: Rig, partitions: Sequence[TopicPartition]) -> Iterator[None]:
         thread.join(60)
 
 
-@pytest.mark.parametrize("how", ["killed", "frozen"])
+@pytest.mark.parametrize("how", ["killed", pytest.param("frozen", marks=pytest.mark.long)])
 def test_workers_that_end_while_they_merge_copy_every_record_once(
     rig: Rig, topic_name: str, tmp_path: Path, how: str
 ) -> None:

@@ -244,6 +244,7 @@ def test_a_status_opens_one_connection_per_broker_and_one_consumer(
     }
 
 
+@pytest.mark.long  # `make test` lets a marker land late, and kills a run in each step
 def test_the_leader_dies_in_the_middle_of_the_barrier(trio: Pair) -> None:
     """The run ends on the same approval; nothing is opened unsealed, and no replica lacks a record or a barrier."""
     before = trio.east.read("three", len(PARTITIONS))
