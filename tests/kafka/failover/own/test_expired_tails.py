@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
@@ -39,8 +40,17 @@ def own(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytes
 def expire(side: KafkaSide, topic: str, offset: int) -> None:
     """As retention does: partition 0 begins at `offset` from now on."""
     client = AdminClient(side.client("admin"))
-    (future,) = client.delete_records([At(topic, 0, offset)]).values()
-    assert future.result(20).low_watermark == offset
+
+    def is_cut() -> bool:
+        (future,) = client.delete_records([At(topic, 0, offset)]).values()
+        try:
+            return bool(future.result(20).low_watermark == offset)
+        except KafkaException as why:  # a broker that was started a moment ago leads nothing yet
+            if why.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            return False
+
+    until(is_cut, 30)
 
 
 def surveyed(pair: Pair) -> dict[tuple[str, int], dict[str, Any]]:

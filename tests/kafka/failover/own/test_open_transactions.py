@@ -93,7 +93,7 @@ def returns(own: Pair) -> int:
     early = own.tanist(*COMMAND, "--dry-run", expected=None)
     assert "SOURCE_NOT_FENCED" in early.err
     own.worker("w2")
-    until(lambda: "not in force" not in str(survey(own)[1]), 60)
+    until(lambda: (rows := survey(own)[1]) and "not in force" not in str(rows), 60)
     return hanging
 
 
