@@ -103,8 +103,13 @@ def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
         (VerdictSeen(record=RECORD, failed={}, abort_only=True), f"NOT UNDONE: plan {PLAN} is done$"),
         (VerdictSeen(record=None, failed={}, abort_only=True), "NOT STARTED: nothing was changed"),
         (
-            VerdictSeen(record=RECORD, failed={"reverse": "SURVEY_NOT_FINAL"}, not_reversed="SURVEY_NOT_FINAL"),
-            f"FAILED OVER, NOT REVERSED: .*; trigger it again .* failover run dr --destination NAME --plan {PLAN}`",
+            VerdictSeen(
+                record=RECORD,
+                failed={"reverse": "SURVEY_NOT_FINAL"},
+                not_reversed="SURVEY_NOT_FINAL",
+                destination="west",
+            ),
+            f"FAILED OVER, NOT REVERSED: .*; trigger it again .* failover run dr --destination west --plan {PLAN}`",
         ),
         (
             of_a_failback("upstream_failed", {"approve_next_reversal": "TOPIC_NOT_IN_MIRROR: no topic"}),

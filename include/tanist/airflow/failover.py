@@ -243,7 +243,14 @@ def report() -> dict[str, Any]:
         record = _record(FailoverParams.of(context), plan) if plan else None
         undone = (context["ti"].xcom_pull(task_ids=UNDO) or {}).get("undone")
         left = failed.get(REVERSE, "") if context["params"].get("reverse") else ""
-        seen = VerdictSeen(record=record, failed=failed, undone=undone, abort_only=only, not_reversed=left)
+        seen = VerdictSeen(
+            record=record,
+            failed=failed,
+            undone=undone,
+            abort_only=only,
+            not_reversed=left,
+            destination=str(context["params"]["destination"]),
+        )
         if REVERSE_AGAIN in states:
             seen = seen_of_a_failback(seen, states, context["params"]["destination"])
         said = verdict(seen)

@@ -41,8 +41,9 @@ class VerdictSeen:
 
     `record`: the plan's failover run, None: it never began; with `abort_only` the run to undo. `undone`: the plan that
     was undone first. `not_reversed`: why the requested reversal after the failover was not done; empty: it was.
-    `before`: tasks before the failover that have succeeded, and may have changed something. `new_primary`: of a
-    failback, whose last reversal has an approval of its own; empty: the failover was approved with its reversal.
+    `destination`: of the failover. `before`: tasks before the failover that have succeeded, and may have changed
+    something. `new_primary`: of a failback, whose last reversal has an approval of its own; empty: the failover was
+    approved with its reversal.
     """
 
     record: FailoverRun | None
@@ -50,6 +51,7 @@ class VerdictSeen:
     undone: str | None = None
     abort_only: bool = False
     not_reversed: str = ""
+    destination: str = ""
     before: tuple[str, ...] = ()
     new_primary: str = ""
 
@@ -90,7 +92,7 @@ def _done(seen: VerdictSeen, record: FailoverRun) -> str:
         command = f"tanist mirrors reverse {record.mirror} --destination {seen.new_primary} --dry-run"
         return f"FAILED BACK, NOT REVERSED: {seen.not_reversed}; {_ONCE_MORE}, or use `{command}`"
     if seen.not_reversed:
-        command = f"tanist failover run {record.mirror} --destination NAME --plan {record.plan}"
+        command = f"tanist failover run {record.mirror} --destination {seen.destination} --plan {record.plan}"
         return f"FAILED OVER, NOT REVERSED: {seen.not_reversed}; {_AGAIN}, or use `{command}`"
     return DONE if not seen.failed else f"{DONE}; failed tasks: {', '.join(seen.failed)}"
 

@@ -77,6 +77,7 @@ FOLLOWED = GroupSyncStatus(
     mirror=MIRROR, worker="w", mode=OffsetTailMode.TAILING, complete_until_ms=EpochMs(NOW - 500), at=NOW
 )
 HEALTHY = Facts(
+    destination="west",
     now=NOW,
     source=SourceFacts(state=SourceState.ALIVE, authorizer=True, transactions_told=True),
     destination_authorizer=True,

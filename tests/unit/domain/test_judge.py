@@ -119,7 +119,9 @@ def test_a_mirror_without_topics_says_whether_it_has_taken_over() -> None:
 def test_no_planned_failover_while_a_tail_is_undecided_and_an_unplanned_one_names_it() -> None:
     """A reversal that had accepted TAIL_UNDECIDED was forgotten by the next failover."""
     facts = replace(HEALTHY, undecided=(UNDECIDED,))
-    assert "`tanist failback accept dr --finding TAIL_UNDECIDED" in detail(facts, PLANNED, "TAIL_UNDECIDED")
+    assert "`tanist failback accept dr --destination west --finding TAIL_UNDECIDED" in detail(
+        facts, PLANNED, "TAIL_UNDECIDED"
+    )
     assert not plan(facts, UNPLANNED).limitations[-1].blocks
     other = make_plan(planned_intent(intents(("bills",))[PLANNED], facts, None), facts, ("hold",))
     assert "TAIL_UNDECIDED" not in {each.name for each in other.limitations}
@@ -138,7 +140,9 @@ def test_a_fence_that_an_earlier_failover_left_is_named_in_both_modes() -> None:
     fence = FencedTopic(topic="orders", status=FenceStatus.LIFT_PENDING, wanted_by="cafe")
     for mode in Mode:
         assert word(plan(altered(source_fence=fence), mode).limitations) is ACCEPT
-        assert "`tanist fence lift dr`" in detail(altered(source_fence=fence), mode, "SOURCE_FENCED")
+        assert "`tanist fence lift dr --destination west --topic orders`" in detail(
+            altered(source_fence=fence), mode, "SOURCE_FENCED"
+        )
         lifted = altered(source_fence=replace(fence, status=FenceStatus.LIFTED))
         assert "SOURCE_FENCED" not in names(lifted, mode)
 
@@ -339,7 +343,9 @@ def test_a_topic_that_cannot_be_mended_can_be_taken_out_by_itself(name: str) -> 
 
 
 def test_altered_configs_name_the_command_that_mends_them() -> None:
-    assert "`tanist metadata sync dr`" in detail(DAMAGED["COPY_CONFIGS_ALTERED"], PLANNED, "COPY_CONFIGS_ALTERED")
+    assert "`tanist metadata sync dr --destination west`" in detail(
+        DAMAGED["COPY_CONFIGS_ALTERED"], PLANNED, "COPY_CONFIGS_ALTERED"
+    )
 
 
 @pytest.mark.parametrize(
@@ -403,14 +409,14 @@ def test_partitions_without_a_copy_fail_their_check_and_name_the_command() -> No
     facts = source(uncopied=(Uncopied(MORE, 5), Uncopied(TopicPartition("orders", 3), 0)))
     (check,) = [each for each in judged(intents(), facts).checks if each.name == "source_partitions"]
     assert (check.verdict, check.observed) == (Verdict.FAIL, "2 not mirrored")
-    assert "2 of orders; add them with `tanist metadata sync dr`" in check.reason
+    assert "2 of orders; add them with `tanist metadata sync dr --destination west`" in check.reason
 
 
 def test_topics_without_a_copy_fail_the_same_check_and_are_accepted_one_by_one() -> None:
     facts = source(new_topics=("refunds",))
     (check,) = [each for each in judged(intents(), facts).checks if each.name == "source_partitions"]
     assert (check.verdict, check.observed) == (Verdict.FAIL, "0 not mirrored, 1 topic(s) not mirrored")
-    assert "refunds; add them with `tanist metadata sync dr`" in check.reason
+    assert "refunds; add them with `tanist metadata sync dr --destination west`" in check.reason
     approved = accepted(facts, PLANNED)
     more = source(facts, new_topics=("refunds", "returns"))
     assert not news(approved, facts)

@@ -46,6 +46,12 @@ def others_command(intent: Intent, without: Iterable[str], destination: str) -> 
     return _typed("plan", intent.mirror, "", destination, (*options_of(intent), *excluded))
 
 
+def remove_command(intent: Intent, topics: Iterable[str], destination: str) -> str:
+    """What takes `topics` out of the mirror."""
+    named = (word for topic in sorted(topics) for word in ("--topic", exactly(topic)))
+    return shlex.join(("tanist", "mirrors", "remove", intent.mirror, "--destination", destination, *named))
+
+
 def options_of(intent: Intent) -> Iterator[str]:
     """The options that ask for `intent`, all but the tolerated loss."""
     yield from ("--mode", intent.mode.value)

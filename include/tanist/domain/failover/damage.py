@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode, named
-from tanist.domain.failover.commands import others_command
+from tanist.domain.failover.commands import others_command, remove_command
 from tanist.domain.failover.plan import Limitation
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if altered := [f"{each.topic}: {', '.join(each.altered)}" for each in seen if each.altered]:
         why = (
             f"altered configurations may delete records of the mirror topic, or change new ones: {named(altered)}; "
-            f"`tanist metadata sync {intent.mirror}` corrects them, `tanist validate {intent.mirror}` compares records"
+            f"`tanist metadata sync {intent.mirror} --destination {facts.destination}` corrects them, "
+            f"`tanist validate {intent.mirror} --destination {facts.destination}` compares records"
         )
         yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=planned)
     yield from _of_other_writers(seen)
@@ -100,7 +101,7 @@ def _of_deleted_sources(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         topics = named(sorted(gone), ", ")
         others = f"plan the other topics with `{others_command(intent, gone, facts.destination)}`, and "
         rest = "" if gone == set(intent.names) else others
-        way = f"{rest}take it out with `tanist mirrors remove {intent.mirror} --topic TOPIC`"
+        way = f"{rest}take it out with `{remove_command(intent, gone, facts.destination)}`"
         why = f"deleted at the source, so the mirror topic is the only copy: {topics}; {way}"
         blocks = intent.mode is Mode.PLANNED
         yield Limitation("SOURCE_TOPIC_DELETED", why, blocks=blocks, about=tuple(sorted(gone)))

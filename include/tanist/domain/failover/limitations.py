@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, Readiness, named
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover import loss
 from tanist.domain.failover.access import of_access
-from tanist.domain.failover.commands import others_command
+from tanist.domain.failover.commands import others_command, plan_command
 from tanist.domain.failover.damage import damage
 from tanist.domain.failover.facts import SourceState, fence_settled, is_locked
 from tanist.domain.failover.not_copied import not_copied
@@ -28,7 +29,7 @@ from tanist.domain.failover.plan import (
 from tanist.domain.failover.reserve import of_reserve
 from tanist.domain.failover.source_look import RECENT_MS, is_recent, iso_time
 from tanist.domain.failover.undecided import of_undecided
-from tanist.domain.fences import FenceStatus, is_stray
+from tanist.domain.fences import FenceStatus, fence_command, is_stray
 from tanist.domain.losses import TombstonesMissed
 from tanist.domain.states import MirrorState
 
@@ -113,7 +114,7 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     elif planned and facts.source.state is not SourceState.ALIVE:
         why = (
             f"a planned failover needs a source that answers: {facts.source.reason}; without it "
-            f"`tanist failover plan {intent.mirror} --mode unplanned`"
+            f"`{plan_command(replace(intent, mode=Mode.UNPLANNED, reverse=False), facts.destination)}`"
         )
         yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True, momentary=facts.source.moves)
     elif not planned:
@@ -219,12 +220,12 @@ def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     standing = [
         (each.topic, each.source_fence.status) for each in facts.of(intent.names) if each.source_fence and _stands(each)
     ]
-    lift = f"lift it with `tanist fence lift {intent.mirror}"
-    left = [f"{topic} ({status})" for topic, status in standing if status is not FenceStatus.UNRECORDED]
+    left = {topic: f"{topic} ({status})" for topic, status in standing if status is not FenceStatus.UNRECORDED}
     strange = [topic for topic, status in standing if status is FenceStatus.UNRECORDED]
+    lift = partial(fence_command, "lift", intent.mirror, facts.destination)
     why = (
-        *((f"left by an earlier failover: {_named(left)}; {lift}`",) if left else ()),
-        *((f"not on record: {_named(strange)}; {lift} --unrecorded`",) if strange else ()),
+        *((f"left by an earlier failover: {_named(left.values())}; lift it with `{lift([*left])}`",) if left else ()),
+        *((f"not on record: {_named(strange)}; lift it with `{lift(strange, '--unrecorded')}`",) if strange else ()),
     )
     if why:
         yield Limitation("SOURCE_FENCED", "; ".join(why))

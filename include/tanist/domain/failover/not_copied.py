@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def not_copied(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """What the source has more is left behind by name, or not at all; a plan counts what there was when it was made."""
-    sync = f"add them with `tanist metadata sync {intent.mirror}`"
+    sync = f"add them with `tanist metadata sync {intent.mirror} --destination {facts.destination}`"
     if behind := intent.without_copy:
         why = f"the source has partitions that are not mirrored and are left behind: {_counted(behind)}; {sync}"
         yield Limitation("PARTITIONS_WITHOUT_COPY", why)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Check, Verdict, named
 from tanist.domain.failover.reserve import COMPLETE, UNKNOWN, covers
 from tanist.domain.names import TopicPartition
+from tanist.domain.selection import exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,9 +44,8 @@ def _gap(copied: CopiedUpTo, n: int, most: int) -> str:
         if most < 0
         else f"the old source may have used offsets up to {most}"
     )
-    cost = (
-        f"if it has used more, the topic returns by `tanist mirrors reverse {copied.mirror} --recreate {copied.topic}`"
-    )
+    returns = shlex.join(("tanist", "mirrors", "reverse", copied.mirror, "--recreate", exactly(copied.topic)))
+    cost = f"if it has used more, the topic returns by `{returns}`"
     return f"{how}; {up_to}; {cost}"
 
 

@@ -22,7 +22,8 @@ def of_undecided(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             str(FindingKind.UNDECIDED),
             "the mirror was reversed while nobody had decided about records that only its old source had, and no "
             f"command rescues them any more: {named(found)}; read them in that cluster's log if they are needed, then "
-            f"`tanist failback accept {intent.mirror} --finding {FindingKind.UNDECIDED} --reason TEXT`",
+            f"`tanist failback accept {intent.mirror} --destination {facts.destination} "
+            f"--finding {FindingKind.UNDECIDED} --reason TEXT`",
             blocks=intent.mode is Mode.PLANNED,
             about=tuple(sorted({each.topic for each in found})),
         )

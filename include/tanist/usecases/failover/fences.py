@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tanist.domain.checks import named
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
 from tanist.domain.fences import (
     HOLDS_PRODUCERS_OFF,
@@ -150,7 +151,8 @@ def _may_be_lifted(
 ) -> list[_Found]:
     mirror = clusters.spec.mirror
     if (running := view.unfinished(mirror)) is not None:
-        raise StillNeeded(f"plan {running.plan} is unfinished: `tanist failover abort` lifts its source fence")
+        undo = f"tanist failover abort {mirror} --destination {clusters.destination.name}"
+        raise StillNeeded(f"plan {running.plan} is unfinished: `{undo}` lifts its source fence")
     rows = (
         (group, row) for group in fence_groups(view, clusters.spec) for row in _rows_of(group, view, clusters, command)
     )
@@ -166,29 +168,26 @@ def _may_be_lifted(
     needed = [fence.topic for group, fence in standing if group.must_stand(view, fence.topic)]
     if of_promoted:
         if len(needed) > 1 and topics == EVERY_TOPIC:
-            raise StillNeeded(_several(needed, clusters, command))
+            raise StillNeeded(_needed(needed, clusters, command))
         return standing
     if not (free := [(group, fence) for group, fence in standing if fence.topic not in needed]):
-        typed = fence_command("lift", mirror, clusters.destination.name, needed, "--promoted")
-        raise StillNeeded(
-            f"{_names(standing)} were failed over: without the source fence, producers can write to both clusters "
-            f"(accept with --promoted: `{typed}`)"
-        )
+        raise StillNeeded(_needed(needed, clusters, command))
     return free
 
 
-def _several(needed: Sequence[str], clusters: FailoverContext, command: CommandContext) -> str:
-    """Why nobody lifts the fences of all of them at once without naming them, with the command for those meant.
+def _needed(needed: Sequence[str], clusters: FailoverContext, command: CommandContext) -> str:
+    """Why these source fences are not lifted, with the command for the one that is most likely meant.
 
-    Those are most likely the ones that the destination has no more, which are about to be copied again.
+    That is the first that the destination has no more, which is about to be copied again. No command names several.
     """
     seen = clusters.snapshot().destination.registry(needed, command.by).partitions
     gone = [topic for topic in needed if isinstance(seen[topic], TanistError)]
-    typed = fence_command("lift", clusters.spec.mirror, clusters.destination.name, gone or ["TOPIC"], "--promoted")
-    which = f"{', '.join(gone[:5])} is not at the destination any more" if gone else "name those that are meant"
+    one = (gone or needed)[:1]
+    typed = fence_command("lift", clusters.spec.mirror, clusters.destination.name, one, "--promoted")
+    which = f"{', '.join(gone[:5])} not at the destination any more; " if gone else ""
     return (
-        f"{len(needed)} topics were failed over, and producers could write all of them to both clusters without their "
-        f"source fences; {which}: `{typed}`"
+        f"{named(needed, ', ')}: failed over; without its source fence producers can write a topic to both clusters; "
+        f"{which}lift that of one which is meant: `{typed}`"
     )
 
 

@@ -50,7 +50,7 @@ def test_what_has_no_copy_is_at_risk_and_left_behind_only_by_name(world: Failove
     planned = world.plan()
     (accepted,) = [each for each in planned.plan.limitations if each.name == "PARTITIONS_WITHOUT_COPY"]
     assert not accepted.blocks
-    assert "1 of orders; add them with `tanist metadata sync dr`" in accepted.detail
+    assert "1 of orders; add them with `tanist metadata sync dr --destination west`" in accepted.detail
     assert planned.plan.hash != before.plan.hash
     assert planned.forecast.offsets_at_risk == planned.forecast.estimate == 200
     assert planned.forecast.by_partition == ((MORE, 200),)
@@ -136,7 +136,7 @@ def test_a_whole_topic_that_the_filters_match_is_left_behind_only_by_name(filter
     for mode in Mode:
         assert left_behind(world, mode) == ("refunds",)
         assert not world.plan(mode).blocked
-    assert "refunds; add them with `tanist metadata sync dr`" in names(world)["TOPICS_WITHOUT_COPY"]
+    assert "refunds; add them with `tanist metadata sync dr --destination west`" in names(world)["TOPICS_WITHOUT_COPY"]
     with pytest.raises(NotPermitted, match=r"TOPICS_WITHOUT_COPY.*refunds"):
         world.run(before)
     accepted = world.approve().plan
