@@ -82,8 +82,15 @@ def returned_with_a_tail(pair: Pair, mirror: str, *options: str) -> None:
     unplanned(pair, mirror, *options)
     assert pair.west.writes(mirror, range(200, 206))
     pair.east.cluster.start()
-    seen = tanist(pair, "west", "failback", "survey", mirror, "--dry-run", "--json", expected=None).out
-    reserved = [each["partition"] for each in json.loads(seen)["items"] if each["reserve_end"] > each["old_end"]]
+    rows: list[dict[str, Any]] = []
+
+    def answered() -> bool:
+        seen = tanist(pair, "west", "failback", "survey", mirror, "--dry-run", "--json", expected=None)
+        rows[:] = json.loads(seen.out)["items"]
+        return bool(rows)
+
+    until(answered, 60)
+    reserved = [row["partition"] for row in rows if row["reserve_end"] > row["old_end"]]
     producer = Producer(pair.east.client(acks="all"))
     for number in TAIL:
         producer.produce(mirror, b"%d" % number, partition=reserved[0])
