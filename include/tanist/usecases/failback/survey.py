@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failback.findings import undecided
 from tanist.domain.failback.pending import ACCEPT
@@ -18,7 +19,6 @@ from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.clock import Deadline
 from tanist.ports.tails import CopiedSpan
 from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.coordinated import Coordinated
 from tanist.usecases.failover.source_seen import see_source, topics_without_copy
 from tanist.usecases.mirrors.describe import maps

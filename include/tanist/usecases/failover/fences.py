@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
 from tanist.domain.fences import (
     HOLDS_PRODUCERS_OFF,
@@ -19,7 +20,6 @@ from tanist.domain.fences import (
 from tanist.domain.kept_fences import fence_groups
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.setting_fences import applied, to_be_set
 from tanist.usecases.failover.source_fences import SourceFences, look, look_at_all

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failover.approving import NoApproverTopic, NotPermitted, approvals
 from tanist.domain.failover.commands import plan_command
@@ -15,7 +16,6 @@ from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.failover.reserve import SEEN_LATER
 from tanist.domain.records import STATE_TOPIC
 from tanist.ports.clock import Deadline
-from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.moment import NotToldNow, once_told
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.reversible import of_reversal

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.answers import answered
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.rights import ClusterRole
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.answers import answered
 from tanist.usecases.rights import refusals, run_needs
 
 if TYPE_CHECKING:

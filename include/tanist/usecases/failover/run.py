@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode, named
 from tanist.domain.errors import (
     AuthorizationFailed,
@@ -27,7 +28,6 @@ from tanist.domain.failover.source_look import iso_time
 from tanist.domain.moves import arrives
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.state_record import Tombstone
-from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
 from tanist.usecases.failover.journal import NOT_YET, Journal, evidence_head, open_evidence
 from tanist.usecases.failover.moment import NotToldNow

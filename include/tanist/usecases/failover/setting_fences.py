@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, is_stray, may_stand
-from tanist.usecases.failover.answers import attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.answers import answered, attempt, known, raise_first
 from tanist.domain.errors import AnotherCluster, CouldNotTell, TanistError
 from tanist.domain.failover.facts import SourceFacts, SourceState, Uncopied
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
@@ -12,7 +13,6 @@ from tanist.domain.growth import growth, new_topics
 from tanist.ports.clock import Deadline
 from tanist.usecases import cluster_ids
 from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.answers import answered, attempt, known, raise_first
 from tanist.usecases.failover.coordinated import NamedTransactions
 from tanist.usecases.failover.source_fences import SourceFences
 from tanist.usecases.mirrors.describe import MirrorEnds

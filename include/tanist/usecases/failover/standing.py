@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.findings import findings_check, findings_of, undecided
 from tanist.domain.failback.pending import tails_check, tails_of
@@ -25,7 +26,6 @@ from tanist.domain.promotions import promoted_twice, recreated, still_promoted
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.write_access import shut_out_of
 from tanist.ports.producer_fencing import Kept, ProducerFence
-from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.left_behind import left_behind
 from tanist.usecases.failover.source_fences import look, look_at_all
 from tanist.usecases.failover.source_seen import soon

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import FencedTopic, FenceStatus, may_stand
 from tanist.domain.records import RunStatus
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.steps.fence import store
 
 if TYPE_CHECKING:

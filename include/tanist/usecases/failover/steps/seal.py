@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tanist.domain.answers import answered, known, raise_first
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.reserve import reserve, unreserved_to
@@ -11,7 +12,6 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.producer_fencing import Kept
-from tanist.usecases.failover.answers import answered, known, raise_first
 from tanist.usecases.failover.last_look import last_look
 from tanist.usecases.failover.lineage import recorded_lineage
 from tanist.usecases.failover.reserving import reserve_estimates, reserve_gaps, reserved_lineage
