@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.domain.checks import named as some
 from tanist.domain.errors import BrokerError
 from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactions, SourceNotFenced
-from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
+from tanist.domain.failover.approving import NotApproved, NotPermitted
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases import state_topics
-from tanist.usecases.approvals import out_of_time, sign
+from tanist.usecases.approvals import PlanKind, permit, sign
 from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import LockedMirror, changing, ensure_unlocked
@@ -52,6 +52,17 @@ class AbortRefused(NotPermitted):
         "see the current plan with `tanist failback abort-transactions NAME --dry-run` and have it approved; "
         "nothing was aborted"
     )
+
+
+ABORTS: Final = PlanKind(
+    read=AbortPlan.read,
+    unreadable="does not abort transactions",
+    fits=lambda plan, spec: (plan.mirror_id, plan.source_cluster_id) == (spec.id, spec.source_cluster_id),
+    unfit="the plan is for another mirror, or for another source than the mirror has now",
+    not_approved=AbortNotApproved,
+    not_permitted=AbortRefused,
+    command="tanist failback abort-transactions {mirror} --destination {destination} --approve {plan} --reason ...",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +155,7 @@ def abort_transactions(plan_hash: str, clusters: ReturnContext, command: Command
         permission is missing. CouldNotTell, BrokerError: partial, run it again. What `plan_abort` raises.
     """
     mirror = clusters.spec.mirror
-    plan = _approved(plan_hash, clusters, command)
+    plan = permit(ABORTS, plan_hash, (), clusters, command).approved
 
     def check(view: StateView) -> object:
         return failed_over(view, mirror, EVERY_TOPIC)
@@ -171,26 +182,6 @@ def _abort(wanted: ReturnedTransaction, clusters: ReturnContext, locked: LockedM
         clusters.transactions.abort(wanted, locked.confirm_action())
     except BrokerError as refused:
         raise named(refused, clusters.source, right) from refused
-
-
-def _approved(plan_hash: str, clusters: ReturnContext, command: CommandContext) -> AbortPlan:
-    """The plan as it was approved. Raises NotApproved, AbortRefused."""
-    spec, approvals = clusters.spec, clusters.destination.approvals
-    how = f"tanist failback abort-transactions {spec.mirror} --destination {spec.destination} --approve {plan_hash}"
-    if not approvals.exists(command.by):
-        raise AbortNotApproved(f"plan {plan_hash} of mirror {spec.mirror!r} is not approved: {how} --reason ...")
-    try:
-        approval = choose(approvals.all(command.by), (), spec.mirror, plan_hash)
-        plan = AbortPlan.read(approval.plan_json)
-    except NotApproved as missing:
-        raise AbortNotApproved(f"{missing.reason}: {how} --reason ...") from missing
-    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
-        raise AbortNotApproved(f"plan {plan_hash} does not abort transactions: {unreadable}") from unreadable
-    if why := out_of_time(approval, clusters, command):
-        raise AbortRefused(why)
-    if (plan.mirror_id, plan.source_cluster_id) != (spec.id, spec.source_cluster_id):
-        raise AbortRefused("the plan is for another mirror, or for another source than the mirror has now")
-    return plan
 
 
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
-from tanist.domain.failover.approving import Approval, approved
 from tanist.domain.failover.commands import approve_command
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
@@ -22,8 +21,9 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.ports.clock import Deadline
-from tanist.usecases.approvals import sign
+from tanist.usecases.approvals import read_plan, sign
 from tanist.usecases.failover.adopting import differences
+from tanist.usecases.failover.approval_gate import FAILOVERS
 from tanist.usecases.failover.kept import (
     AnotherPlan,
     PlanBlocked,
@@ -43,6 +43,7 @@ from tanist.usecases.failover.route import STEP_IDS, ids, remaining
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import MirrorSpec, TopicDesired
@@ -295,7 +296,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         must_not_be_blocked(now)
     shows = partial(show, read_words(plan_hash, words, clusters), facts) if show is not None else None
     approval = sign(words, terms, clusters, command, request=request, show=shows)
-    approved(approval)
+    read_plan(FAILOVERS, approval, clusters)
     return approval
 
 

@@ -28,7 +28,7 @@ from tanist.domain.failover.source_look import iso_time
 from tanist.domain.moves import arrives
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.state_record import Tombstone
-from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
+from tanist.usecases.failover.approval_gate import ApprovalGate
 from tanist.usecases.failover.journal import NOT_YET, Journal, evidence_head, open_evidence
 from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.observe import Observer
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
+    from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
+    from tanist.usecases.approvals import Permit
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.tools import Tools
@@ -139,7 +141,7 @@ def _purpose(gate: ApprovalGate, view: StateView) -> Purpose:
 class _Look(NamedTuple):
     """`at`: when it began, monotonic seconds. `epoch`: of the lock, which was free then; None: somebody had it."""
 
-    permit: Permit
+    permit: Permit[ApprovedPlan]
     facts: Facts
     at: float
     epoch: int | None

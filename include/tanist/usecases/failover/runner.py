@@ -30,8 +30,9 @@ from tanist.usecases.rights import REFUSALS
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.failover.plan import Intent
-    from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
+    from tanist.domain.failover.plan import ApprovedPlan, Intent
+    from tanist.usecases.approvals import Permit
+    from tanist.usecases.failover.approval_gate import ApprovalGate
     from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.journal import Journal
     from tanist.usecases.failover.observe import Observer
@@ -71,7 +72,7 @@ class Runner:
     """One call of a run that holds its mirror's lock. Facts are handed from step to step, and kept nowhere."""
 
     gate: ApprovalGate
-    permit: Permit
+    permit: Permit[ApprovedPlan]
     clusters: FailoverContext
     tools: Tools
     observer: Observer
