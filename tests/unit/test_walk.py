@@ -9,8 +9,8 @@ from tanist.usecases import state_topics
 from tests.unit.usecases.failover.world import FailoverWorld
 
 LIMITS = {
-    "failover plan, approve, run": (48, 1_489, 13),
-    "mirrors reverse: plan, approve, run": (37, 671, 60),
+    "failover plan, approve, run": (49, 1_285, 13),
+    "mirrors reverse: plan, approve, run": (37, 650, 60),
     "status": (15, 62, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""

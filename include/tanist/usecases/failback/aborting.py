@@ -6,7 +6,7 @@ since, or that its producer has begun anew, is left alone. So the command may be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import named as some
@@ -21,6 +21,7 @@ from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import LockedMirror, changing, ensure_unlocked
 from tanist.usecases.rights import named
+from tanist.usecases.runs.table import RunRow, RunTable
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.lock import Rehearsal
 
 ABORT_COLUMNS: Final = ("transactional_id", "producer_id", "state", "age_s", "partitions", "aborted")
 
@@ -161,15 +163,43 @@ def abort_transactions(plan_hash: str, clusters: ReturnContext, command: Command
         return failed_over(view, mirror, EVERY_TOPIC)
 
     with changing(clusters.destination, mirror, "failback abort-transactions", command, check, patient=True) as locked:
-        partitions = _fenced(clusters, locked.view(), EVERY_TOPIC, command)
-        wanted = plan.still_open(clusters.transactions.on(partitions, command.by))
-        done = []
-        for each in wanted:
-            if isinstance(locked, LockedMirror) and _like(each, clusters.transactions.on(partitions, command.by)):
-                _abort(each, clusters, locked)
-                done.append(each)
-        left = plan.still_open(clusters.transactions.on(partitions, command.by))
-        return AbortOutcome(plan=plan_hash, aborted=tuple(done), still_open=left)
+        run = _Aborting(plan, clusters, locked)
+        ABORT.do(run)
+        return AbortOutcome(plan=plan_hash, aborted=tuple(run.aborted), still_open=plan.still_open(run.open()))
+
+
+@dataclass(slots=True)
+class _Aborting:
+    """What each row is given."""
+
+    plan: AbortPlan
+    clusters: ReturnContext
+    locked: LockedMirror | Rehearsal
+    partitions: list[TopicPartition] = field(default_factory=list)
+    aborted: list[ReturnedTransaction] = field(default_factory=list)
+
+    def open(self) -> tuple[ReturnedTransaction, ...]:
+        return self.clusters.transactions.on(self.partitions, self.locked.command.by)
+
+    def find(self) -> None:
+        self.partitions = _fenced(self.clusters, self.locked.view(), EVERY_TOPIC, self.locked.command)
+
+    def abort(self) -> None:
+        for each in self.plan.still_open(self.open()):
+            if isinstance(self.locked, LockedMirror) and _like(each, self.open()):
+                _abort(each, self.clusters, self.locked)
+                self.aborted.append(each)
+
+
+ABORT: Final[RunTable[_Aborting, _Aborting, None]] = RunTable(
+    "an abort of transactions",
+    (
+        RunRow("find", "the source fence is in force in all topics that have failed over", _Aborting.find),
+        RunRow("abort", "approved transactions that were open are aborted (the point of no return)", _Aborting.abort),
+    ),
+    no_return="abort",
+)
+"""Nothing of it can be put back."""
 
 
 def _like(wanted: ReturnedTransaction, found: Iterable[ReturnedTransaction]) -> list[ReturnedTransaction]:

@@ -21,9 +21,8 @@ from tanist.domain.kept_fences import fence_groups
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.setting_fences import applied, to_be_set
+from tanist.usecases.failover.setting_fences import applied, lifted, to_be_set
 from tanist.usecases.failover.source_fences import SourceFences, look, look_at_all
-from tanist.usecases.failover.undo import lifted
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def _lift_of(
 ) -> list[FencedTopic]:
     clock = lock.command.clock
     lock.confirm()
-    after = lifted(_at(group, clusters), ours, clock.deadline(2 * SOURCE_SECONDS), clock.now())
+    after = lifted(_at(group, clusters).source, ours, clock.deadline(2 * SOURCE_SECONDS), clock.now())
     _store(group, after, lock)
     return after
 

@@ -38,7 +38,7 @@ from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.reachability import must_not_be_seen_by_workers
 from tanist.usecases.failover.request import FailoverRequest
 from tanist.usecases.failover.reversible import must_be_reversible, of_reversal
-from tanist.usecases.failover.route import STEP_IDS, ids, remaining
+from tanist.usecases.failover.route import ROUTE, STEP_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -131,7 +131,7 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
         made = replace(
             made, limitations=tuple(sorted((*made.limitations, *of_reversal(clusters, made.intent, command))))
         )
-    left = ids(remaining(made.intent, facts))
+    left = ROUTE.left(made.intent, facts)
     there = clusters.destination.name
     return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left, destination=there)
 

@@ -34,7 +34,7 @@ from tanist.usecases.failover.moment import NotToldNow
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.permissions import ensure_permissions
 from tanist.usecases.failover.reachability import must_not_answer
-from tanist.usecases.failover.route import GROUPS, STEP_IDS, ids, remaining, route_to
+from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
 from tanist.usecases.failover.runner import Runner
 from tanist.usecases.failover.session import WAIT_SECONDS, RunSession, record_of
 from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
@@ -113,7 +113,7 @@ def run(  # noqa: PLR0913 -- what a caller may ask for, named
         gate, view = ApprovalGate(plan, request, clusters, command), observer.view()
         if (over := _over(gate, view, tools, until)) is not None:
             return over
-        route_to(until)
+        ROUTE.up_to(until)
         purpose = _purpose(gate, view)
         ensure_unlocked(view, clusters.spec.mirror, purpose)
         first = _look_again(gate, observer, observer.view, tools)
@@ -210,11 +210,11 @@ def _must_be_the_last_life(done: FailoverRun, spec: MirrorSpec, view: StateView)
 def _done_already(look: _Look, tools: Tools, until: str | None) -> RunOutcome | None:
     """The outcome where nothing is left up to the step that was asked for: nothing is locked for that."""
     facts, intent = look.facts, look.permit.approved.intent
-    if until is None or facts.run is None or facts.run.runner or remaining(intent, facts, until):
+    if until is None or facts.run is None or facts.run.runner or ROUTE.remaining(intent, facts, until=until):
         return None  # a run that somebody was killed at is released by whoever comes next
-    if not past_return(facts) and GROUPS in route_to(until):
+    if not past_return(facts) and GROUPS in ROUTE.up_to(until):
         return None  # they are translated again
-    left = ids(remaining(intent, facts))
+    left = ROUTE.left(intent, facts)
     return RunOutcome(
         record=facts.run, evidence=open_evidence(tools, facts.run, {}), left=left, seconds=0.0, waited=0.0
     )

@@ -12,7 +12,7 @@ from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceKind, Fe
 from tanist.domain.kept_fences import fences_with
 from tanist.domain.names import EpochMs
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.setting_fences import applied, to_be_set
+from tanist.usecases.failover.setting_fences import applied, lifted, to_be_set
 from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.watching import Watch
 from tanist.usecases.rights import named
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.usecases.failover.session import RunSession
-    from tanist.usecases.failover.step import StepContext
+    from tanist.usecases.failover.step import StepContext, Undoing
     from tanist.usecases.failover.watching import WriteActivity
 
 _LOOK_SECONDS: Final = 0.5
@@ -52,6 +52,22 @@ def do(context: StepContext) -> Done:
     statuses = {each.topic: each.status for each in context.session.view().source_fences(context.intent.mirror)}
     kinds = sorted({each.before.kind for each in standing if each.before})
     return Done({"fences": statuses, "kinds": kinds, "proof_seconds": context.patience.proof}, waited)
+
+
+def undo(of: Undoing) -> None:
+    """Lift the fences of this run's topics; those that could not be lifted stay pending.
+
+    Never that of a topic that has taken over: both sides could be written to.
+    """
+    view, mirror = of.session.view(), of.intent.mirror
+    names = frozenset(name for name in of.intent.names if not view.promoted(mirror, name))
+    ours = [each for each in view.source_fences(mirror) if each.topic in names]
+    of.session.confirm()
+    clock = of.session.command.clock
+    after = lifted(of.clusters.source, ours, clock.deadline(2 * SOURCE_SECONDS), clock.now())
+    store(of.session, of.clusters.spec, after)
+    of.checkpoint("abort:lifted")
+    of.pending.extend(each.topic for each in after if each.status is FenceStatus.LIFT_PENDING)
 
 
 def _proved(fence: FencedTopic, unproved: frozenset[str], at: EpochMs) -> FencedTopic:
