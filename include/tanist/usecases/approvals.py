@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failover.approving import (
@@ -13,6 +13,7 @@ from tanist.domain.failover.approving import (
     NoApproverTopic,
     NotApproved,
     Withdrawal,
+    answer_to,
     choose,
     command_request,
     signature,
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from tanist.domain.errors import Refused
-    from tanist.domain.failover.approving import Approval, ApprovedRun
+    from tanist.domain.failover.approving import Approval, ApprovedRun, Entry
+    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
 
+_LOOK_SECONDS: Final = 2.0
 P = TypeVar("P")
 
 
@@ -232,3 +235,24 @@ def out_of_time(approval: Approval, at: ApprovedAt, command: CommandContext) -> 
     found = time_objections(approval, command.clock.now(), brokers_time)
     reasons = "; ".join(f"{each.name}: {each.detail}" for each in found)
     return f"approval {approval.id} of plan {approval.plan} is not valid: {reasons}" if reasons else ""
+
+
+def earlier_answer(
+    destination: Cluster, mirror: MirrorName, request: str, command: CommandContext, seconds: float
+) -> Entry | None:
+    """The answer to `request` that is on record, or comes within `seconds`; None: there is none.
+
+    The process of an earlier try, which was given up, may still write it.
+
+    Raises:
+        CouldNotTell, BrokerError: the topic of approvals cannot be read.
+    """
+    until = command.clock.deadline(seconds)
+    while True:
+        try:
+            found = answer_to(destination.approvals.all(command.by), mirror, request)
+        except NoApproverTopic:
+            found = None
+        if found is not None or not (left := until.left(command.clock.monotonic())):
+            return found
+        command.clock.wait(min(_LOOK_SECONDS, left))

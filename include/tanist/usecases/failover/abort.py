@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.failover.tools import Tools
+    from tanist.usecases.failover.journal import Tools
 
 
 class WasCleared(Refused):

@@ -19,8 +19,7 @@ from tanist.domain.failover.objections import objections, only_for_now
 from tanist.domain.failover.plan import ApprovedPlan, past_return
 from tanist.domain.records import RunStatus
 from tanist.usecases.approvals import Permit, PlanKind, find_approval, read_plan
-from tanist.usecases.failover.kept import kept_words
-from tanist.usecases.failover.moment import NotToldNow
+from tanist.usecases.failover.kept import NotToldNow, kept_words
 from tanist.usecases.failover.route import STEP_IDS
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.setting_fences import applied, lifted, to_be_set
-from tanist.usecases.failover.source_fences import SourceFences, look, look_at_all
+from tanist.usecases.failover.source_seen import SourceFences, look_at_all_fences, look_at_fences
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def _rows_of(
     if isinstance(source, TanistError):
         return tuple(FenceRow(source_fence=each, stands=None, reason=str(source), group=group) for each in held)
     mirror = group.spec.mirror
-    seen = attempt(lambda: look(source, held, (), by) if group.kept else look_at_all(source, view, mirror, by))
+    seen = attempt(
+        lambda: look_at_fences(source, held, (), by) if group.kept else look_at_all_fences(source, view, mirror, by)
+    )
     if isinstance(seen, TanistError):
         return tuple(FenceRow(source_fence=each, stands=None, reason=str(seen), group=group) for each in held)
     strange = (

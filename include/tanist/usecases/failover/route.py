@@ -13,7 +13,6 @@ from tanist.domain.failover.facts import Facts
 from tanist.domain.failover.plan import Intent, past_return
 from tanist.usecases.failover.step import Done, StepContext, Undoing
 from tanist.usecases.failover.steps import (
-    canary,
     configs,
     drain,
     fence,
@@ -59,7 +58,9 @@ ROUTE: Final[RunTable[StepContext, Undoing, Done, Intent, Facts]] = RunTable(
             holds=after.promoted,
         ),
         RunRow("configs", "topic configurations match the source", configs.do, holds=after.configured),
-        RunRow("canary", "every topic accepted a test transaction, which was aborted", canary.do, holds=after.probed),
+        RunRow(
+            "canary", "every topic accepted a test transaction, which was aborted", opening.probe, holds=after.probed
+        ),
         RunRow("open", "producers may write at the destination, the mirror may not", opening.do, holds=after.opened),
         RunRow(
             "movers",

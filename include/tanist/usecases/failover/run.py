@@ -30,13 +30,13 @@ from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.state_record import Tombstone
 from tanist.usecases.failover.approval_gate import ApprovalGate
 from tanist.usecases.failover.journal import NOT_YET, Journal, evidence_head, open_evidence
-from tanist.usecases.failover.moment import NotToldNow
+from tanist.usecases.failover.kept import NotToldNow
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.permissions import ensure_permissions
 from tanist.usecases.failover.reachability import must_not_answer
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
 from tanist.usecases.failover.runner import Runner
 from tanist.usecases.failover.session import WAIT_SECONDS, RunSession, record_of
+from tanist.usecases.failover.steps.hold import ensure_permissions
 from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from tanist.usecases.approvals import Permit
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.failover.tools import Tools
+    from tanist.usecases.failover.journal import Tools
     from tanist.usecases.lock import LockedMirror
 
 FRESH_SECONDS: Final = 3.0

@@ -21,7 +21,7 @@ from tanist.domain.rights import step_needs
 from tanist.usecases.failover.abort import undo
 from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, DONE, STOPPED
-from tanist.usecases.failover.reserving import reserve_estimates, reserve_gaps
+from tanist.usecases.failover.lineage import reserve_estimates, reserve_gaps
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
 from tanist.usecases.failover.step import StepContext, StepRefused, Undoing
 from tanist.usecases.failover.steps.drain import DrainMissed
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     from tanist.usecases.approvals import Permit
     from tanist.usecases.failover.approval_gate import ApprovalGate
     from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.failover.journal import Journal
+    from tanist.usecases.failover.journal import Journal, Tools
     from tanist.usecases.failover.observe import Observer
     from tanist.usecases.failover.route import Step
     from tanist.usecases.failover.session import RunSession
     from tanist.usecases.failover.step import Done
-    from tanist.usecases.failover.tools import Tools
 
 INVARIANTS: Final = "invariants"
 """In the evidence: in place of a step, where an invariant is broken."""

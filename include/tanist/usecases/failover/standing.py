@@ -27,8 +27,7 @@ from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.write_access import shut_out_of
 from tanist.ports.producer_fencing import Kept, ProducerFence
 from tanist.usecases.failover.left_behind import left_behind
-from tanist.usecases.failover.source_fences import look, look_at_all
-from tanist.usecases.failover.source_seen import soon
+from tanist.usecases.failover.source_seen import look_at_all_fences, look_at_fences, soon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.source_fences import SourceFences
+    from tanist.usecases.failover.source_seen import SourceFences
     from tanist.usecases.readers import Silence
     from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 
@@ -119,8 +118,8 @@ def _seen(
 ) -> SourceFences | TanistError:
     by = soon(context)
     if group.kept:
-        return attempt(lambda: look(cluster, group.watched(view), (), by))
-    return attempt(lambda: look_at_all(cluster, view, group.spec.mirror, by))
+        return attempt(lambda: look_at_fences(cluster, group.watched(view), (), by))
+    return attempt(lambda: look_at_all_fences(cluster, view, group.spec.mirror, by))
 
 
 def _producers_fenced(

@@ -14,8 +14,8 @@ from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.left_behind import left_behind
 from tanist.usecases.failover.lineage import of_run
 from tanist.usecases.failover.step import Done
+from tanist.usecases.failover.steps.fence import Watch
 from tanist.usecases.failover.steps.generation import generations
-from tanist.usecases.failover.watching import Watch
 from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
