@@ -22,12 +22,13 @@ from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.setting_fences import applied, lifted, to_be_set
-from tanist.usecases.failover.source_seen import SourceFences, look_at_all_fences, look_at_fences
+from tanist.usecases.failover.source_seen import look_at_all_fences, look_at_fences
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from tanist.domain.fences import SourceFences
     from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.answers import answered, attempt, known, raise_first
 from tanist.domain.broker_errors import TransactionalIdAuthorizationFailed
 from tanist.domain.errors import AnotherCluster, CouldNotTell, Stopped, TanistError, UnsupportedVersion
-from tanist.domain.failover.facts import SourceFacts, SourceState, Uncopied
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, unrecorded
+from tanist.domain.failover.facts import NamedTransactions, SourceFacts, SourceState, Uncopied
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, SourceFences, unrecorded
 from tanist.domain.growth import growth, new_topics
 from tanist.ports.clock import Deadline
 from tanist.usecases import cluster_ids
@@ -29,19 +29,6 @@ if TYPE_CHECKING:
 
 _WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
 """What stands, and what was lifted: the request of a command that was frozen may put that up again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFences:
-    """`stands`: by topic, whether the recorded fence stands, or why that is unknown. `unrecorded`: by topic."""
-
-    stands: Mapping[str, bool | TanistError] = field(default_factory=dict)
-    unrecorded: Mapping[str, FencedTopic] = field(default_factory=dict)
-
-    def known(self) -> dict[str, bool]:
-        """Only what the source has answered; an unrecorded fence stands."""
-        answered = {topic: stands for topic, stands in self.stands.items() if isinstance(stands, bool)}
-        return answered | dict.fromkeys(self.unrecorded, True)
 
 
 def look_at_all_fences(source: ClusterSnapshot, view: StateView, mirror: MirrorName, by: Deadline) -> SourceFences:
@@ -68,19 +55,6 @@ def look_at_fences(
     found = source.unfenced(others, by) if others else {}
     stray = [unrecorded(each) for each in found.values() if not isinstance(each, TanistError)]
     return SourceFences(stands=stands, unrecorded={each.topic: each for each in stray if each is not None})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedTransactions:
-    """`complete`: False: this login may never see all of them; None: a coordinator does not answer, for `reason`."""
-
-    complete: bool | None = None
-    transactions: tuple[OpenTransaction, ...] = ()
-    reason: str = ""
-
-    def names(self, at: TopicPartition) -> bool | None:
-        """Whether one names `at`, as far as can ever be told."""
-        return None if self.complete is None else any(each.partition == at for each in self.transactions)
 
 
 @dataclass(slots=True)

@@ -33,14 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.checks import Check
-    from tanist.domain.fences import FencedTopic
+    from tanist.domain.fences import FencedTopic, SourceFences
     from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.source_seen import SourceFences
     from tanist.usecases.readers import Silence
     from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 

@@ -22,6 +22,8 @@ class RunRow(Generic[C, U, D, *Seen]):
 
     `undo` puts back what `act` has changed, all or a part of it; None: that cannot be put back, or need not be.
     `holds`: the postcondition, a pure function of what is seen; None: `act` looks for itself at what is left to do.
+
+    `C` and `U`: what `act` and `undo` are given. `D`: what `act` returns. `Seen`: what `holds` is given.
     """
 
     id: str
