@@ -21,6 +21,11 @@ from tanist.domain.limitation_kinds.kind import Effect
 from tanist.domain.limitation_kinds.table import TABLE as LIMITATIONS
 from tanist.domain.rights import ClusterRole, Each, LoginRole, Notice, Requirement
 from tanist.settings import KEYS
+from tanist.usecases.failback.aborting import ABORT
+from tanist.usecases.failback.recreating import RECREATION
+from tanist.usecases.failback.replay import REPLAY
+from tanist.usecases.failback.reversal_route import REVERSAL
+from tanist.usecases.failover.route import ROUTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +61,7 @@ def pages() -> dict[str, str]:
         "errors.md": errors(),
         "limitations.md": limitations(),
         "permissions.md": permissions(),
+        "runs.md": runs(),
         "settings.md": settings_page(),
     }
 
@@ -148,6 +154,24 @@ def limitations() -> str:
         cells = (f"`{each.name}`", each.means, *effects, checks, each.next_step)
         parts.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(parts) + "\n"
+
+
+_RUNS: Final = """\
+What a command does that runs an approved plan, in this order, and what is true after each step. A command that was
+killed is run again: it continues with the step that is not done. What can be undone is undone in the reverse order, if
+the run is aborted or withdrawn before its point of no return; behind that point the run can only be completed.
+See [failover.md](../failover.md) and [failback.md](../failback.md).
+"""
+
+
+def runs() -> str:
+    """The tables by which approved plans are run."""
+    parts = [f"{HEAD}# Runs\n\n{_RUNS}"]
+    for table in (ROUTE, REVERSAL, RECREATION, REPLAY, ABORT):
+        parts.append(f"## {table.name.capitalize()}\n\n| step | true afterwards | can be undone |\n|---|---|---|")
+        parts += [f"| `{row.id}` | {row.title} | {'yes' if row.undo else ''} |" for row in table]
+        parts[-1] += "\n"
+    return "\n".join(parts)
 
 
 def settings_page() -> str:

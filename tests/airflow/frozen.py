@@ -49,7 +49,7 @@ def main() -> None:
     from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415 -- see above
 
     with pytest.MonkeyPatch.context() as patch:  # that an unfinished failover is watched is not tested here
-        patch.setattr("tanist.usecases.failover.unfinished.WATCH_SECONDS", 1.0)
+        patch.setattr("tanist.usecases.failover.unfinished_runs.WATCH_SECONDS", 1.0)
         bag = DagBag(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
         ended = run(bag.dags["mirror_failover"], json.loads(sys.argv[1]))
     print(json.dumps(vars(ended)))  # noqa: T201

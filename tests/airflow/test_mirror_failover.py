@@ -183,7 +183,8 @@ def test_an_unfinished_run_past_the_point_of_no_return_is_finished_without_askin
     gone = {"bootstrap.servers": "127.0.0.1:1", "tanist.allow_small_state": True}
     monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps({"conn_type": "kafka", "extra": gone}))
     monkeypatch.setenv("TANIST_APPROVERS", "")
-    monkeypatch.setattr("tanist.usecases.failover.unfinished.WATCH_SECONDS", 1.0)  # that it watches is not tested here
+    # that it watches is not tested here
+    monkeypatch.setattr("tanist.usecases.failover.unfinished_runs.WATCH_SECONDS", 1.0)
     threading.Event().wait(expired.left(time.monotonic()))
     ran = house.run(dag, conf(mirror))
     assert ran.state == "success", ran.report

@@ -29,7 +29,7 @@ LIFTED_SECONDS = 30.0
 @pytest.fixture(autouse=True)
 def watched_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """That an unfinished failover is watched is not tested here."""
-    monkeypatch.setattr("tanist.usecases.failover.unfinished.WATCH_SECONDS", 1.0)
+    monkeypatch.setattr("tanist.usecases.failover.unfinished_runs.WATCH_SECONDS", 1.0)
 
 
 def states(pair: Pair, mirror: str) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from tanist.airflow.verdict import VerdictSeen, green, seen_of_a_failback, verdi
 from tanist.domain.errors import MirrorLocked, RunUnderWay, Unreachable
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import FailoverRun, RunStatus
-from tanist.usecases.failover import adopting
+from tanist.usecases.failover import unfinished_runs
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import SPARK, environment
 
@@ -226,7 +226,7 @@ def test_a_busy_mirror_is_reported_as_busy_not_as_a_crash(
     monkeypatch.setattr(failover, "_planned", lambda _: PLAN)
     monkeypatch.setattr(failover, "_record", lambda *_: None)
     monkeypatch.setattr(failover, "_take_back", lambda *_: None)
-    monkeypatch.setattr(adopting, "must_be_ours", lambda *_: None)
+    monkeypatch.setattr(unfinished_runs, "must_be_ours", lambda *_: None)
     monkeypatch.setattr(FailoverParams, "clusters", lambda *_: nullcontext())
     vars(dag.get_task("hold"))["retries"] = 0
     ran = house.run(dag, WANTED, by_hand="^(open_run|undo|observe|plan|approve)$")

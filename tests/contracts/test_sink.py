@@ -14,7 +14,7 @@ from tests.unit.usecases.failover.world import FailoverWorld
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tanist.usecases.failover.tools import Sink
+    from tanist.usecases.failover.journal import Sink
 
 
 @pytest.fixture(params=["memory", "files"])

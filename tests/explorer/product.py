@@ -48,10 +48,10 @@ from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import abort, fences, planning
 from tanist.usecases.failover import run as running
 from tanist.usecases.failover.context import FailoverContext, GroupsMoved, Timeouts
+from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.steps.groups import moved_by
-from tanist.usecases.failover.tools import Tools
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked

@@ -9,9 +9,9 @@ from tanist.usecases import state_topics
 from tests.unit.usecases.failover.world import FailoverWorld
 
 LIMITS = {
-    "failover plan, approve, run": (49, 1_489, 13),
-    "mirrors reverse: plan, approve, run": (38, 671, 60),
-    "status": (16, 81, 3),
+    "failover plan, approve, run": (39, 1_175, 13),
+    "mirrors reverse: plan, approve, run": (35, 620, 60),
+    "status": (13, 55, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""
 

@@ -19,8 +19,8 @@ from tanist.airflow.gate import (
 from tanist.airflow.markdown import reversal_page
 from tanist.airflow.tasks import TASK_SECONDS, at_work, never, translate_errors
 from tanist.usecases import approvals
+from tanist.usecases.approvals import earlier_answer
 from tanist.usecases.failback import reversal
-from tanist.usecases.failover.earlier_answer import earlier_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

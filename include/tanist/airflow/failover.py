@@ -23,16 +23,16 @@ from tanist.domain.errors import TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.names import mirror_name
 from tanist.usecases import approvals
-from tanist.usecases.failover import adopting, planning
+from tanist.usecases.failover import planning, unfinished_runs
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.abort import NothingToAbort, WasCleared, abort
 from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.items import outcome_item, run_item
+from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.reachability import must_not_answer
 from tanist.usecases.failover.route import ROUTE, STEP_IDS
 from tanist.usecases.failover.run import run as run_plan
-from tanist.usecases.failover.tools import Tools
-from tanist.usecases.failover.unfinished import left_alone, unfinished
+from tanist.usecases.failover.unfinished_runs import left_alone, unfinished
 from tanist.usecases.items import status_item
 from tanist.wiring.failback import reverse_after
 from tanist.wiring.failover import Folder, is_process_dead, runner
@@ -83,8 +83,8 @@ def open_run() -> dict[str, Any]:
 
 def _to_adopt(params: FailoverParams, clusters: FailoverContext, task: FailoverTask) -> FailoverRun | None:
     if (held := unfinished(clusters, task.context)) is None:
-        return adopting.not_reversed(params.request, clusters, task.context)
-    adopting.must_be_asked_for(held, params.request, clusters, task.context)
+        return unfinished_runs.not_reversed(params.request, clusters, task.context)
+    unfinished_runs.must_be_asked_for(held, params.request, clusters, task.context)
     return left_alone(clusters, replace(task.context, by=task.context.clock.deadline(2 * OPEN_SECONDS)))
 
 
@@ -100,7 +100,7 @@ def _to_undo(
     if held is None and params.unfinished is Unfinished.ABORT_ONLY:
         raise NothingToAbort(f"mirror {params.mirror!r} has no unfinished failover")
     if held is not None:
-        adopting.must_be_undoable(held)
+        unfinished_runs.must_be_undoable(held)
     return held
 
 
@@ -181,7 +181,7 @@ def step(name: str) -> dict[str, Any]:
     with at_work(seconds, again=busy_or_retriable) as task, params.clusters(task) as clusters:
         if (found := _planned(context)) is None:
             raise NotApproved("this run has no plan")
-        adopting.must_be_ours(found, params.request, request, clusters, task.context)
+        unfinished_runs.must_be_ours(found, params.request, request, clusters, task.context)
         folder = Folder(variables.evidence() / found)
         folder.check()
         tools = Tools(
@@ -288,7 +288,7 @@ def _take_back(context: Context, plan: str, record: FailoverRun | None) -> None:
     params, request = FailoverParams.of(context), request_of(context)
     try:
         with at_work(OPEN_SECONDS, {params.destination: params.approver}) as task, params.clusters(task) as clusters:
-            if record is None or not adopting.begun_on(record, request, clusters, task.context):
+            if record is None or not unfinished_runs.begun_on(record, request, clusters, task.context):
                 approvals.withdraw(plan, clusters, task.context, request=request, reason="the run of it has ended")
     except AirflowException as why:
         _say("report", f"an approval of this run, if there is one, could not be withdrawn: {why}")

@@ -25,11 +25,10 @@ from tanist.airflow.tasks import TASK_SECONDS, at_work, never, translate_errors
 from tanist.domain.errors import Misconfigured, Refused, RunUnderWay
 from tanist.domain.failover.approving import NotApproved, Withdrawal
 from tanist.usecases import approvals
-from tanist.usecases.approvals import ApprovalTerms
+from tanist.usecases.approvals import ApprovalTerms, earlier_answer
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.earlier_answer import earlier_answer
 from tanist.usecases.failover.kept import kept_words, must_be_covered
-from tanist.usecases.failover.unfinished import unfinished
+from tanist.usecases.failover.unfinished_runs import unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

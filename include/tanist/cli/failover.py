@@ -50,9 +50,9 @@ from tanist.usecases.failover.items import (
     run_item,
     seen_item,
 )
+from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import run as run_plan
-from tanist.usecases.failover.tools import Tools
 from tanist.wiring.failback import reverse_after
 from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
 

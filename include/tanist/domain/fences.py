@@ -13,7 +13,9 @@ from tanist.domain.selection import exactly
 from tanist.domain.stored_names import stored_under
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.domain.errors import TanistError
 
 SMALLEST_MESSAGE_BYTES: Final = 78
 """The smallest max.message.bytes that lets transaction markers through. 0 strands transactions for good."""
@@ -66,6 +68,19 @@ class FencedTopic:
     reason: str = ""
     proved_at: EpochMs | None = None
     lift_asked_at: EpochMs | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFences:
+    """`stands`: by topic, whether the recorded fence stands, or why that is unknown. `unrecorded`: by topic."""
+
+    stands: Mapping[str, bool | TanistError] = field(default_factory=dict)
+    unrecorded: Mapping[str, FencedTopic] = field(default_factory=dict)
+
+    def known(self) -> dict[str, bool]:
+        """Only what the source has answered; an unrecorded fence stands."""
+        answered = {topic: stands for topic, stands in self.stands.items() if isinstance(stands, bool)}
+        return answered | dict.fromkeys(self.unrecorded, True)
 
 
 STRAY: Final = "still in force at the source although it was lifted: remove it with `tanist fence lift`"

@@ -1,30 +1,39 @@
-"""Approvals in the approvers' topic of a destination: written here, whatever they approve, and judged by time here."""
+"""Approvals in the approvers' topic of a destination: whatever they approve is written, found and judged here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failover.approving import (
     LONGEST_MS,
     ApprovalRequest,
     NoApproverTopic,
+    NotApproved,
     Withdrawal,
+    answer_to,
+    choose,
     command_request,
     signature,
     time_objections,
+    without,
 )
 from tanist.domain.failover.plan import hash_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
 
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.errors import Refused
+    from tanist.domain.failover.approving import Approval, ApprovedRun, Entry
+    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
+
+_LOOK_SECONDS: Final = 2.0
+P = TypeVar("P")
 
 
 class ApprovedAt(Protocol):
@@ -125,9 +134,125 @@ def withdraw(plan: str, at: ApprovedAt, command: CommandContext, *, request: str
     at.destination.approvals.withdraw(no, command.by)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanKind(Generic[P]):
+    """A kind of plans that are approved: failovers, reversals, decisions about tails, aborts of transactions.
+
+    `read`: of canonical JSON; raises ValueError, KeyError, TypeError or RecursionError for a plan of another kind, and
+    `unreadable` says that of an approval. `fits`: whether a plan is of the mirror as it is now, `unfit` says that it is
+    not. `command`: approves a plan, with `{mirror}`, `{destination}` and `{plan}`; empty: errors do not name it.
+    """
+
+    read: Callable[[str], P]
+    unreadable: str
+    fits: Callable[[P, MirrorSpec], bool]
+    unfit: str
+    not_approved: type[NotApproved]
+    not_permitted: type[Refused]
+    command: str = ""
+
+    def approved_by(self, plan: str, at: ApprovedAt) -> str:
+        """The command that approves the plan with the hash `plan`, after a colon; empty: errors do not name it."""
+        named = self.command.format(mirror=at.spec.mirror, destination=at.destination.name, plan=plan)
+        return f": {named}" if named else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Permit(Generic[P]):
+    """An approval, and the plan that it permits to run."""
+
+    approval: Approval
+    approved: P
+
+
+def permit(  # noqa: PLR0913  # what is approved, where, and what has used it
+    kind: PlanKind[P],
+    plan: str,
+    runs: Iterable[ApprovedRun],
+    at: ApprovedAt,
+    command: CommandContext,
+    *,
+    request: str | None = None,
+    used: Collection[str] = (),
+) -> Permit[P]:
+    """The approval of the plan with the hash `plan`, if it is valid now and of the mirror as it is now.
+
+    `runs`, `request`: as in `choose`. `used`: ids of approvals of runs that are not on record any more.
+
+    Raises:
+        NotApproved, as the kind has it: there is none, or it is one of another kind. NoApproverTopic: where errors of
+        the kind do not name the command that approves. ApprovalUsed. The kind's `not_permitted`: it
+        has expired, or our clock is behind; the plan is not of the mirror as it is now.
+    """
+    approval = find_approval(kind, plan, runs, at, command, request=request, used=used)
+    if why := out_of_time(approval, at, command):
+        raise kind.not_permitted(f"{why}{kind.approved_by(plan, at)}")
+    return Permit(approval, read_plan(kind, approval, at))
+
+
+def find_approval(  # noqa: PLR0913  # as `permit`
+    kind: PlanKind[P],
+    plan: str,
+    runs: Iterable[ApprovedRun],
+    at: ApprovedAt,
+    command: CommandContext,
+    *,
+    request: str | None = None,
+    used: Collection[str] = (),
+) -> Approval:
+    """As `permit`, before its time is judged and its words are read."""
+    try:
+        entries = at.destination.approvals.all(command.by)
+    except NoApproverTopic:
+        if not kind.command:
+            raise
+        entries = ()
+    try:
+        return choose(without(entries, used), runs, at.spec.mirror, plan, request)
+    except NotApproved as missing:
+        raise kind.not_approved(f"{missing.reason}{kind.approved_by(plan, at)}") from missing
+
+
+def read_plan(kind: PlanKind[P], approval: Approval, at: ApprovedAt) -> P:
+    """The plan that was approved.
+
+    Raises:
+        NotApproved, as the kind has it: it is one of another kind. The kind's `not_permitted`: it is not of the mirror
+        as it is now.
+    """
+    try:
+        plan = kind.read(approval.plan_json)
+    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
+        raise kind.not_approved(f"approval {approval.id} {kind.unreadable}: {unreadable}") from unreadable
+    if not kind.fits(plan, at.spec):
+        raise kind.not_permitted(kind.unfit)
+    return plan
+
+
 def out_of_time(approval: Approval, at: ApprovedAt, command: CommandContext) -> str:
     """Why the time does not permit what was approved, in words; empty: it does. See `time_objections`."""
     brokers_time = at.destination.approvals.brokers_time(command.by)
     found = time_objections(approval, command.clock.now(), brokers_time)
     reasons = "; ".join(f"{each.name}: {each.detail}" for each in found)
     return f"approval {approval.id} of plan {approval.plan} is not valid: {reasons}" if reasons else ""
+
+
+def earlier_answer(
+    destination: Cluster, mirror: MirrorName, request: str, command: CommandContext, seconds: float
+) -> Entry | None:
+    """The answer to `request` that is on record, or comes within `seconds`; None: there is none.
+
+    The process of an earlier try, which was given up, may still write it.
+
+    Raises:
+        CouldNotTell, BrokerError: the topic of approvals cannot be read.
+    """
+    until = command.clock.deadline(seconds)
+    while True:
+        try:
+            found = answer_to(destination.approvals.all(command.by), mirror, request)
+        except NoApproverTopic:
+            found = None
+        if found is not None or not (left := until.left(command.clock.monotonic())):
+            return found
+        command.clock.wait(min(_LOOK_SECONDS, left))

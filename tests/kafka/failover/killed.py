@@ -17,8 +17,8 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover.context import Timeouts
+from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.run import run
-from tanist.usecases.failover.tools import Tools
 from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 from tests.fakes.halves import Halves

@@ -10,11 +10,12 @@ import pytest
 from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
 from tanist.domain.failback.open_transactions import AbortPlan
 from tanist.domain.failback.reversal import Reversal
+from tanist.domain.failover.approving import APPROVALS_TOPIC, NoApproverTopic, NotApproved
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.usecases import state_topics
 from tanist.usecases.approvals import ApprovalTerms, sign
-from tanist.usecases.failback.aborting import AbortRefused, abort_transactions
+from tanist.usecases.failback.aborting import AbortNotApproved, AbortRefused, abort_transactions
 from tanist.usecases.failback.replay_gate import DecisionRefused, permitted
 from tanist.usecases.failback.reversal import ReversalNotApproved, ReversalRequest, approval_of
 from tests.unit.usecases.failover.world import DR, FailoverWorld
@@ -85,7 +86,37 @@ def test_every_gate_refuses_by_the_clock_of_the_brokers_too(
         gate(late)
 
 
-def begun(world: FailoverWorld, plan: DecisionPlan) -> TailDecision:
+def test_the_words_of_another_kind_permit_nothing() -> None:
+    world = FailoverWorld()
+    for plan in (DECISION, ABORT):
+        signed(world, plan)
+    with pytest.raises(NotApproved, match=r"approval \S+ is not one of a decision about tails"):
+        begun(world, ABORT)
+    with pytest.raises(AbortNotApproved, match=r"approval \S+ does not abort transactions"):
+        abort_transactions(DECISION.hash, returned(world), world.command())
+
+
+def test_a_plan_of_another_mirror_permits_nothing() -> None:
+    world = FailoverWorld()
+    for plan in (DECISION, ABORT, REVERSAL):
+        signed(world, plan)
+    for gate, refusal in ((replays, DecisionRefused), (aborts, AbortRefused), (reverses, ReversalNotApproved)):
+        with pytest.raises(refusal, match="the plan is for another mirror"):
+            gate(world)
+
+
+def test_the_command_that_approves_is_named_without_a_topic_of_approvers_too() -> None:
+    world = FailoverWorld()
+    del world.west.topics[APPROVALS_TOPIC]
+    with pytest.raises(ReversalNotApproved, match=f"tanist mirrors reverse dr .*--approve {REVERSAL.hash} --reason"):
+        reverses(world)
+    with pytest.raises(AbortNotApproved, match=f"abort-transactions dr .*--approve {ABORT.hash} --reason"):
+        aborts(world)
+    with pytest.raises(NoApproverTopic):
+        replays(world)
+
+
+def begun(world: FailoverWorld, plan: Any) -> TailDecision:
     view = state_topics.read(returned(world).destination, STATE_TOPIC, world.soon())
     return permitted(plan.hash, view, returned(world), world.command())
 

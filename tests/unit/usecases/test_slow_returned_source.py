@@ -12,8 +12,7 @@ from tanist.domain.failover.facts import SourceState
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import state_topics
 from tanist.usecases.failback.survey import see_returned
-from tanist.usecases.failover.coordinated import Coordinated
-from tanist.usecases.failover.source_seen import see_source
+from tanist.usecases.failover.source_seen import Coordinated, see_source
 from tanist.usecases.snapshot import ClusterSnapshot
 from tests.unit.usecases.failover.world import DR, FailoverWorld
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused
-from tanist.domain.failover.plan import ApprovedPlan, Limitation, hash_of
+from tanist.domain.failover.plan import Limitation, hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -279,16 +279,3 @@ def answer_to(entries: Sequence[Entry], mirror: MirrorName, request: str) -> Ent
     ours = [each for each in entries if (each.mirror, each.request) == (mirror, request)]
     no = [each for each in ours if isinstance(each, Withdrawal)]
     return next(iter(no), None) or next((each for each in reversed(approvals(ours)) if each.genuine), None)
-
-
-def approved(approval: Approval) -> ApprovedPlan:
-    """The plan that was approved.
-
-    Raises:
-        NotApproved: its words cannot be read by this version.
-    """
-    try:
-        plan = ApprovedPlan.read(approval.plan_json)
-    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
-        raise NotApproved(f"approval {approval.id} cannot be read by this version: {unreadable}") from unreadable
-    return plan

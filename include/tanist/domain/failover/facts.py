@@ -212,6 +212,19 @@ class OpenTransaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTransactions:
+    """`complete`: False: this login may never see all of them; None: a coordinator does not answer, for `reason`."""
+
+    complete: bool | None = None
+    transactions: tuple[OpenTransaction, ...] = ()
+    reason: str = ""
+
+    def names(self, at: TopicPartition) -> bool | None:
+        """Whether one names `at`, as far as can ever be told."""
+        return None if self.complete is None else any(each.partition == at for each in self.transactions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
     """`reason`: why `state` is not ALIVE. `authorizer`: whether the source has one; None: not known.
 

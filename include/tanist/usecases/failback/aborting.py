@@ -6,21 +6,22 @@ since, or that its producer has begun anew, is left alone. So the command may be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import named as some
 from tanist.domain.errors import BrokerError
 from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactions, SourceNotFenced
-from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
+from tanist.domain.failover.approving import NotApproved, NotPermitted
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases import state_topics
-from tanist.usecases.approvals import out_of_time, sign
+from tanist.usecases.approvals import PlanKind, permit, sign
 from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import LockedMirror, changing, ensure_unlocked
 from tanist.usecases.rights import named
+from tanist.usecases.runs.table import RunRow, RunTable
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.lock import Rehearsal
 
 ABORT_COLUMNS: Final = ("transactional_id", "producer_id", "state", "age_s", "partitions", "aborted")
 
@@ -52,6 +54,17 @@ class AbortRefused(NotPermitted):
         "see the current plan with `tanist failback abort-transactions NAME --dry-run` and have it approved; "
         "nothing was aborted"
     )
+
+
+ABORTS: Final = PlanKind(
+    read=AbortPlan.read,
+    unreadable="does not abort transactions",
+    fits=lambda plan, spec: (plan.mirror_id, plan.source_cluster_id) == (spec.id, spec.source_cluster_id),
+    unfit="the plan is for another mirror, or for another source than the mirror has now",
+    not_approved=AbortNotApproved,
+    not_permitted=AbortRefused,
+    command="tanist failback abort-transactions {mirror} --destination {destination} --approve {plan} --reason ...",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,21 +157,49 @@ def abort_transactions(plan_hash: str, clusters: ReturnContext, command: Command
         permission is missing. CouldNotTell, BrokerError: partial, run it again. What `plan_abort` raises.
     """
     mirror = clusters.spec.mirror
-    plan = _approved(plan_hash, clusters, command)
+    plan = permit(ABORTS, plan_hash, (), clusters, command).approved
 
     def check(view: StateView) -> object:
         return failed_over(view, mirror, EVERY_TOPIC)
 
     with changing(clusters.destination, mirror, "failback abort-transactions", command, check, patient=True) as locked:
-        partitions = _fenced(clusters, locked.view(), EVERY_TOPIC, command)
-        wanted = plan.still_open(clusters.transactions.on(partitions, command.by))
-        done = []
-        for each in wanted:
-            if isinstance(locked, LockedMirror) and _like(each, clusters.transactions.on(partitions, command.by)):
-                _abort(each, clusters, locked)
-                done.append(each)
-        left = plan.still_open(clusters.transactions.on(partitions, command.by))
-        return AbortOutcome(plan=plan_hash, aborted=tuple(done), still_open=left)
+        run = _Aborting(plan, clusters, locked)
+        ABORT.do(run)
+        return AbortOutcome(plan=plan_hash, aborted=tuple(run.aborted), still_open=plan.still_open(run.open()))
+
+
+@dataclass(slots=True)
+class _Aborting:
+    """What each row is given."""
+
+    plan: AbortPlan
+    clusters: ReturnContext
+    locked: LockedMirror | Rehearsal
+    partitions: list[TopicPartition] = field(default_factory=list)
+    aborted: list[ReturnedTransaction] = field(default_factory=list)
+
+    def open(self) -> tuple[ReturnedTransaction, ...]:
+        return self.clusters.transactions.on(self.partitions, self.locked.command.by)
+
+    def find(self) -> None:
+        self.partitions = _fenced(self.clusters, self.locked.view(), EVERY_TOPIC, self.locked.command)
+
+    def abort(self) -> None:
+        for each in self.plan.still_open(self.open()):
+            if isinstance(self.locked, LockedMirror) and _like(each, self.open()):
+                _abort(each, self.clusters, self.locked)
+                self.aborted.append(each)
+
+
+ABORT: Final[RunTable[_Aborting, _Aborting, None]] = RunTable(
+    "an abort of transactions",
+    (
+        RunRow("find", "the source fence is in force in all topics that have failed over", _Aborting.find),
+        RunRow("abort", "approved transactions that were open are aborted (the point of no return)", _Aborting.abort),
+    ),
+    no_return="abort",
+)
+"""Nothing of it can be put back."""
 
 
 def _like(wanted: ReturnedTransaction, found: Iterable[ReturnedTransaction]) -> list[ReturnedTransaction]:
@@ -171,26 +212,6 @@ def _abort(wanted: ReturnedTransaction, clusters: ReturnContext, locked: LockedM
         clusters.transactions.abort(wanted, locked.confirm_action())
     except BrokerError as refused:
         raise named(refused, clusters.source, right) from refused
-
-
-def _approved(plan_hash: str, clusters: ReturnContext, command: CommandContext) -> AbortPlan:
-    """The plan as it was approved. Raises NotApproved, AbortRefused."""
-    spec, approvals = clusters.spec, clusters.destination.approvals
-    how = f"tanist failback abort-transactions {spec.mirror} --destination {spec.destination} --approve {plan_hash}"
-    if not approvals.exists(command.by):
-        raise AbortNotApproved(f"plan {plan_hash} of mirror {spec.mirror!r} is not approved: {how} --reason ...")
-    try:
-        approval = choose(approvals.all(command.by), (), spec.mirror, plan_hash)
-        plan = AbortPlan.read(approval.plan_json)
-    except NotApproved as missing:
-        raise AbortNotApproved(f"{missing.reason}: {how} --reason ...") from missing
-    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
-        raise AbortNotApproved(f"plan {plan_hash} does not abort transactions: {unreadable}") from unreadable
-    if why := out_of_time(approval, clusters, command):
-        raise AbortRefused(why)
-    if (plan.mirror_id, plan.source_cluster_id) != (spec.id, spec.source_cluster_id):
-        raise AbortRefused("the plan is for another mirror, or for another source than the mirror has now")
-    return plan
 
 
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ changed. Killed between deletion and creation, the next attempt finds no topic, 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import TopicAlreadyExists
@@ -26,6 +26,7 @@ from tanist.usecases.failback.quarantined import QuarantineChanged, altered_topi
 from tanist.usecases.failback.recreation_plan import known_topics, plan_recreations, unfit_topics, value_of
 from tanist.usecases.failback.survey import survey
 from tanist.usecases.rights import named
+from tanist.usecases.runs.table import RunRow, RunTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -64,19 +65,50 @@ def recreate(of: Reversing) -> None:
         QuarantineChanged. RecreatedTopicNotEmpty, RecreatedTopicDiffers: it is another client's topic.
         TopicNotDeleted, CouldNotTell, BrokerError: run it again.
     """
-    again = {each.topic: each for each in of.reversal.topics if each.recreation is not None}
-    if not again:
-        return
-    described = known_topics(of.old.topics.describe(sorted(again), of.command.by), missing=True)
-    left = [each for name, each in again.items() if _is_old(each, described.get(name))]
-    _must_be_decided(of, left)
-    _must_be_in_quarantine(of, {each.topic for each in left} - of.reversal.accepted(QUARANTINE_INCOMPLETE))
-    for each in left:
-        _delete(of, each)
-    of.checkpoint("deleted")
-    for each in again.values():
-        _create(of, each)
-    of.checkpoint("recreated")
+    topics = [each for each in of.reversal.topics if each.recreation is not None]
+    if topics:
+        described = known_topics(of.old.topics.describe(sorted(t.topic for t in topics), of.command.by), missing=True)
+        old = [each for each in topics if _is_old(each, described.get(each.topic))]
+        RECREATION.do(Recreating(of, topics, old))
+
+
+@dataclass(frozen=True, slots=True)
+class Recreating:
+    """What each row of a recreation is given. `topics`: that are recreated. `old`: those that are to be deleted yet."""
+
+    of: Reversing
+    topics: Sequence[ReturningTopic]
+    old: Sequence[ReturningTopic]
+
+    def check(self) -> None:
+        """Raises TailWouldBeDeleted, TopicCannotReturn, QuarantineChanged."""
+        _must_be_decided(self.of, self.old)
+        accepted = self.of.reversal.accepted(QUARANTINE_INCOMPLETE)
+        _must_be_in_quarantine(self.of, {each.topic for each in self.old} - accepted)
+
+    def delete(self) -> None:
+        """Raises TopicCannotReturn, TopicNotDeleted."""
+        for each in self.old:
+            _delete(self.of, each)
+        self.of.checkpoint("deleted")
+
+    def create(self) -> None:
+        """Raises RecreatedTopicNotEmpty, RecreatedTopicDiffers."""
+        for each in self.topics:
+            _create(self.of, each)
+        self.of.checkpoint("recreated")
+
+
+RECREATION: Final[RunTable[Recreating, Recreating, None]] = RunTable(
+    "a recreation",
+    (
+        RunRow("check", "what is to be deleted is decided and in quarantine", Recreating.check),
+        RunRow("delete", "the topics are deleted at the old source (the point of no return)", Recreating.delete),
+        RunRow("create", "they exist there again, without a record", Recreating.create),
+    ),
+    no_return="delete",
+)
+"""Nothing of it can be put back."""
 
 
 def _is_old(wanted: ReturningTopic, facts: TopicFacts | None) -> bool:

@@ -26,6 +26,7 @@ from tanist.usecases.failback.classifying import KeyWatch, records_from, replay_
 from tanist.usecases.failback.holding import release
 from tanist.usecases.failback.replay_gate import ReplayDenied, permitted
 from tanist.usecases.lock import LockedMirror, changing
+from tanist.usecases.runs.table import RunRow, RunTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,10 +97,11 @@ def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: Comm
     with changing(
         clusters.destination, clusters.spec.mirror, f"failback replay {plan}", command, check, patient=True
     ) as locked:
-        decision = permitted(plan, locked.view(), clusters, command)
+        view = locked.view()
+        decision = permitted(plan, view, clusters, command)
         if not isinstance(locked, LockedMirror):
-            return _outcome(decision, locked.view(), {})
-        return _Replay(clusters, tools, locked, decision, DecisionPlan.read(decision.plan_json)).run()
+            return _outcome(decision, view, {})
+        return _Replay(clusters, tools, locked, decision, DecisionPlan.read(decision.plan_json), view).run()
 
 
 def _released(done: TailDecision, seen: StateView, clusters: ReturnContext, command: CommandContext) -> ReplayOutcome:
@@ -129,28 +131,41 @@ class _Replay:
     locked: LockedMirror
     decision: TailDecision
     plan: DecisionPlan
+    view: StateView
+    tails: list[TopicTails] = field(init=False)
+    not_released: Mapping[str, TanistError] = field(init=False)
+
+    def __post_init__(self) -> None:
+        epochs = {(each.topic, each.promotion_epoch) for each in self.plan.tails}
+        tails = self.view.tails(self.clusters.spec.mirror)
+        self.tails = [each for each in tails if (each.topic, each.promotion_epoch) in epochs]
 
     def run(self) -> ReplayOutcome:
-        tails = self._tails()
-        if any(each.stage is not TailStage.DECIDED for each in tails):
-            tails = [replace(each, stage=TailStage.DECIDED, decision=self.decision.plan) for each in tails]
-            self.locked.append([self.decision, *tails])
-        self.tools.checkpoint("decided")
-        for of in tails:
-            for tail in of.with_records():
-                self._partition(of, tail)
-        now = self.locked.command.clock.now()
-        done = replace(self.decision, status=RunStatus.DONE, at=now)
-        view = self.locked.append([done, *(replace(each, stage=TailStage.DONE, at=now) for each in tails)])
-        self.tools.checkpoint("done")
-        outcome = _outcome(done, view, _put_back(self.clusters, self.plan.topics, self.locked))
+        REPLAY.do(self)
+        outcome = _outcome(self.decision, self.view, self.not_released)
         self.tools.manifest({"schema_version": 1, **replay_item(outcome)})
         return outcome
 
-    def _tails(self) -> list[TopicTails]:
-        epochs = {(each.topic, each.promotion_epoch) for each in self.plan.tails}
-        tails = self.locked.view().tails(self.clusters.spec.mirror)
-        return [each for each in tails if (each.topic, each.promotion_epoch) in epochs]
+    def decide(self) -> None:
+        if any(each.stage is not TailStage.DECIDED for each in self.tails):
+            self.tails = [replace(each, stage=TailStage.DECIDED, decision=self.decision.plan) for each in self.tails]
+            self.locked.append([self.decision, *self.tails])
+        self.tools.checkpoint("decided")
+
+    def append(self) -> None:
+        for of in self.tails:
+            for tail in of.with_records():
+                self._partition(of, tail)
+
+    def finish(self) -> None:
+        now = self.locked.command.clock.now()
+        self.decision = replace(self.decision, status=RunStatus.DONE, at=now)
+        tails = (replace(each, stage=TailStage.DONE, at=now) for each in self.tails)
+        self.view = self.locked.append([self.decision, *tails])
+        self.tools.checkpoint("done")
+
+    def release(self) -> None:
+        self.not_released = _put_back(self.clusters, self.plan.topics, self.locked)
 
     def _partition(self, tails: TopicTails, tail: PartitionTail) -> None:
         clock, by = self.locked.command.clock, self.locked.command.by
@@ -164,6 +179,19 @@ class _Replay:
                 clock.wait(_PAUSE)
             else:
                 return
+
+
+REPLAY: Final[RunTable[_Replay, _Replay, None]] = RunTable(
+    "a replay",
+    (
+        RunRow("decide", "the tails are marked as decided", _Replay.decide),
+        RunRow("append", "what was chosen is appended to its topics (the point of no return)", _Replay.append),
+        RunRow("finish", "the decision and its tails are recorded as done", _Replay.finish),
+        RunRow("release", "the topics have the retention of before the survey", _Replay.release),
+    ),
+    no_return="append",
+)
+"""Nothing of it can be put back."""
 
 
 class _Partition:

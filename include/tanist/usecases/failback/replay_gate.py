@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import named
 from tanist.domain.errors import AuthorizationFailed, Refused
 from tanist.domain.failback.decision import DecisionPlan, TailAction, decided_tails
-from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals, choose
+from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals
 from tanist.domain.records import RunStatus
 from tanist.domain.tails import TailDecision, TailStage
-from tanist.usecases.approvals import out_of_time
+from tanist.usecases.approvals import PlanKind, permit
 from tanist.usecases.failback.quarantined import ensure_present
 
 if TYPE_CHECKING:
@@ -39,6 +39,19 @@ class ReplayDenied(AuthorizationFailed):
     )
 
 
+DECISIONS: Final = PlanKind(
+    read=DecisionPlan.read,
+    unreadable="is not one of a decision about tails",
+    fits=lambda plan, spec: (
+        (plan.mirror, plan.mirror_id, plan.source_cluster_id, plan.destination_cluster_id)
+        == (spec.mirror, spec.id, spec.source_cluster_id, spec.destination_cluster_id)
+    ),
+    unfit="the plan is for another mirror, or for other clusters than the mirror has now",
+    not_approved=NotApproved,
+    not_permitted=DecisionRefused,
+)
+
+
 def permitted(plan: str, view: StateView, clusters: ReturnContext, command: CommandContext) -> TailDecision:
     """The decision as it is on record, or as it is begun on a fresh approval.
 
@@ -50,15 +63,10 @@ def permitted(plan: str, view: StateView, clusters: ReturnContext, command: Comm
     held = view.decision(mirror, plan)
     if held is not None and held.status is RunStatus.RUNNING:
         return _with_time(held, clusters, command)
-    approval = choose(clusters.destination.approvals.all(command.by), view.decisions(mirror), mirror, plan)
-    if why := out_of_time(approval, clusters, command):
-        raise DecisionRefused(why)
-    try:
-        approved = DecisionPlan.read(approval.plan_json)
-    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
-        raise NotApproved(f"approval {approval.id} is not one of a decision about tails: {unreadable}") from unreadable
+    found = permit(DECISIONS, plan, view.decisions(mirror), clusters, command)
+    approval, approved = found.approval, found.approved
     _must_be_alone(approved, view)
-    ensure_present(clusters, _must_fit(approved, view, clusters), command.by)
+    ensure_present(clusters, _must_fit(approved, view), command.by)
     if TailAction.REPLAY in approved.actions.values():
         _must_be_writable(approved, clusters, command)
     started = command.clock.now()
@@ -98,13 +106,9 @@ def _must_be_alone(plan: DecisionPlan, view: StateView) -> None:
             raise DecisionUnfinished(f"plan {other.plan} of mirror {plan.mirror!r} is not replayed yet: {named(both)}")
 
 
-def _must_fit(plan: DecisionPlan, view: StateView, clusters: ReturnContext) -> list[TopicTails]:
+def _must_fit(plan: DecisionPlan, view: StateView) -> list[TopicTails]:
     """The rescued tails. Raises NotPermitted if they are not the approved ones."""
-    spec = clusters.spec
-    pinned = (spec.mirror, spec.id, spec.source_cluster_id, spec.destination_cluster_id)
-    if (plan.mirror, plan.mirror_id, plan.source_cluster_id, plan.destination_cluster_id) != pinned:
-        raise DecisionRefused("the plan is for another mirror, or for other clusters than the mirror has now")
-    tails = [each for each in view.tails(spec.mirror) if each.topic in plan.topics and each.stage is TailStage.RESCUED]
+    tails = [each for each in view.tails(plan.mirror) if each.topic in plan.topics and each.stage is TailStage.RESCUED]
     if decided_tails(tails) != plan.tails:
         raise DecisionRefused(
             "the rescued tails are not those of the plan: `tanist failback decide` shows the current one"

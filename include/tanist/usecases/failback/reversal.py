@@ -21,7 +21,7 @@ from tanist.domain.failback.reversal import (
     returning,
 )
 from tanist.domain.failback.survey import not_compared
-from tanist.domain.failover.approving import NotApproved, choose, recorded, without
+from tanist.domain.failover.approving import NotApproved, recorded
 from tanist.domain.failover.plan import plan_of
 from tanist.domain.kept_fences import what_stays
 from tanist.domain.logins import logins_of, principals
@@ -30,7 +30,7 @@ from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, only, pattern_problems
 from tanist.usecases import state_topics
-from tanist.usecases.approvals import out_of_time, sign
+from tanist.usecases.approvals import PlanKind, permit, sign
 from tanist.usecases.failback.quarantined import altered_topics
 from tanist.usecases.failback.recreation_plan import plan_recreations, uncompared_topics, unfit_topics
 from tanist.usecases.failback.survey import NothingFailedOver, survey, topics_only_there
@@ -319,6 +319,20 @@ def approve(  # what an approver says, named
     return sign(made.canonical_plan, terms, clusters, command, request=request.answers or "")
 
 
+REVERSALS: Final = PlanKind(
+    read=Reversal.read,
+    unreadable="is not one of a reversal",
+    fits=lambda made, spec: (
+        (made.mirror, made.mirror_id, made.source_cluster_id, made.destination_cluster_id)
+        == (spec.mirror, spec.id, spec.destination_cluster_id, spec.source_cluster_id)
+    ),
+    unfit="the plan is for another mirror, or for other clusters than the mirror has now",
+    not_approved=ReversalNotApproved,
+    not_permitted=ReversalNotApproved,
+    command="tanist mirrors reverse {mirror} --destination {destination} --approve {plan} --reason ...",
+)
+
+
 def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> Approval:
     """The approval of the plan that the clusters make now.
 
@@ -327,21 +341,10 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
     """
     if request.failover is not None:
         return _of_failover(made, request.failover, clusters, command)
-    mirror, side = clusters.spec.mirror, clusters.destination
-    how = f"tanist mirrors reverse {mirror} --destination {side.name} --approve {made.hash} --reason ..."
-    if not side.approvals.exists(command.by):
-        raise ReversalNotApproved(f"plan {made.hash} of mirror {mirror!r} is not approved: {how}")
     last = last_withdrawn(clusters, command)
-    entries = side.approvals.all(command.by)
-    if last is not None:
-        entries = without(entries, last.used)
-    try:
-        found = choose(entries, [last] if last else (), mirror, made.hash, request.answers)
-    except NotApproved as missing:
-        raise ReversalNotApproved(f"{missing.reason}: {how}") from missing
-    if why := out_of_time(found, clusters, command):
-        raise ReversalNotApproved(f"{why}; the command that approves: {how}")
-    return found
+    runs, used = ([last], last.used) if last else ([], ())
+    found = permit(REVERSALS, made.hash, runs, clusters, command, request=request.answers, used=used)
+    return found.approval
 
 
 def last_withdrawn(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
@@ -359,15 +362,13 @@ def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command
     mirror = clusters.spec.mirror
     run = state_topics.read(clusters.destination, STATE_TOPIC, command.by).failover(mirror, failover)
     found = plan_of(run) if run is not None and run.status is RunStatus.DONE else None
-    how = (
-        f"tanist mirrors reverse {mirror} --destination {clusters.destination.name} --approve {made.hash} --reason ..."
-    )
+    how = REVERSALS.approved_by(made.hash, clusters)
     if run is None or found is None or not found.intent.reverse:
-        raise ReversalNotApproved(f"failover plan {failover} of mirror {mirror!r} has not approved a reversal: {how}")
+        raise ReversalNotApproved(f"failover plan {failover} of mirror {mirror!r} has not approved a reversal{how}")
     last = last_withdrawn(clusters, command)
     if last is not None and recorded(run).id in last.approvals_used:
-        raise ReversalNotApproved(f"the reversal that failover plan {failover} has approved was withdrawn: {how}")
+        raise ReversalNotApproved(f"the reversal that failover plan {failover} has approved was withdrawn{how}")
     if new := [each for each in made.limitations if not found.accepts(each)]:
         named = "; ".join(f"{each.name}: {each.detail}" for each in new)
-        raise ReversalNotApproved(f"failover plan {failover} has not accepted {named}: {how}")
+        raise ReversalNotApproved(f"failover plan {failover} has not accepted {named}{how}")
     return recorded(run)

@@ -27,11 +27,10 @@ from tanist.domain.tails import TailStage
 from tanist.usecases import state_topics
 from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.reversal import PURPOSE, approval_of, last_withdrawn, plan
-from tanist.usecases.failback.reversal_route import BEHIND_THE_MOVE, TO_THE_MOVE
+from tanist.usecases.failback.reversal_route import REVERSAL
 from tanist.usecases.failback.reversing import Reversing
 from tanist.usecases.failback.withdrawing import cannot_end, later_promotions, put_back_all, topics_before
 from tanist.usecases.lock import mirror_lock
-from tanist.usecases.runs.row import do
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +125,7 @@ def _complete(of: Reversing) -> Reversed:
             raise ReversalOutdated(f"{of.old.name!r} has taken over again since plan {of.move.plan}: {later}")
         _bring_state(of)
     of.checkpoint("state")
-    do(BEHIND_THE_MOVE, of)
+    REVERSAL.do(of, after=REVERSAL.no_return)
     view = of.there()
     spec = state_topics.spec_of(view, of.spec.mirror, of.old.name)
     if not any(of.command.clock.now() - each.at <= SILENT_MS for each in view.workers()):
@@ -147,7 +146,7 @@ def _bring_state(of: Reversing) -> None:
     if of.move.status is MoveStatus.WITHDRAWING:
         put_back_all(of, of.move.reason)
     try:
-        do(TO_THE_MOVE, of)
+        REVERSAL.do(of, until=REVERSAL.no_return)
     except TanistError as why:
         if cannot_end(why):
             put_back_all(of, "; ".join(f"{one.name}: {one.reason}" for one in each_of(why)))

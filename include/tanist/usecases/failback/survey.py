@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failback.findings import undecided
 from tanist.domain.failback.pending import ACCEPT
@@ -17,10 +18,7 @@ from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.clock import Deadline
 from tanist.ports.tails import CopiedSpan
-from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.answers import attempt
-from tanist.usecases.failover.coordinated import Coordinated
-from tanist.usecases.failover.source_seen import see_source, topics_without_copy
+from tanist.usecases.failover.source_seen import Coordinated, look_at_fences, see_source, topics_without_copy
 from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.snapshot import MirrorSnapshot
 
@@ -135,7 +133,7 @@ def see_returned(
     source.ends(partitions, by)
     source.registry([topic.topic for topic in wanted], by)
     ours = [each for each in fences if each.topic in names]
-    attempt(lambda: source_fences.look(source, ours, names - {each.topic for each in fences}, by))
+    attempt(lambda: look_at_fences(source, ours, names - {each.topic for each in fences}, by))
     attempt(lambda: source.named_in_transactions(partitions, by))
     return see_source(spec, source, wanted, view, Coordinated(), command, whole=False)
 

@@ -23,10 +23,9 @@ from tanist.ports.topics import TopicFacts
 from tanist.usecases import state_topics
 from tanist.usecases.failback.old_source import record_fences
 from tanist.usecases.failback.reversal import PURPOSE, given_at_source, mirror_logins, topic_plans
-from tanist.usecases.failback.reversal_route import TO_THE_MOVE
+from tanist.usecases.failback.reversal_route import REVERSAL
 from tanist.usecases.failback.reversing import Reversing
 from tanist.usecases.lock import mirror_lock
-from tanist.usecases.runs.row import put_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +112,7 @@ def put_back_all(of: Reversing, reason: str) -> NoReturn:
         of.move = replace(of.move, status=MoveStatus.WITHDRAWING, reason=reason)
         of.lock.append([of.move])
     of.checkpoint("withdrawing")
-    put_back(TO_THE_MOVE, of)
+    REVERSAL.put_back(of)
     of.checkpoint("undone")
     _store_withdrawn(of, reason)
     raise ReversalWithdrawn(f"plan {of.move.plan} is withdrawn: {reason}")

@@ -12,8 +12,9 @@ from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, Journal, open_evidence
 from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.session import RunSession
-from tanist.usecases.failover.undo import undo
+from tanist.usecases.failover.step import Undoing
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.failover.tools import Tools
+    from tanist.usecases.failover.journal import Tools
 
 
 class WasCleared(Refused):
@@ -66,9 +67,17 @@ def abort(
             journal = Journal(tools=tools, clock=command.clock, evidence=open_evidence(tools, record, {}))
             why = _abort_reason(record, journal.evidence, tools.runner, reason)
             tools.report("abort", BEGINS, "")
-            owed = undo(session, clusters, ApprovedPlan.read(record.plan_json).intent, why, tools.checkpoint)
+            intent = ApprovedPlan.read(record.plan_json).intent
+            owed = undo(Undoing(intent=intent, clusters=clusters, session=session, checkpoint=tools.checkpoint), why)
             journal.report("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
             return AbortResult(record=session.record, pending=tuple(owed))
+
+
+def undo(of: Undoing, reason: str) -> list[str]:
+    """Put back what the steps have changed, and end the run; topics whose fence could not be lifted."""
+    ROUTE.put_back(of)
+    of.session.save(status=RunStatus.ABORTED, reason=reason)
+    return of.pending
 
 
 def _to_abort(view: StateView, clusters: FailoverContext, approval: str | None) -> FailoverRun:

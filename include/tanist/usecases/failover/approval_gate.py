@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.failover.approving import (
     EXPIRED,
@@ -12,22 +12,20 @@ from tanist.domain.failover.approving import (
     NotApproved,
     NotPermitted,
     approvals,
-    approved,
-    choose,
     recorded,
 )
 from tanist.domain.failover.commands import approve_command
 from tanist.domain.failover.objections import objections, only_for_now
-from tanist.domain.failover.plan import past_return
+from tanist.domain.failover.plan import ApprovedPlan, past_return
 from tanist.domain.records import RunStatus
-from tanist.usecases.failover.kept import kept_words
-from tanist.usecases.failover.moment import NotToldNow
+from tanist.usecases.approvals import Permit, PlanKind, find_approval, read_plan
+from tanist.usecases.failover.kept import NotToldNow, kept_words
 from tanist.usecases.failover.route import STEP_IDS
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.failover.plan import ApprovedPlan
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
@@ -41,12 +39,21 @@ class ApprovalVoid(NotPermitted):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
-    """An approval, and the plan that it permits to run."""
+def _fits(plan: ApprovedPlan, spec: MirrorSpec) -> bool:
+    """Neither an older plan nor the record of an older mirror has an id."""
+    intent, pinned = plan.intent, (spec.mirror, spec.source_cluster_id, spec.destination_cluster_id)
+    same = intent.mirror_id == spec.id or not (intent.mirror_id or spec.mirror_id)
+    return same and (intent.mirror, intent.source_cluster_id, intent.destination_cluster_id) == pinned
 
-    approval: Approval
-    approved: ApprovedPlan
+
+FAILOVERS: Final = PlanKind(
+    read=ApprovedPlan.read,
+    unreadable="cannot be read by this version",
+    fits=_fits,
+    unfit="the plan is for an earlier mirror of this name, or for other clusters than the mirror has now",
+    not_approved=NotApproved,
+    not_permitted=NotPermitted,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +65,14 @@ class ApprovalGate:
     clusters: FailoverContext
     command: CommandContext
 
-    def permit(self, view: StateView) -> Permit:
+    def permit(self, view: StateView) -> Permit[ApprovedPlan]:
         """The approval of the run that is to be continued, or a fresh one; of this very mirror. Asks no cluster.
 
         Raises:
             NotApproved, ApprovalUsed, NotPermitted.
         """
         approval = self._approval(view)
-        permit = Permit(approval, approved(approval))
-        self._must_be_of_this_mirror(permit.approved)
-        return permit
+        return Permit(approval, read_plan(FAILOVERS, approval, self.clusters))
 
     def is_approved_anew(self, view: StateView) -> bool:
         """Whether there is an approval that no run has used yet."""
@@ -77,7 +82,7 @@ class ApprovalGate:
             return False
         return True
 
-    def must_permit(self, permit: Permit, facts: Facts) -> None:
+    def must_permit(self, permit: Permit[ApprovedPlan], facts: Facts) -> None:
         """Behind the point of no return nothing is asked any more.
 
         Raises:
@@ -98,7 +103,7 @@ class ApprovalGate:
             kind = ApprovalVoid if begun else NotPermitted
             raise kind(said)
 
-    def _approve_command(self, permit: Permit) -> str:
+    def _approve_command(self, permit: Permit[ApprovedPlan]) -> str:
         kept = kept_words(self.plan, self.clusters, self.command) is not None
         return approve_command(permit.approved.intent, self.plan, self.clusters.destination.name, kept=kept)
 
@@ -107,19 +112,12 @@ class ApprovalGate:
         held = view.failover(mirror, self.plan)
         if held is not None and held.status is RunStatus.RUNNING and held.no_return:
             return recorded(held)
-        entries = self.clusters.destination.approvals.all(self.command.by)
         if held is None or held.status is not RunStatus.RUNNING:
-            return choose(entries, view.failovers(mirror), mirror, self.plan, self.request)
+            runs = view.failovers(mirror)
+            return find_approval(FAILOVERS, self.plan, runs, self.clusters, self.command, request=self.request)
+        entries = self.clusters.destination.approvals.all(self.command.by)
         ours = (each for each in approvals(entries) if (each.mirror, each.plan) == (mirror, self.plan) and each.genuine)
         own = [each for each in ours if each.id == held.approval]
         if not own:
             raise NotApproved(f"approval {held.approval} of run {self.plan} no longer exists")
         return own[0]
-
-    def _must_be_of_this_mirror(self, plan: ApprovedPlan) -> None:
-        spec, intent = self.clusters.spec, plan.intent
-        pinned = (spec.mirror, spec.source_cluster_id, spec.destination_cluster_id)
-        if (intent.mirror, intent.source_cluster_id, intent.destination_cluster_id) != pinned:
-            raise NotPermitted(f"the plan is for {intent.mirror!r} between other clusters than the mirror has now")
-        if intent.mirror_id != spec.id and (intent.mirror_id or spec.mirror_id):  # an older plan of an older mirror
-            raise NotPermitted(f"the plan is for an earlier mirror {intent.mirror!r}, which was deleted since")

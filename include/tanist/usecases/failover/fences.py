@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tanist.domain.answers import attempt
 from tanist.domain.checks import named
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
 from tanist.domain.fences import (
@@ -20,16 +21,15 @@ from tanist.domain.fences import (
 from tanist.domain.kept_fences import fence_groups
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.setting_fences import applied, to_be_set
-from tanist.usecases.failover.source_fences import SourceFences, look, look_at_all
-from tanist.usecases.failover.undo import lifted
+from tanist.usecases.failover.setting_fences import applied, lifted, to_be_set
+from tanist.usecases.failover.source_seen import look_at_all_fences, look_at_fences
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from tanist.domain.fences import SourceFences
     from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
@@ -78,7 +78,9 @@ def _rows_of(
     if isinstance(source, TanistError):
         return tuple(FenceRow(source_fence=each, stands=None, reason=str(source), group=group) for each in held)
     mirror = group.spec.mirror
-    seen = attempt(lambda: look(source, held, (), by) if group.kept else look_at_all(source, view, mirror, by))
+    seen = attempt(
+        lambda: look_at_fences(source, held, (), by) if group.kept else look_at_all_fences(source, view, mirror, by)
+    )
     if isinstance(seen, TanistError):
         return tuple(FenceRow(source_fence=each, stands=None, reason=str(seen), group=group) for each in held)
     strange = (
@@ -135,7 +137,7 @@ def _lift_of(
 ) -> list[FencedTopic]:
     clock = lock.command.clock
     lock.confirm()
-    after = lifted(_at(group, clusters), ours, clock.deadline(2 * SOURCE_SECONDS), clock.now())
+    after = lifted(_at(group, clusters).source, ours, clock.deadline(2 * SOURCE_SECONDS), clock.now())
     _store(group, after, lock)
     return after
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.failover.limitations import failed
 from tanist.domain.fences import FenceKind
-from tanist.usecases.failover.route import GROUPS, ROUTE, SEAL
+from tanist.usecases.failover.route import GROUPS, ROUTE
 from tanist.usecases.items import limitation_item
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def pending_reversal_item(found: PendingReversal | None) -> dict[str, Any] | Non
 def outcome_item(outcome: RunOutcome, folder: str) -> dict[str, Any]:
     """A run as this call leaves it."""
     item = run_item(outcome.record, (outcome.seconds, outcome.waited), folder)
-    groups, sealed, ended = (outcome.evidence.found(step) for step in (GROUPS.id, SEAL.id, "end"))
+    groups, sealed, ended = (outcome.evidence.found(step) for step in (GROUPS.id, ROUTE.no_return, "end"))
     return item | {
         "steps": step_items(outcome.left),
         "group_problems": groups.get("problems", []),

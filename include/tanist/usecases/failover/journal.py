@@ -1,10 +1,10 @@
-"""What a run says of itself: to its evidence, and to whoever watches."""
+"""What a run says of itself, to its evidence and to whoever watches, and what it is given for that."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.evidence import Evidence
@@ -13,7 +13,7 @@ from tanist.domain.failover.page import as_json
 from tanist.domain.failover.plan import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tanist.domain.errors import TanistError
     from tanist.domain.failover.approving import Approval
@@ -21,8 +21,44 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import FailoverRun
     from tanist.ports.clock import Clock
-    from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.failover.tools import Sink, Tools
+    from tanist.usecases.failover.context import FailoverContext, Timeouts
+
+
+class Sink(Protocol):
+    def flush(self, evidence: Evidence) -> None:
+        """Write all of it, atomically."""
+        ...
+
+    def before(self) -> Evidence | None:
+        """What an earlier run of the same plan has left; None: nothing."""
+        ...
+
+
+def _unknown(_runner: str) -> bool:
+    return False
+
+
+def _nowhere(_point: str) -> None:
+    """Tests stop a run here."""
+
+
+def _report_to_nobody(_step: str, _what: str, _reason: str) -> None:
+    """For runs that nobody watches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What a run needs besides the clusters. `checkpoint` is told every point where a crash would be inconvenient."""
+
+    patience: Timeouts
+    sink: Sink
+    runner: str
+    is_process_dead: Callable[[str], bool] = field(default=_unknown)
+    """Whether another runner is certainly dead; False: not known, so its heartbeat is watched."""
+    checkpoint: Callable[[str], None] = field(default=_nowhere)
+    report: Callable[[str, str, str], None] = field(default=_report_to_nobody)
+    """Hears of each step what becomes of it, and why, where there is a reason; the same again is not told."""
+
 
 BEGINS: Final = "begins"
 DONE: Final = "done"

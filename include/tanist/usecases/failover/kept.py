@@ -1,11 +1,13 @@
-"""Kept plans: stored when a plan is made, and read by its hash when somebody approves it."""
+"""Kept plans: stored when a plan is made, read by its hash and compared with both clusters when it is approved."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import Refused, TanistError
+from tanist.domain.answers import attempt
+from tanist.domain.errors import CouldNotTell, Refused, TanistError
+from tanist.domain.failback.reversal import writable_limitation
 from tanist.domain.failover.approving import NoApproverTopic, NotPermitted, approvals
 from tanist.domain.failover.commands import plan_command
 from tanist.domain.failover.kept_plans import is_full, kept_plan, to_keep
@@ -15,20 +17,20 @@ from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.failover.reserve import SEEN_LATER
 from tanist.domain.records import STATE_TOPIC
 from tanist.ports.clock import Deadline
-from tanist.usecases.failover.answers import attempt
-from tanist.usecases.failover.moment import NotToldNow, once_told
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.reversible import of_reversal
 from tanist.usecases.failover.route import STEP_IDS
+from tanist.usecases.mirrors.writers import writable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent, Limitation, Plan
+    from tanist.ports.clock import Clock
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
 
+_AGAIN_SECONDS: Final = 0.5
 KEEP_SECONDS: Final = 5.0
 """A plan is shown even where it cannot be stored, so nobody waits long for that."""
 
@@ -60,6 +62,16 @@ def keep(plan: Plan, clusters: FailoverContext, command: CommandContext) -> str:
     except TanistError as why:
         return why.reason
     return ""
+
+
+def of_reversal(clusters: FailoverContext, intent: Intent, command: CommandContext) -> tuple[Limitation, ...]:
+    """The limitations of the reversal that are known before the failover; none while the source does not answer."""
+    source = clusters.source
+    if isinstance(source, TanistError):
+        return ()
+    own = source.opening.principal()
+    found = writable(source, intent.names, {own} if own else set(), command.by)
+    return (writable_limitation(found),) if found else ()
 
 
 def _approved(clusters: FailoverContext, command: CommandContext) -> frozenset[str] | None:
@@ -135,3 +147,22 @@ def read_words(plan: str, words: str, clusters: FailoverContext) -> ApprovedPlan
     if (intent.mirror, intent.mirror_id, intent.source_cluster_id, intent.destination_cluster_id) != pinned:
         raise NotPermitted(f"plan {plan} is of an earlier mirror {intent.mirror!r}, or of its other direction")
     return seen
+
+
+class NotToldNow(CouldNotTell):
+    """Not known for the moment, such as a partition without a leader; that voids nothing."""
+
+    name = "NOT_TOLD_NOW"
+    operator_action = "none: it is asked again until the deadline; nothing was changed meanwhile"
+
+
+def once_told(look: Callable[[], Facts], is_awaited: Callable[[Facts], bool], clock: Clock, by: Deadline) -> Facts:
+    """The first facts of which nothing is awaited, else those at the deadline.
+
+    Plans and approvals wait here for what a cluster does not tell for the moment.
+    """
+    while True:
+        facts = look()
+        if not is_awaited(facts) or not by.left(clock.monotonic()):
+            return facts
+        clock.wait(_AGAIN_SECONDS)

@@ -1,19 +1,26 @@
-"""The lineage of a promotion: determined once, when no record can be appended any more, and stored."""
+"""The lineage of a promotion, and its reserve: offsets that the old source may have used are spent on gap markers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
+from tanist.domain.failover.reserve import NEAR_SECONDS
+from tanist.domain.failover.stored_reserves import stored_estimates, stored_gaps
 from tanist.domain.lineage import TopicLineage, own_start
+from tanist.domain.names import TopicPartition
 from tanist.usecases.failover.step import must_all
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.failover.plan import Intent, TopicIntent
-    from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset
+    from tanist.domain.records import CopiedUpTo
+    from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.usecases.failover.step import StepContext
 
@@ -72,3 +79,104 @@ def _entry(context: StepContext, topic: TopicIntent, ends: Mapping[TopicPartitio
         topic_id=sealed.topic_id if sealed is not None else "",
         at=context.clock.now(),
     )
+
+
+_RIGHT = "ALTER or CLUSTER_ACTION on Cluster kafka-cluster"
+_MEASURED: Final = 1_000
+"""Gap markers from which on their rate is stored."""
+
+
+def reserved_lineage(
+    context: StepContext, lineage: Sequence[TopicLineage], open_yet: Collection[TopicPartition]
+) -> tuple[TopicLineage, ...]:
+    """The lineage after every reserve is written up to its stored end.
+
+    A gap marker of a living worker may have landed among them: then the stored end is corrected by the log. Partitions
+    that are fenced already have their reserve. A run that was killed continues to the stored ends. Behind near fences
+    all reserves together take `NEAR_SECONDS`; where one ends earlier by that its stored end is corrected, too.
+
+    Raises:
+        NotYet, TimedOut: a leader did not answer.
+    """
+    wanted = {at: end for at, end in _ends(lineage).items() if at in frozenset(open_yet)}
+    if not wanted:
+        return tuple(lineage)
+    begun = context.clock.monotonic()
+    reached = _written(context, wanted)
+    seconds = context.clock.monotonic() - begun
+    corrected = [_corrected(each, reached) for each in lineage]
+    changed: list[StateRecord] = [after for before, after in zip(lineage, corrected, strict=True) if before != after]
+    before = {at: each.old_ends[at.partition] for each in lineage for at in wanted if at.topic == each.topic}
+    written = sum(max(0, reached[at] - before[at]) for at in wanted)
+    rate = int(written / seconds) if written >= _MEASURED and seconds > 0 else 0
+    changed += _stored_anew(context, wanted, reached, rate)
+    if changed:
+        context.session.write(changed)
+    return tuple(corrected)
+
+
+def _stored_anew(
+    context: StepContext, wanted: Mapping[TopicPartition, int], reached: Mapping[TopicPartition, int], rate: int
+) -> Iterator[CopiedUpTo]:
+    """What is on record of the reserves, with the ends of those that were cut short and the `rate`."""
+    short = {at: end for at, end in wanted.items() if reached[at] < end}
+    for each in _stored(context.session.view(), context.intent):
+        mine = {at.partition: end for at, end in short.items() if at.topic == each.topic}
+        to = [reached[TopicPartition(each.topic, n)] if n in mine else end for n, end in enumerate(each.reserve_to)]
+        missing = each.unreserved_to or (0,) * len(each.copied)
+        less = tuple(mine.get(n, end) for n, end in enumerate(missing))
+        new = replace(each, markers_per_second=rate or each.markers_per_second)
+        if mine:
+            new = replace(new, reserve_to=tuple(to), unreserved_to=less)
+        if new != each:
+            yield new
+
+
+def reserve_gaps(view: StateView, intent: Intent) -> dict[str, str]:
+    """The partitions whose reserve fell short at the point of no return, with the reason and the cost."""
+    return {at: why for each in _stored(view, intent) for at, why in stored_gaps(each).items()}
+
+
+def reserve_estimates(view: StateView, intent: Intent) -> dict[str, str]:
+    """The partitions whose reserve is complete only by an estimate, with what it covers."""
+    return {at: why for each in _stored(view, intent) for at, why in stored_estimates(each).items()}
+
+
+def _stored(view: StateView, intent: Intent) -> tuple[CopiedUpTo, ...]:
+    found = (view.copied_up_to(intent.mirror, name) for name in intent.names)
+    return tuple(each for each in found if each is not None)
+
+
+def _ends(lineage: Sequence[TopicLineage]) -> dict[TopicPartition, int]:
+    """Where each reserve ends, of the partitions that have one."""
+    return {
+        TopicPartition(each.topic, n): end
+        for each in lineage
+        for n, (old_end, end) in enumerate(zip(each.old_ends, each.reserve_ends, strict=True))
+        if end > old_end
+    }
+
+
+def _written(context: StepContext, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The committed end of each log, at or behind the end of its reserve, or as far as the time has lasted."""
+    fencing, left, reached = context.destination.producer_fencing, dict(wanted), dict[TopicPartition, int]()
+    near = context.intent.mode is Mode.PLANNED
+    until = context.clock.deadline(NEAR_SECONDS)
+    while left and not (near and reached and not until.left(context.clock.monotonic())):
+        context.session.beat()
+        context.session.confirm()
+        answers = fencing.reserve(left, dict.fromkeys(left, context.spec.producer_ids), context.by)
+        failed = {at: e for at, e in answers.items() if isinstance(e, TanistError)}
+        must_all(
+            {at: named(error, context.destination, _RIGHT) for at, error in failed.items()},
+            "reserve(s) could not be written",
+        )
+        reached |= {at: int(end) for at, end in answers.items() if not isinstance(end, TanistError)}
+        left = {at: end for at, end in left.items() if reached[at] < end}
+        context.checkpoint("seal:reserving")
+    return reached
+
+
+def _corrected(entry: TopicLineage, reached: Mapping[TopicPartition, int]) -> TopicLineage:
+    ends = (reached.get(TopicPartition(entry.topic, n), end) for n, end in enumerate(entry.reserve_ends))
+    return replace(entry, reserve_ends=tuple(map(max, entry.old_ends, ends)))

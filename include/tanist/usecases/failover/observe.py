@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.answers import answered, answered_only, attempt, known
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.findings import undecided
@@ -34,9 +35,7 @@ from tanist.domain.write_access import acl_changes, locked_out, own_acls
 from tanist.ports.producer_fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
 from tanist.usecases.command import PATIENT_SOURCE_SECONDS, SOURCE_SECONDS
-from tanist.usecases.failover.answers import answered, answered_only, attempt, known
-from tanist.usecases.failover.coordinated import Coordinated
-from tanist.usecases.failover.source_seen import LeadersMove, SourceSeen, see_source, silent, soon
+from tanist.usecases.failover.source_seen import Coordinated, LeadersMove, SourceSeen, see_source, silent, soon
 from tanist.usecases.failover.tails import foreign, longer, without_markers
 from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders

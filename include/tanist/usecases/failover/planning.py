@@ -10,39 +10,40 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
-from tanist.domain.failover.approving import Approval, approved
 from tanist.domain.failover.commands import approve_command
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import only_for_now
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, hash_of
+from tanist.domain.failover.request import FailoverRequest
 from tanist.domain.failover.reserve import DEFAULT_RESERVE, Reserve, reserve
 from tanist.domain.failover.source_look import SKEW_MS
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.ports.clock import Deadline
-from tanist.usecases.approvals import sign
-from tanist.usecases.failover.adopting import differences
+from tanist.usecases.approvals import read_plan, sign
+from tanist.usecases.failover.approval_gate import FAILOVERS
 from tanist.usecases.failover.kept import (
     AnotherPlan,
     PlanBlocked,
     keep,
     kept_words,
     must_be_covered,
+    of_reversal,
+    once_told,
     read_words,
     refuse_blocked,
 )
-from tanist.usecases.failover.moment import once_told
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.reachability import must_not_be_seen_by_workers
-from tanist.usecases.failover.request import FailoverRequest
-from tanist.usecases.failover.reversible import must_be_reversible, of_reversal
-from tanist.usecases.failover.route import STEP_IDS, ids, remaining
+from tanist.usecases.failover.route import ROUTE, STEP_IDS
+from tanist.usecases.failover.unfinished_runs import differences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import MirrorSpec, TopicDesired
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.snapshot import MirrorSnapshot
-
 
 MOMENT_SECONDS: Final = 10.0
 """What is not known for the moment is waited for by a plan, which shows it where it lasts."""
@@ -130,9 +130,21 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
         made = replace(
             made, limitations=tuple(sorted((*made.limitations, *of_reversal(clusters, made.intent, command))))
         )
-    left = ids(remaining(made.intent, facts))
+    left = ROUTE.left(made.intent, facts)
     there = clusters.destination.name
     return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left, destination=there)
+
+
+def must_be_reversible(mode: Mode, wanted: Collection[TopicDesired], known: Collection[TopicDesired]) -> None:
+    """Raises Misconfigured unless it is a planned failover of all topics of the mirror."""
+    if mode is not Mode.PLANNED:
+        raise Misconfigured(
+            "--reverse is for planned failovers: after an unplanned one `tanist failback survey` comes first"
+        )
+    if left := sorted({each.topic for each in known} - {each.topic for each in wanted}):
+        raise Misconfigured(
+            f"--reverse needs all topics of the mirror, which has one direction: {', '.join(left[:5])} would stay"
+        )
 
 
 def _known_facts(
@@ -295,7 +307,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         must_not_be_blocked(now)
     shows = partial(show, read_words(plan_hash, words, clusters), facts) if show is not None else None
     approval = sign(words, terms, clusters, command, request=request, show=shows)
-    approved(approval)
+    read_plan(FAILOVERS, approval, clusters)
     return approval
 
 

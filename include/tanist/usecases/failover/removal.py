@@ -18,7 +18,7 @@ from tanist.domain.failover.approving import (
 from tanist.domain.failover.objections import only_for_now
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.usecases.approvals import out_of_time
-from tanist.usecases.failover import adopting, planning
+from tanist.usecases.failover import planning, unfinished_runs
 from tanist.usecases.failover.kept import AnotherPlan, PlanBlocked, must_be_covered, read_words
 from tanist.usecases.failover.observe import Observer
 
@@ -107,5 +107,5 @@ def _unfinished(request: FailoverRequest, clusters: FailoverContext, command: Co
     as_begun = replace(
         request, mode=ApprovedPlan.read(held.plan_json).intent.mode
     )  # it was chosen for whoever began it
-    adopting.must_be_asked_for(held, as_begun, clusters, command)
+    unfinished_runs.must_be_asked_for(held, as_begun, clusters, command)
     return held.plan

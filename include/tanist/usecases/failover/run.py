@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode, named
 from tanist.domain.errors import (
     AuthorizationFailed,
@@ -27,16 +28,15 @@ from tanist.domain.failover.source_look import iso_time
 from tanist.domain.moves import arrives
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.state_record import Tombstone
-from tanist.usecases.failover.answers import attempt
-from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
+from tanist.usecases.failover.approval_gate import ApprovalGate
 from tanist.usecases.failover.journal import NOT_YET, Journal, evidence_head, open_evidence
-from tanist.usecases.failover.moment import NotToldNow
+from tanist.usecases.failover.kept import NotToldNow
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.permissions import ensure_permissions
 from tanist.usecases.failover.reachability import must_not_answer
-from tanist.usecases.failover.route import GROUPS, STEP_IDS, ids, remaining, route_to
+from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
 from tanist.usecases.failover.runner import Runner
 from tanist.usecases.failover.session import WAIT_SECONDS, RunSession, record_of
+from tanist.usecases.failover.steps.hold import ensure_permissions
 from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
 
 if TYPE_CHECKING:
@@ -45,11 +45,13 @@ if TYPE_CHECKING:
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
+    from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
+    from tanist.usecases.approvals import Permit
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.failover.tools import Tools
+    from tanist.usecases.failover.journal import Tools
     from tanist.usecases.lock import LockedMirror
 
 FRESH_SECONDS: Final = 3.0
@@ -111,7 +113,7 @@ def run(  # noqa: PLR0913 -- what a caller may ask for, named
         gate, view = ApprovalGate(plan, request, clusters, command), observer.view()
         if (over := _over(gate, view, tools, until)) is not None:
             return over
-        route_to(until)
+        ROUTE.up_to(until)
         purpose = _purpose(gate, view)
         ensure_unlocked(view, clusters.spec.mirror, purpose)
         first = _look_again(gate, observer, observer.view, tools)
@@ -139,7 +141,7 @@ def _purpose(gate: ApprovalGate, view: StateView) -> Purpose:
 class _Look(NamedTuple):
     """`at`: when it began, monotonic seconds. `epoch`: of the lock, which was free then; None: somebody had it."""
 
-    permit: Permit
+    permit: Permit[ApprovedPlan]
     facts: Facts
     at: float
     epoch: int | None
@@ -208,11 +210,11 @@ def _must_be_the_last_life(done: FailoverRun, spec: MirrorSpec, view: StateView)
 def _done_already(look: _Look, tools: Tools, until: str | None) -> RunOutcome | None:
     """The outcome where nothing is left up to the step that was asked for: nothing is locked for that."""
     facts, intent = look.facts, look.permit.approved.intent
-    if until is None or facts.run is None or facts.run.runner or remaining(intent, facts, until):
+    if until is None or facts.run is None or facts.run.runner or ROUTE.remaining(intent, facts, until=until):
         return None  # a run that somebody was killed at is released by whoever comes next
-    if not past_return(facts) and GROUPS in route_to(until):
+    if not past_return(facts) and GROUPS in ROUTE.up_to(until):
         return None  # they are translated again
-    left = ids(remaining(intent, facts))
+    left = ROUTE.left(intent, facts)
     return RunOutcome(
         record=facts.run, evidence=open_evidence(tools, facts.run, {}), left=left, seconds=0.0, waited=0.0
     )

@@ -18,27 +18,27 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.invariants import Breach, check_invariants
 from tanist.domain.records import RunStatus
 from tanist.domain.rights import step_needs
+from tanist.usecases.failover.abort import undo
 from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, DONE, STOPPED
-from tanist.usecases.failover.reserving import reserve_estimates, reserve_gaps
-from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS, ids, remaining, route_to
-from tanist.usecases.failover.step import StepContext, StepRefused
+from tanist.usecases.failover.lineage import reserve_estimates, reserve_gaps
+from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
+from tanist.usecases.failover.step import StepContext, StepRefused, Undoing
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
-from tanist.usecases.failover.undo import undo
 from tanist.usecases.rights import REFUSALS
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.failover.plan import Intent
-    from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
+    from tanist.domain.failover.plan import ApprovedPlan, Intent
+    from tanist.usecases.approvals import Permit
+    from tanist.usecases.failover.approval_gate import ApprovalGate
     from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.failover.journal import Journal
+    from tanist.usecases.failover.journal import Journal, Tools
     from tanist.usecases.failover.observe import Observer
     from tanist.usecases.failover.route import Step
     from tanist.usecases.failover.session import RunSession
     from tanist.usecases.failover.step import Done
-    from tanist.usecases.failover.tools import Tools
 
 INVARIANTS: Final = "invariants"
 """In the evidence: in place of a step, where an invariant is broken."""
@@ -71,7 +71,7 @@ class Runner:
     """One call of a run that holds its mirror's lock. Facts are handed from step to step, and kept nowhere."""
 
     gate: ApprovalGate
-    permit: Permit
+    permit: Permit[ApprovedPlan]
     clusters: FailoverContext
     tools: Tools
     observer: Observer
@@ -92,9 +92,9 @@ class Runner:
         clock, waited, seconds = self.session.command.clock, 0.0, None
         did, broken = list[str](), dict[Breach, None]()
         facts = self._translate_again(facts, until)
-        while todo := remaining(self.intent, facts, until):
+        while todo := ROUTE.remaining(self.intent, facts, until=until):
             step = todo[0]
-            if seconds is None and todo == ROUTE[-1:]:  # what clients wait for is done
+            if seconds is None and todo == ROUTE.rows[-1:]:  # what clients wait for is done
                 seconds = clock.monotonic() - began - waited
             if (done := self._act(step, facts)) is not None:
                 did.append(step.id)
@@ -107,7 +107,7 @@ class Runner:
 
     def end(self, ran: Ran) -> tuple[str, ...]:
         """Say on record that the run is done, or let go of it; ids of what is left then."""
-        if left := ids(remaining(self.intent, ran.facts)):
+        if left := ROUTE.left(self.intent, ran.facts):
             self.session.release()
             return left
         self.session.save(status=RunStatus.DONE, reason="; ".join(map(str, ran.broken)))
@@ -126,7 +126,7 @@ class Runner:
     def _translate_again(self, facts: Facts, until: str | None) -> Facts:
         """Consumers of the source are not fenced: what they have committed since an earlier call is carried over."""
         record = self.session.record
-        if record.no_return or GROUPS not in route_to(until) or GROUPS.id not in record.marks:
+        if record.no_return or GROUPS not in ROUTE.up_to(until) or GROUPS.id not in record.marks:
             return facts
         self.session.forget(GROUPS.id)
         return replace(facts, run=self.session.record)
@@ -191,7 +191,7 @@ class Runner:
         return (StepRefused if self.session.begun else AuthorizationFailed)(f"step {step.id} was refused: {said}")
 
     def _next(self, facts: Facts) -> str:
-        todo = remaining(self.intent, facts)
+        todo = ROUTE.remaining(self.intent, facts)
         if not todo:
             return "nothing"
         hindrance = self.journal.hindrance(todo[0].id)
@@ -234,7 +234,9 @@ class Runner:
             return facts, ()
         clock, just_done = self.session.command.clock, step.id if done else None
         by = clock.deadline(_BELIEVE_SECONDS)
-        while not self.session.record.no_return and _unmended(found, remaining(self.intent, facts, until), just_done):
+        while not self.session.record.no_return and _unmended(
+            found, ROUTE.remaining(self.intent, facts, until=until), just_done
+        ):
             if not by.left(clock.monotonic()):
                 broken = InvariantBroken("; ".join(map(str, found)))
                 self._report(found)
@@ -255,11 +257,12 @@ class Runner:
         """With a fresh deadline: undoing must not be cut short by what took too long."""
         command = self.session.command
         session = replace(self.session, command=replace(command, by=command.clock.deadline(UNDO_SECONDS)))
-        owed = undo(session, self.clusters, self.intent, why.name, self.tools.checkpoint)
+        undoing = Undoing(intent=self.intent, clusters=self.clusters, session=session, checkpoint=self.tools.checkpoint)
+        owed = undo(undoing, why.name)
         self.journal.report("abort", "undone", {"reason": str(why), "owed": owed})
 
 
 def _unmended(found: tuple[Breach, ...], todo: tuple[Step, ...], just_done: str | None) -> bool:
     """Whether something is broken that the step `just_done` should have mended, or that nothing to come will."""
-    mending = set(ids(todo)) - {just_done}
+    mending = {step.id for step in todo} - {just_done}
     return any(each.mended_by not in mending for each in found)

@@ -1,17 +1,19 @@
-"""Source fences are set: what was there before is read and stored first, so that lifting is the exact inverse."""
+"""Source fences are set and lifted: what was there before is read and stored first, so lifting is the exact inverse."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, is_stray, may_stand
-from tanist.usecases.failover.answers import attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from tanist.domain.fences import FenceBefore
+    from tanist.domain.names import EpochMs
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
 
@@ -27,8 +29,8 @@ def to_be_set(
     """
     wanted = tuple(names)
     recorded = {name: held[name] for name in wanted if name in held}
-    lifted = [each.before for each in recorded.values() if each.before and not may_stand(each)]
-    stands = source.fencing.fence_status(lifted, by) if lifted else {}
+    ended = [each.before for each in recorded.values() if each.before and not may_stand(each)]
+    stands = source.fencing.fence_status(ended, by) if ended else {}
     ours = {
         name: each
         for name, each in recorded.items()
@@ -69,3 +71,44 @@ def applied(source: Cluster, entries: Iterable[FencedTopic], by: Deadline) -> di
         error = answers if isinstance(answers, TanistError) else answers[name]
         after[name] = replace(each, status=FenceStatus.IN_FORCE, reason="") if error is None else error
     return after
+
+
+def lifted(
+    source: Cluster | TanistError, entries: Iterable[FencedTopic], by: Deadline, now: EpochMs
+) -> list[FencedTopic]:
+    """`entries` after lifting. What was never set is owed no more; where an answer was lost it may be in force."""
+    held = list(entries)
+    fences = [each.before for each in held if each.before and may_stand(each)]
+    answers = _lifted_at(source, fences, by) if fences else {}
+    after = []
+    for each in held:
+        if (error := _answer(each, answers)) is None:
+            after.append(replace(each, status=FenceStatus.LIFTED, reason="", proved_at=None, lift_asked_at=None))
+        else:
+            asked = each.lift_asked_at or now
+            after.append(replace(each, status=FenceStatus.LIFT_PENDING, reason=str(error), lift_asked_at=asked))
+    return after
+
+
+def _lifted_at(
+    source: Cluster | TanistError, fences: Sequence[FenceBefore], by: Deadline
+) -> Mapping[str, TanistError | None] | TanistError:
+    """By topic why its fence may still be in force. One that is not, as the source says, has nothing to lift.
+
+    A login that may not lift a fence could not set it either.
+    """
+    if isinstance(source, TanistError):
+        return source
+    answers = attempt(lambda: source.fencing.lift(fences, by))
+    if isinstance(answers, TanistError) or not any(answers.values()):
+        return answers
+    failed = [each for each in fences if answers.get(each.topic) is not None]
+    stands = attempt(lambda: source.fencing.fence_status(failed, by))
+    gone = set() if isinstance(stands, TanistError) else {topic for topic, found in stands.items() if found is False}
+    return {topic: None if topic in gone else error for topic, error in answers.items()}
+
+
+def _answer(each: FencedTopic, answers: Mapping[str, TanistError | None] | TanistError) -> TanistError | None:
+    if not may_stand(each):
+        return None
+    return answers if isinstance(answers, TanistError) else answers.get(each.topic)

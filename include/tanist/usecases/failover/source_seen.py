@@ -5,33 +5,92 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import AnotherCluster, CouldNotTell, TanistError
-from tanist.domain.failover.facts import SourceFacts, SourceState, Uncopied
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
+from tanist.domain.answers import answered, attempt, known, raise_first
+from tanist.domain.broker_errors import TransactionalIdAuthorizationFailed
+from tanist.domain.errors import AnotherCluster, CouldNotTell, Stopped, TanistError, UnsupportedVersion
+from tanist.domain.failover.facts import NamedTransactions, SourceFacts, SourceState, Uncopied
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, SourceFences, unrecorded
 from tanist.domain.growth import growth, new_topics
 from tanist.ports.clock import Deadline
 from tanist.usecases import cluster_ids
-from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.answers import answered, attempt, known, raise_first
-from tanist.usecases.failover.coordinated import NamedTransactions
-from tanist.usecases.failover.source_fences import SourceFences
 from tanist.usecases.mirrors.describe import MirrorEnds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
-    from tanist.domain.failover.facts import TransactionalProducers
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
+    from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.coordinated import Coordinated
     from tanist.usecases.snapshot import ClusterSnapshot
 
 _WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
 """What stands, and what was lifted: the request of a command that was frozen may put that up again."""
+
+
+def look_at_all_fences(source: ClusterSnapshot, view: StateView, mirror: MirrorName, by: Deadline) -> SourceFences:
+    """All fences on record of a mirror, and those of its other topics that stand.
+
+    Raises as `look_at_fences`.
+    """
+    held = view.source_fences(mirror)
+    others = {each.topic for each in view.topics(mirror)} - {each.topic for each in held}
+    return look_at_fences(source, held, others, by)
+
+
+def look_at_fences(
+    source: ClusterSnapshot, held: Sequence[FencedTopic], topics: Iterable[str], by: Deadline
+) -> SourceFences:
+    """`held`: the fences on record that are to be looked at. `topics`: of which there is no record.
+
+    Raises:
+        TanistError: the source does not answer, or does not show its ACLs.
+    """
+    before = [each.before for each in held if each.before]
+    others = sorted(topics)
+    stands = source.fence_status(before, by) if before else {}
+    found = source.unfenced(others, by) if others else {}
+    stray = [unrecorded(each) for each in found.values() if not isinstance(each, TanistError)]
+    return SourceFences(stands=stands, unrecorded={each.topic: each for each in stray if each is not None})
+
+
+@dataclass(slots=True)
+class Coordinated:
+    """The transactions that coordinators know of, which may have written nothing to the partitions they name.
+
+    It remembers what was there when the fence was first seen to stand.
+
+    A transaction that began later is a producer that tries again behind the fence: it gets no record in, only the
+    marker of its abort. If those counted, a producer that never gives up would hold a drain for ever.
+    """
+
+    _before: frozenset[tuple[str, int, int]] | None = None
+
+    def ask(
+        self, source: ClusterSnapshot, partitions: Sequence[TopicPartition], by: Deadline, *, fenced: bool
+    ) -> NamedTransactions:
+        """`fenced`: the fences of all of `partitions` stand."""
+        try:
+            found = source.named_in_transactions(partitions, by)
+        except (TransactionalIdAuthorizationFailed, UnsupportedVersion) as never:
+            return NamedTransactions(complete=False, reason=str(never))
+        except Stopped:
+            raise
+        except TanistError as why:
+            return NamedTransactions(reason=str(why))
+        if not fenced:
+            self._before = None
+        elif self._before is None:
+            self._before = frozenset(map(_identity, found))
+        old = found if self._before is None else tuple(t for t in found if _identity(t) in self._before)
+        return NamedTransactions(complete=True, transactions=old)
+
+
+def _identity(transaction: OpenTransaction) -> tuple[str, int, int]:
+    return (transaction.transactional_id, transaction.producer_id, transaction.since)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +166,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     names = {topic.topic for topic in wanted}
     fences = {each.topic: each for each in view.source_fences(spec.mirror)}
     watched = [each for each in fences.values() if each.topic in names and each.status in _WATCHED]
-    fencing = source_fences.look(source, watched, names - fences.keys(), by)
+    fencing = look_at_fences(source, watched, names - fences.keys(), by)
     fenced = all(fencing.stands.get(topic) is True for topic in names)
     authorizer = source.authorizer(by)
     stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.findings import findings_check, findings_of, undecided
 from tanist.domain.failback.pending import tails_check, tails_of
@@ -25,23 +26,20 @@ from tanist.domain.promotions import promoted_twice, recreated, still_promoted
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.write_access import shut_out_of
 from tanist.ports.producer_fencing import Kept, ProducerFence
-from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.left_behind import left_behind
-from tanist.usecases.failover.source_fences import look, look_at_all
-from tanist.usecases.failover.source_seen import soon
+from tanist.usecases.failover.source_seen import look_at_all_fences, look_at_fences, soon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.checks import Check
-    from tanist.domain.fences import FencedTopic
+    from tanist.domain.fences import FencedTopic, SourceFences
     from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.source_fences import SourceFences
     from tanist.usecases.readers import Silence
     from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 
@@ -119,8 +117,8 @@ def _seen(
 ) -> SourceFences | TanistError:
     by = soon(context)
     if group.kept:
-        return attempt(lambda: look(cluster, group.watched(view), (), by))
-    return attempt(lambda: look_at_all(cluster, view, group.spec.mirror, by))
+        return attempt(lambda: look_at_fences(cluster, group.watched(view), (), by))
+    return attempt(lambda: look_at_all_fences(cluster, view, group.spec.mirror, by))
 
 
 def _producers_fenced(

@@ -11,7 +11,7 @@ from tanist.domain.failover.invariants import check_invariants
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.route import STEP_IDS, ids, remaining
+from tanist.usecases.failover.route import ROUTE, STEP_IDS
 
 if TYPE_CHECKING:
     from tanist.domain.failback.pending_reversal import PendingReversal
@@ -51,7 +51,7 @@ def _seen(record: FailoverRun, observer: Observer, command: CommandContext) -> R
         return RunSeen(record=record, left=() if record.status is RunStatus.DONE else STEP_IDS, facts=None, age_ms=age)
     intent = approved_plan.intent
     facts = observer.look_for(intent, record.plan)
-    left = ids(remaining(intent, facts))
+    left = ROUTE.left(intent, facts)
     return RunSeen(record=record, left=left, facts=facts, age_ms=age, broken=check_invariants(facts))
 
 

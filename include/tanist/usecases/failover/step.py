@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut
@@ -71,6 +71,20 @@ class Done:
     detail: Mapping[str, Any]
     waited: float = 0.0
     facts: Facts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undoing:
+    """All that is given to what undoes a step. `checkpoint`: as in `Tools`.
+
+    `pending`: topics whose source fence could not be lifted; filled by that step.
+    """
+
+    intent: Intent
+    clusters: FailoverContext
+    session: RunSession
+    checkpoint: Callable[[str], None]
+    pending: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
 from tanist.domain.failback.pending_reversal import pending_reversal
@@ -17,7 +18,6 @@ from tanist.domain.failover.recorded_losses import losses_check
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.failover import standing
-from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.observe import Look, Observer
 from tanist.usecases.failover.planning import FailoverRequest, intent_of
 from tanist.usecases.failover.source_seen import soon

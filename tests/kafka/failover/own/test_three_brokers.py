@@ -32,8 +32,8 @@ from tanist.ports.producer_fencing import ProducerFence
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover.context import Timeouts
+from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.run import run
-from tanist.usecases.failover.tools import Tools
 from tanist.wiring.failover import Folder, failover_clusters, runner
 from tanist.wiring.registry import ClusterRegistry
 from tests.fakes.halves import HALF, Halves

@@ -16,13 +16,15 @@ from tanist.domain.failover.approving import (
     ApprovalRequest,
     NotApproved,
     Withdrawal,
-    approved,
     choose,
 )
 from tanist.domain.failover.plan import Plan, hash_of
 from tanist.domain.names import EpochMs, MirrorName
 from tanist.kafka.protocol.approval import decode, encode, encode_withdrawal
+from tanist.usecases.approvals import read_plan
+from tanist.usecases.failover.approval_gate import FAILOVERS
 from tests.unit.domain.facts_drawn import intents
+from tests.unit.usecases.returning import UNUSED
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Entry
@@ -96,7 +98,7 @@ def test_an_approval_with_the_ends_of_reserves_is_still_read() -> None:
     assert before is not None
     assert before.genuine
     assert (now.reserve_to, before.reserve_to) == ((), (("orders", (0, 592)), ("bills", (7,))))
-    assert approved(before) == approved(now)
+    assert FAILOVERS.read(before.plan_json) == FAILOVERS.read(now.plan_json)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_words_that_nest_too_deep_are_no_plan() -> None:
     found = read(but(shown=words, plan=hash_of(words)))
     assert found is not None
     with pytest.raises(NotApproved, match="cannot be read"):
-        approved(found)
+        read_plan(FAILOVERS, found, UNUSED)
 
 
 def test_whatever_bytes_lie_there_the_good_approval_is_found() -> None:

@@ -27,11 +27,11 @@ from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection
 from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms
-from tanist.usecases.failover import abort, adopting, planning, removal
+from tanist.usecases.failover import abort, planning, removal, unfinished_runs
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.approval_gate import ApprovalVoid
 from tanist.usecases.failover.fences import StillNeeded, lift
-from tanist.usecases.failover.moment import NotToldNow
+from tanist.usecases.failover.kept import NotToldNow
 from tanist.usecases.failover.planning import FailoverRequest, PlanBlocked, PlanNotKept
 from tanist.usecases.failover.reachability import SourceAnswers
 from tanist.usecases.failover.route import STEP_IDS
@@ -551,7 +551,7 @@ def test_removing_a_topic_is_a_failover_of_it_and_leaves_the_others(world: Failo
 
 
 @pytest.mark.parametrize(
-    ("until", "refused"), [("fence", adopting.AnotherUnfinished), ("seal", adopting.MustBeFinished)]
+    ("until", "refused"), [("fence", unfinished_runs.AnotherUnfinished), ("seal", unfinished_runs.MustBeFinished)]
 )
 def test_a_removal_never_adopts_an_unfinished_failover_of_other_topics(
     world: FailoverWorld, until: str, refused: type[Refused]

@@ -27,7 +27,7 @@ from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import observe, planning, removal
 from tanist.usecases.failover.items import plan_item
-from tanist.usecases.failover.moment import NotToldNow
+from tanist.usecases.failover.kept import NotToldNow
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked, PlanNotKept
 from tanist.usecases.failover.reachability import SourceAnswers
 from tanist.usecases.failover.tails import foreign

@@ -20,10 +20,9 @@ from tanist.domain.failover.approving import (
 )
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
-from tanist.usecases.approvals import ApprovalTerms
+from tanist.usecases.approvals import ApprovalTerms, earlier_answer
 from tanist.usecases.approvals import withdraw as withdrawn
 from tanist.usecases.failover import abort, planning
-from tanist.usecases.failover.earlier_answer import earlier_answer
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanNotKept
 from tanist.usecases.failover.run import run
 from tests.unit.fetcher.test_debts import debts, settled

@@ -11,7 +11,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failback.reversal import MIRROR_TOPIC_WRITABLE
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.usecases.failover import adopting, planning
+from tanist.usecases.failover import planning, unfinished_runs
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.failover.planning import FailoverRequest, Planned
 from tests.unit.usecases.failover.world import TOPICS, FailoverWorld
@@ -65,6 +65,6 @@ def test_it_needs_a_planned_failover_of_all_topics() -> None:
 
 def test_an_unfinished_failover_is_not_continued_by_a_request_for_another_end() -> None:
     intent = planned(FailoverWorld()).plan.intent
-    assert not adopting.differences(intent, WANTED, TOPICS)
-    (found,) = adopting.differences(intent, replace(WANTED, reverse=False), TOPICS)
+    assert not unfinished_runs.differences(intent, WANTED, TOPICS)
+    (found,) = unfinished_runs.differences(intent, replace(WANTED, reverse=False), TOPICS)
     assert found == "its reversal afterwards is True, requested is False"

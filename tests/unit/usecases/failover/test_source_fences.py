@@ -15,8 +15,8 @@ from tanist.domain.selection import Selection
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.fences import StillNeeded, lift
 from tanist.usecases.failover.fences import fences as fence_rows
+from tanist.usecases.failover.setting_fences import lifted
 from tanist.usecases.failover.standing import checks
-from tanist.usecases.failover.undo import lifted
 from tanist.usecases.readers import Silence
 from tests.fakes.failover import MemoryFencing
 from tests.unit.usecases.failover.test_run import assert_promoted
@@ -160,10 +160,10 @@ def test_a_lift_was_asked_for_when_it_was_first_asked_for() -> None:
     world.run(world.approve().plan, until="fence")
     world.east.dead = True
     first = world.clock.now()
-    entries = lifted(world.clusters(), view(world).source_fences(DR), world.soon(), first)
+    entries = lifted(world.clusters().source, view(world).source_fences(DR), world.soon(), first)
     assert {each.lift_asked_at for each in entries} == {first}
     world.clock.jump(60)
-    again = lifted(world.clusters(), entries, world.soon(), world.clock.now())
+    again = lifted(world.clusters().source, entries, world.soon(), world.clock.now())
     assert {(each.status, each.lift_asked_at) for each in again} == {(FenceStatus.LIFT_PENDING, first)}
 
 

@@ -13,8 +13,8 @@ from tanist.domain.failover.approving import ApprovalUsed, NotPermitted
 from tanist.domain.failover.limitations import limitations
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import abort
-from tanist.usecases.failover.route import ROUTE, remaining
-from tanist.usecases.failover.unfinished import left_alone
+from tanist.usecases.failover.route import ROUTE
+from tanist.usecases.failover.unfinished_runs import left_alone
 from tests.unit.usecases.failover.test_run import PLANNED, UNPLANNED, assert_promoted, killer
 from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
 
@@ -81,7 +81,7 @@ def test_a_step_that_is_done_already_is_done_at_once(mode: Mode) -> None:
 
 
 @MODES
-@pytest.mark.parametrize("step", ROUTE, ids=STEPS)
+@pytest.mark.parametrize("step", ROUTE.rows, ids=STEPS)
 def test_until_a_step_does_everything_before_it(mode: Mode, step: Step) -> None:
     world, plan = approved(mode)
     outcome = world.run(plan, until=step.id)
@@ -188,7 +188,9 @@ def test_steps_after_the_point_of_no_return_count_those_before_it_as_done() -> N
     world.east.dead = True
     intent = world.plan(Mode.PLANNED).plan.intent
     facts = world.plan(Mode.PLANNED).facts
-    assert [step.id for step in remaining(intent, facts, "drain")] == ["hold", "fence", "drain"], "it is another run's"
+    assert [step.id for step in ROUTE.remaining(intent, facts, until="drain")] == ["hold", "fence", "drain"], (
+        "it is another run's"
+    )
     assert {each.name for each in limitations(intent, facts) if each.blocks} >= {"PRODUCER_FENCED"}
     assert list(world.run(plan, until="drain").left) == STEPS[4:]
 

@@ -27,9 +27,9 @@ from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.context import FailoverContext, GroupsMoved, Timeouts
+from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import RunOutcome, run
-from tanist.usecases.failover.tools import Tools
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
     GuardedCluster,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
@@ -12,23 +12,56 @@ from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceKind, Fe
 from tanist.domain.kept_fences import fences_with
 from tanist.domain.names import EpochMs
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.setting_fences import applied, to_be_set
+from tanist.usecases.failover.setting_fences import applied, lifted, to_be_set
 from tanist.usecases.failover.step import Done
-from tanist.usecases.failover.watching import Watch
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.fences import FenceBefore
+    from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
+    from tanist.ports.logs import Logs
     from tanist.usecases.failover.session import RunSession
-    from tanist.usecases.failover.step import StepContext
-    from tanist.usecases.failover.watching import WriteActivity
+    from tanist.usecases.failover.step import StepContext, Undoing
 
 _LOOK_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteActivity:
+    """Since the look before. `unreported`: does not answer, or what it has taken cannot be read yet."""
+
+    data: tuple[TopicPartition, ...]
+    unreported: tuple[TopicPartition, ...]
+
+
+@dataclass(slots=True)
+class Watch:
+    """Who writes to a source: logs are read to their very ends, because markers of transactions are no records.
+
+    The first look is what later ones are compared with.
+    """
+
+    logs: Logs
+    partitions: Sequence[TopicPartition]
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    """Up to here each log has been judged."""
+
+    def look(self, by: Deadline) -> WriteActivity:
+        """Raises CouldNotTell: nobody answers at all."""
+        found = self.logs.true_ends(self.partitions, by)
+        now = {at: end for at, end in found.items() if not isinstance(end, TanistError)}
+        new = {at: end for at, end in now.items() if at not in self.ends}
+        moved = {at: (self.ends[at], end) for at, end in now.items() if at in self.ends and end != self.ends[at]}
+        judged = self.logs.only_control(moved, by) if moved else {}
+        data = tuple(at for at, only in judged.items() if only is False)
+        blind = tuple(at for at, only in judged.items() if isinstance(only, TanistError))
+        self.ends |= new | {at: end for at, (_, end) in moved.items() if at not in blind}
+        return WriteActivity(data=data, unreported=(*(at for at in self.partitions if at not in now), *blind))
 
 
 class FenceLeaks(TimedOut):
@@ -52,6 +85,22 @@ def do(context: StepContext) -> Done:
     statuses = {each.topic: each.status for each in context.session.view().source_fences(context.intent.mirror)}
     kinds = sorted({each.before.kind for each in standing if each.before})
     return Done({"fences": statuses, "kinds": kinds, "proof_seconds": context.patience.proof}, waited)
+
+
+def undo(of: Undoing) -> None:
+    """Lift the fences of this run's topics; those that could not be lifted stay pending.
+
+    Never that of a topic that has taken over: both sides could be written to.
+    """
+    view, mirror = of.session.view(), of.intent.mirror
+    names = frozenset(name for name in of.intent.names if not view.promoted(mirror, name))
+    ours = [each for each in view.source_fences(mirror) if each.topic in names]
+    of.session.confirm()
+    clock = of.session.command.clock
+    after = lifted(of.clusters.source, ours, clock.deadline(2 * SOURCE_SECONDS), clock.now())
+    store(of.session, of.clusters.spec, after)
+    of.checkpoint("abort:lifted")
+    of.pending.extend(each.topic for each in after if each.status is FenceStatus.LIFT_PENDING)
 
 
 def _proved(fence: FencedTopic, unproved: frozenset[str], at: EpochMs) -> FencedTopic:

@@ -1,14 +1,52 @@
-"""The run stands in the state topic: whoever copies metadata of this mirror looks there first, and waits."""
+"""The run is put on record, so whoever copies metadata of this mirror waits; its permissions are checked before."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tanist.usecases.failover.permissions import ensure_permissions
+from tanist.domain.answers import answered
+from tanist.domain.checks import Mode
+from tanist.domain.errors import AuthorizationFailed, TanistError
+from tanist.domain.rights import ClusterRole
+from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.step import Done
+from tanist.usecases.rights import refusals, run_needs
 
 if TYPE_CHECKING:
+    from tanist.domain.failover.plan import Intent
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.step import StepContext
+
+_MOST_NAMED: Final = 5
+
+
+def ensure_permissions(intent: Intent, clusters: FailoverContext, command: CommandContext) -> None:
+    """Whether this login may do at both clusters what the steps to come need, before there is no way back.
+
+    Of the source only what a planned failover cannot do without: an unplanned one leaves a source fence pending, with
+    the reason.
+
+    Raises:
+        AuthorizationFailed: it names the permissions that are certainly missing. What brokers do not report is left to
+        the steps.
+    """
+    needs = run_needs(ClusterRole.DESTINATION, intent.names)
+    missing = refusals(clusters.destination, needs, command.first_contact())
+    missing += _refused_by_the_source(intent, clusters, command)
+    if missing:
+        more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        raise AuthorizationFailed("; ".join(each.reason for each in missing[:_MOST_NAMED]) + more)
+
+
+def _refused_by_the_source(
+    intent: Intent, clusters: FailoverContext, command: CommandContext
+) -> tuple[AuthorizationFailed, ...]:
+    source = clusters.source
+    if intent.mode is not Mode.PLANNED or isinstance(source, TanistError):
+        return ()
+    needs, by = run_needs(ClusterRole.SOURCE, intent.names), command.clock.deadline(SOURCE_SECONDS)
+    return answered(lambda: refusals(source, needs, by)) or ()
 
 
 def do(context: StepContext) -> Done:

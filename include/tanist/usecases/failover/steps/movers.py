@@ -5,17 +5,17 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceStatus
 from tanist.domain.promotions import unreported
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.left_behind import left_behind
 from tanist.usecases.failover.lineage import of_run
 from tanist.usecases.failover.step import Done
+from tanist.usecases.failover.steps.fence import Watch
 from tanist.usecases.failover.steps.generation import generations
-from tanist.usecases.failover.watching import Watch
 from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:

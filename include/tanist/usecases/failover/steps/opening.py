@@ -1,4 +1,4 @@
-"""The mirror's WRITE is taken, and given to whoever had it at the source: where there is an authorizer."""
+"""A test transaction shows that topics can be written to; then producers of the source may, and the mirror may not."""
 
 from __future__ import annotations
 
@@ -31,6 +31,22 @@ class MirrorNotShutOut(CouldNotTell):
         f"({SETTING}), or revoke its WRITE yourself; then run the same command again. Producers may write "
         "already"
     )
+
+
+def probe(context: StepContext) -> Done:
+    """Every topic takes a transaction that is aborted, so it can be written to, and no consumer sees that.
+
+    It spends two offsets of one partition of each topic. Where there is an authorizer, the mirror may not write any
+    more once producers may.
+    """
+    side, names = context.destination, [each.topic for each in context.taking_over()]
+    context.session.confirm()
+    answers = side.opening.canary(context.spec.mirror, names, context.by) if names else {}
+    failed = {topic: named(error, side, f"WRITE on Topic {topic}") for topic, error in answers.items() if error}
+    must_all(failed, "topic(s) did not accept the test transaction")
+    context.checkpoint("canary:sung")
+    context.session.mark("canary")
+    return Done({"topics": sorted(answers)})
 
 
 def do(context: StepContext) -> Done:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tanist.domain.answers import answered, known, raise_first
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
+from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.objections import news, only_for_now
+from tanist.domain.failover.postconditions import drained, fenced
 from tanist.domain.failover.reserve import reserve, unreserved_to
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.producer_fencing import Kept
-from tanist.usecases.failover.answers import answered, known, raise_first
-from tanist.usecases.failover.last_look import last_look
-from tanist.usecases.failover.lineage import recorded_lineage
-from tanist.usecases.failover.reserving import reserve_estimates, reserve_gaps, reserved_lineage
+from tanist.usecases.failover.lineage import recorded_lineage, reserve_estimates, reserve_gaps, reserved_lineage
 from tanist.usecases.failover.step import Done, NotYet, must_all
+from tanist.usecases.failover.steps.hold import ensure_permissions
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
@@ -35,6 +37,34 @@ LOOKED_SECONDS: Final = 3.0
 """A look that is older says what was before this process was frozen: approval, fence and drain are looked at again."""
 
 _EPOCH_SECONDS: Final = 1.0
+
+
+class CopyChanged(NotPermitted):
+    name = "COPY_CHANGED"
+    operator_action = "no producer is fenced yet: undo the run with `tanist failover abort`, then plan again"
+
+
+def last_look(context: StepContext) -> Facts:
+    """What both clusters are like now: what was seen before the step, or before somebody froze, does not count.
+
+    Raises:
+        AuthorizationFailed: this login lacks what the steps behind that point need.
+        CopyChanged: something speaks against it that the approver has not accepted, such as records that were deleted
+            from the copy, or more offsets at risk than are tolerated.
+        NotYet: a planned failover is not fenced and drained any more, and the steps before are done again; or a cluster
+            does not tell for the moment.
+    """
+    ensure_permissions(context.intent, context.clusters, context.command)
+    facts = context.look()
+    if found := news(context.approved, facts):
+        said = "; ".join(f"{each.name}: {each.detail}" for each in found)
+        raise NotYet(said) if only_for_now(found) else CopyChanged(said)
+    if context.intent.mode is Mode.PLANNED:
+        if not fenced(context.intent, facts):
+            raise NotYet("producers are no longer blocked at the source")
+        if not drained(context.intent, facts):
+            raise NotYet("the copy is behind the source again")
+    return facts
 
 
 def do(context: StepContext) -> Done:

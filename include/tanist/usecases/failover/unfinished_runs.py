@@ -1,12 +1,12 @@
-"""Going on with an unfinished failover, or undoing it: only where that is what was asked for."""
+"""The unfinished failover of a mirror: continued or undone only by a request for it, and if nobody is at work on it."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
-from tanist.domain.errors import PastReturn, Refused
+from tanist.domain.errors import PastReturn, Refused, RunUnderWay
 from tanist.domain.failback.pending_reversal import pending_reversal
 from tanist.domain.failover.approving import approvals
 from tanist.domain.failover.plan import ApprovedPlan
@@ -19,10 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tanist.domain.failover.plan import Intent
+    from tanist.domain.failover.request import FailoverRequest
     from tanist.domain.records import FailoverRun
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.failover.request import FailoverRequest
+
+
+WATCH_SECONDS: Final = 10.0
+"""A run that goes step by step, each in another process, is silent for some seconds between two of them."""
+_LOOK_SECONDS: Final = 0.5
 
 
 class AnotherUnfinished(Refused):
@@ -137,3 +142,26 @@ def begun_on(held: FailoverRun, request: str, clusters: FailoverContext, command
     """Whether `held` is on an approval that answers `request`."""
     entries = clusters.destination.approvals.all(command.by)
     return any(each.id == held.approval and each.request == request for each in approvals(entries))
+
+
+def unfinished(clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
+    """The unfinished run of this mirror; None: there is none."""
+    with closing(Observer(clusters=clusters, context=command)) as observer:
+        return observer.view().unfinished(clusters.spec.mirror)
+
+
+def left_alone(clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
+    """The unfinished run of this mirror that nobody is at work on; None: there is none.
+
+    Raises:
+        RunUnderWay: somebody is, or has been within the seconds that we watched.
+    """
+    with closing(Observer(clusters=clusters, context=command)) as observer:
+        first = observer.view().unfinished(clusters.spec.mirror)
+        until = command.clock.deadline(WATCH_SECONDS)
+        while first is not None and until.left(command.clock.monotonic()):
+            command.clock.wait(_LOOK_SECONDS)
+            now = observer.view().unfinished(clusters.spec.mirror)
+            if now is not None and (now.plan, now.at) != (first.plan, first.at):
+                raise RunUnderWay(f"{now.runner or 'another process'} is running plan {now.plan}")
+        return observer.view().unfinished(clusters.spec.mirror)

@@ -1,0 +1,102 @@
+"""A replay and an abort of transactions are run by their tables, in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
+from tanist.domain.failback.open_transactions import ReturnedTransaction
+from tanist.domain.names import EpochMs, TopicPartition
+from tanist.domain.records import RunStatus
+from tanist.domain.selection import EVERY_TOPIC
+from tanist.usecases.approvals import ApprovalTerms, sign
+from tanist.usecases.failback.aborting import abort_transactions, approve_abort, plan_abort
+from tanist.usecases.failback.replay import ReplayTools, replay
+from tests.unit.usecases.failover.world import DR, FailoverWorld
+from tests.unit.usecases.returning import returned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.ports.clock import Deadline
+
+TERMS = ApprovalTerms.of("drill", 60)
+
+
+@dataclass
+class OpenAtTheSource:
+    """The port `OpenTransactions`. `stubborn`: it stays open when it is aborted."""
+
+    found: list[ReturnedTransaction]
+    stubborn: bool = False
+    aborted: list[ReturnedTransaction] = field(default_factory=list)
+
+    def on(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[ReturnedTransaction, ...]:
+        del by
+        assert partitions
+        return tuple(self.found)
+
+    def abort(self, transaction: ReturnedTransaction, by: Deadline) -> None:
+        del by
+        self.aborted.append(transaction)
+        if not self.stubborn:
+            self.found.remove(transaction)
+
+
+def a_transaction(name: str) -> ReturnedTransaction:
+    return ReturnedTransaction(name, 7, 1, EpochMs(5), "Ongoing", (TopicPartition("orders", 0),), 3)
+
+
+def failed_over() -> FailoverWorld:
+    world = FailoverWorld()
+    world.run(world.approve().plan)
+    return world
+
+
+def test_an_abort_ends_what_was_approved_and_says_what_is_open_afterwards() -> None:
+    for stubborn in (False, True):
+        world, port = failed_over(), OpenAtTheSource([a_transaction("paid")], stubborn)
+        clusters = replace(returned(world), transactions=port)
+        plan = plan_abort(clusters, EVERY_TOPIC, world.command()).plan
+        approve_abort(plan.hash, EVERY_TOPIC, clusters, world.command(), terms=TERMS)
+        port.found.append(a_transaction("begun since"))
+        found = abort_transactions(plan.hash, clusters, world.command())
+        assert (
+            [each.transactional_id for each in found.aborted]
+            == ["paid"]
+            == [each.transactional_id for each in port.aborted]
+        )
+        assert [each.transactional_id for each in found.still_open] == (["paid"] if stubborn else [])
+
+
+def test_a_dry_run_of_an_abort_ends_nothing() -> None:
+    world, port = failed_over(), OpenAtTheSource([a_transaction("paid")])
+    clusters = replace(returned(world), transactions=port)
+    plan = plan_abort(clusters, EVERY_TOPIC, world.command()).plan
+    approve_abort(plan.hash, EVERY_TOPIC, clusters, world.command(), terms=TERMS)
+    found = abort_transactions(plan.hash, clusters, replace(world.command(), dry_run=True))
+    assert (found.aborted, port.aborted) == ((), [])
+    assert [each.transactional_id for each in found.still_open] == ["paid"]
+
+
+def test_a_replay_is_on_record_as_done_and_runs_once() -> None:
+    world = failed_over()
+    spec = world.clusters().spec
+    plan = DecisionPlan(
+        mirror=DR,
+        mirror_id=spec.id,
+        source_cluster_id=spec.source_cluster_id,
+        destination_cluster_id=spec.destination_cluster_id,
+        tails=(),
+        actions=dict.fromkeys(TailClass, TailAction.DROP),
+        expired_at=EpochMs(0),
+    )
+    clusters, points, manifests = returned(world), list[str](), list[Any]()
+    sign(plan.canonical_plan, TERMS, clusters, world.command())
+    tools = ReplayTools(manifest=manifests.append, checkpoint=points.append)
+    for _ in range(2):
+        found = replay(plan.hash, clusters, tools, world.command())
+        assert (found.decision.status, found.not_released) == (RunStatus.DONE, {})
+    assert points == ["decided", "done"]
+    assert [each["status"] for each in manifests] == [RunStatus.DONE]
