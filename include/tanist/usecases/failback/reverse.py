@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.circle import CircleStage, locate
 from tanist.domain.errors import TanistError
 from tanist.domain.failback.outdated import ReversalOutdated
 from tanist.domain.failover.limitations import SILENT_MS
@@ -29,7 +30,7 @@ from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.reversal import PURPOSE, approval_of, last_withdrawn, plan
 from tanist.usecases.failback.reversal_route import BEHIND_THE_MOVE, TO_THE_MOVE
 from tanist.usecases.failback.reversing import Reversing
-from tanist.usecases.failback.withdrawing import cannot_end, later_promotions, put_back_all, topics_before
+from tanist.usecases.failback.withdrawing import cannot_end, put_back_all, topics_before
 from tanist.usecases.lock import mirror_lock
 from tanist.usecases.runs.row import do
 
@@ -121,9 +122,10 @@ def _move(made: Reversal, approval: Approval, spec: MirrorSpec, now: EpochMs) ->
 def _complete(of: Reversing) -> Reversed:
     """The rows that are left; where they cannot be completed, those that can be put back, backwards."""
     of.checkpoint("moving")
-    if not _has_moved(of):
-        if later := later_promotions(of.clusters, of.lock, of.command):
-            raise ReversalOutdated(f"{of.old.name!r} has taken over again since plan {of.move.plan}: {later}")
+    place = locate(of.spec.mirror, of.lock.view(), of.there())
+    if place.stage is CircleStage.OUTDATED:
+        raise ReversalOutdated(f"{of.old.name!r} has taken over again since plan {of.move.plan}: {place.later}")
+    if place.stage is not CircleStage.HANDED_OVER:
         _bring_state(of)
     of.checkpoint("state")
     do(BEHIND_THE_MOVE, of)
@@ -134,12 +136,6 @@ def _complete(of: Reversing) -> Reversed:
             f"no fetcher of {spec.destination!r} is running: `tanist fetcher run --destination {spec.destination}`"
         )
     return Reversed(spec=spec, plan=of.move.plan, topics=view.mirrored(spec.mirror), warnings=tuple(of.warnings))
-
-
-def _has_moved(of: Reversing) -> bool:
-    there = of.there().mirror(of.spec.mirror)
-    pinned = (of.spec.mirror_id, of.move.cluster_id)
-    return there is not None and (there.mirror_id, there.destination_cluster_id) == pinned
 
 
 def _bring_state(of: Reversing) -> None:
