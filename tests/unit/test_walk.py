@@ -10,7 +10,7 @@ from tests.unit.usecases.failover.world import FailoverWorld
 
 LIMITS = {
     "failover plan, approve, run": (49, 1_489, 13),
-    "mirrors reverse: plan, approve, run": (38, 671, 60),
+    "mirrors reverse: plan, approve, run": (38, 669, 59),
     "status": (16, 81, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""

@@ -30,11 +30,12 @@ from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.rescue import RescueTools, tail_items
 from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.reverse import reverse_mirror, switched
 from tanist.usecases.failback.settling import end_arrival
 from tanist.usecases.failback.survey import survey_item
-from tanist.usecases.failback.switched import switched
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
-from tanist.wiring.failback import ManifestFile, returned, reverse_mirror
+from tanist.wiring.failback import returned
+from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -228,16 +229,16 @@ def rescue() -> dict[str, Any]:
     with at_work(RESCUE_SECONDS, again=busy_or_retriable) as task:
         if (clusters := _before_the_reversal(params, task)) is None:
             return {"mirror": params.mirror, "reversed": True}
-        file = ManifestFile(variables.evidence() / f"rescue-{params.mirror}")
-        file.check()
-        tools = RescueTools(manifest=file.write, report=Progress(task.context.clock))
+        folder = Folder(variables.evidence() / f"rescue-{params.mirror}")
+        folder.check()
+        tools = RescueTools(manifest=folder.write_manifest, report=Progress(task.context.clock))
         done = rescue_tails(clusters, EVERY_TOPIC, tools, task.context)
         _warn_not_held(done.not_held)
         for torn in done.torn:
             _say(f"warning: {torn}")
         _must_be_reversible(params, clusters, task)
     rows = [row for tails in done.tails for row in tail_items(params.mirror, tails) if row["records"]]
-    return {"mirror": params.mirror, "reversed": False, "evidence": str(file.path), "tails": rows[:_NAMED]}
+    return {"mirror": params.mirror, "reversed": False, "evidence": str(folder.path), "tails": rows[:_NAMED]}
 
 
 def _before_the_reversal(params: FailbackParams, task: FailoverTask) -> ReturnContext | None:
@@ -298,7 +299,7 @@ def _reversed(*, again: bool) -> dict[str, Any]:
             there = params.clusters(task, again=not again)
             changed = there is not None and end_arrival(there.destination, there.spec.mirror, task.context)
             return {"mirror": params.mirror, "changed": changed}
-        done = reverse_mirror(task.registry, clusters, params.request_of(again=again), task.context)
+        done = reverse_mirror(params.request_of(again=again), clusters, task.context)
     return {
         "mirror": params.mirror,
         "changed": done.changed,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.failback.outdated import promoted_since
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.failover.plan import plan_of
-from tanist.domain.moves import UNFINISHED, MoveStatus
+from tanist.domain.moves import MoveStatus
 from tanist.domain.records import RunStatus
 
 if TYPE_CHECKING:
@@ -37,17 +37,10 @@ class CircleStage(StrEnum):
     MIRRORING: all its topics are mirrored. REVERSED: they are, since a reversal has brought the mirror here.
     """
 
-    ABSENT, MOVED = "ABSENT", "MOVED"
-    ARRIVING, LEAVING, WITHDRAWING = "ARRIVING", "LEAVING", "WITHDRAWING"
-    OUTDATED, HANDED_OVER = "OUTDATED", "HANDED_OVER"
+    ABSENT, MOVED, ARRIVING = "ABSENT", "MOVED", "ARRIVING"
+    LEAVING, WITHDRAWING, OUTDATED, HANDED_OVER = "LEAVING", "WITHDRAWING", "OUTDATED", "HANDED_OVER"
     FAILING_OVER, FAILED_OVER, PARTLY_FAILED_OVER = "FAILING_OVER", "FAILED_OVER", "PARTLY_FAILED_OVER"
     EMPTY, MIRRORING, REVERSED = "EMPTY", "MIRRORING", "REVERSED"
-
-
-_LEAVES: Final = frozenset(
-    {CircleStage.LEAVING, CircleStage.WITHDRAWING, CircleStage.OUTDATED, CircleStage.HANDED_OVER}
-)
-"""A reversal from here is unfinished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +48,10 @@ class MirrorPlace:
     """Where a mirror is, as one of its clusters has it.
 
     `spec`, `move`: as stored there. `came_by`: the reversal that has brought the mirror there, as its source has it on
-    record; MOVING: that is yet to be completed at the source. `source_has_it`: the source has the state that a reversal
-    from there takes to it. `later`: the topics that were promoted since that reversal was planned, in words; empty:
-    none. `running`: the unfinished failover. `last`: the failover that was done last, to whichever cluster. `mirrored`:
-    the topics that are in the mirror. `left`: whether others have left it.
+    record. `source_has_it`: the source has the state that a reversal from there takes to it. `later`: the topics that
+    were promoted since that reversal was planned, in words; empty: none. `running`: the unfinished failover. `last`:
+    the failover that was done last, to whichever cluster. `mirrored`: the topics that are in the mirror. `left`:
+    whether others have left it.
     """
 
     spec: MirrorSpec | None
@@ -89,40 +82,40 @@ class MirrorPlace:
     @property
     def departure(self) -> MirrorMove | None:
         """The unfinished reversal from here, also one that is being withdrawn."""
-        return self.move if self.stage in _LEAVES else None
+        leaves = {CircleStage.LEAVING, CircleStage.WITHDRAWING, CircleStage.OUTDATED, CircleStage.HANDED_OVER}
+        return self.move if self.stage in leaves else None
 
     @property
     def takeover(self) -> FailoverRun | None:
-        """The failover by which this cluster has taken over, while the mirror copies nothing."""
-        return self.last if self.departure or self.stage is CircleStage.FAILED_OVER else None
+        """The failover by which this cluster has taken over, while the mirror has no topic that has not left it."""
+        return self.last if self.left and not self.mirrored and self.running is None else None
+
+    @property
+    def source_is_incomplete(self) -> bool:
+        """The reversal that has brought the mirror here is yet to be completed at its source, the old destination."""
+        return _is(self.came_by, MoveStatus.MOVING)
 
     def switch_to(self, cluster_id: str) -> FailoverRun | None:
         """The failover by which that cluster has taken over; None: it has not, or another one has since.
 
         It holds from the end of the failover, during the reversal after it, and until the mirror, which then copies
-        from that cluster, fails over again.
+        from that cluster, fails over again. While the source is incomplete, it holds whatever has begun here.
         """
-        run = self.takeover
-        if self.spec is None or self.spec.destination_cluster_id != cluster_id:
-            run = self.last if self._copies_since_a_reversal() else None
+        is_here = self.spec is not None and self.spec.destination_cluster_id == cluster_id
+        copies = self.came_by is not None and self.stage in {CircleStage.ARRIVING, CircleStage.REVERSED}
+        run = self.takeover if is_here else self.last if copies or self.source_is_incomplete else None
         plan = plan_of(run) if run is not None else None
         return run if plan is not None and plan.intent.destination_cluster_id == cluster_id else None
-
-    def _copies_since_a_reversal(self) -> bool:
-        """It does as well while the reversal is yet to be completed at the old destination, whatever has begun here."""
-        if self.came_by is None:
-            return False
-        return self.came_by.status is MoveStatus.MOVING or self.stage in {CircleStage.ARRIVING, CircleStage.REVERSED}
 
 
 _STAGES: Final[tuple[tuple[CircleStage, Callable[[MirrorPlace], bool]], ...]] = (
     (CircleStage.ABSENT, lambda at: at.spec is None and at.move is None),
     (CircleStage.MOVED, lambda at: at.spec is None),
-    (CircleStage.ARRIVING, lambda at: _arrives(at.move, at.spec)),
-    (CircleStage.HANDED_OVER, lambda at: _is_unfinished(at.move) and at.source_has_it),
-    (CircleStage.OUTDATED, lambda at: _is_unfinished(at.move) and at.later != ""),
-    (CircleStage.WITHDRAWING, lambda at: at.move is not None and at.move.status is MoveStatus.WITHDRAWING),
-    (CircleStage.LEAVING, lambda at: _is_unfinished(at.move)),
+    (CircleStage.HANDED_OVER, lambda at: at.source_has_it),
+    (CircleStage.OUTDATED, lambda at: at.later != ""),
+    (CircleStage.WITHDRAWING, lambda at: _is(at.move, MoveStatus.WITHDRAWING)),
+    (CircleStage.ARRIVING, lambda at: _is(at.move, MoveStatus.MOVING) and _leads_to(at.move, at.spec)),
+    (CircleStage.LEAVING, lambda at: _is(at.move, MoveStatus.MOVING)),
     (CircleStage.FAILING_OVER, lambda at: at.running is not None),
     (CircleStage.PARTLY_FAILED_OVER, lambda at: at.left and at.mirrored != ()),
     (CircleStage.FAILED_OVER, lambda at: at.left),
@@ -153,38 +146,21 @@ def locate(mirror: MirrorName, here: StateView, at_source: StateView | None = No
     )
     if spec is None or at_source is None:
         return place
-    departure = place.departure
+    came_by, departure, views = at_source.move(mirror), place.departure, (here, at_source)
     return replace(
         place,
-        came_by=_brought_by(at_source.move(mirror), spec),
-        source_has_it=departure is not None and _has_arrived(at_source.mirror(mirror), departure, spec),
-        later=_promoted_since(departure, spec, (here, at_source)) if departure is not None else "",
+        came_by=came_by if _leads_to(came_by, spec) else None,
+        source_has_it=_leads_to(departure, at_source.mirror(mirror)),
+        later=promoted_since(Reversal.read(departure.plan_json), mirror, spec.mirror_id, views) if departure else "",
     )
 
 
-def _is_unfinished(move: MirrorMove | None) -> bool:
-    return move is not None and move.status in UNFINISHED
+def _is(move: MirrorMove | None, status: MoveStatus) -> bool:
+    return move is not None and move.status is status
 
 
-def _arrives(move: MirrorMove | None, spec: MirrorSpec | None) -> bool:
-    if move is None or spec is None or move.status is not MoveStatus.MOVING:
+def _leads_to(move: MirrorMove | None, spec: MirrorSpec | None) -> bool:
+    """Whether `spec` is that of the mirror of `move`, at the cluster to which that goes."""
+    if move is None or spec is None:
         return False
-    return move.cluster_id == spec.destination_cluster_id
-
-
-def _brought_by(move: MirrorMove | None, spec: MirrorSpec) -> MirrorMove | None:
-    """`move`, which the source has on record, if it has brought the mirror to where it is."""
-    if move is None or move.mirror_id != spec.mirror_id:
-        return None
-    return move if move.cluster_id == spec.destination_cluster_id else None
-
-
-def _has_arrived(there: MirrorSpec | None, move: MirrorMove, spec: MirrorSpec) -> bool:
-    """Whether `there`, a spec at the old source, is that of the mirror after `move`."""
-    if there is None or there.mirror_id != spec.mirror_id:
-        return False
-    return there.destination_cluster_id == move.cluster_id
-
-
-def _promoted_since(move: MirrorMove, spec: MirrorSpec, views: tuple[StateView, StateView]) -> str:
-    return promoted_since(Reversal.read(move.plan_json), spec.mirror, spec.mirror_id, views)
+    return (move.mirror_id, move.cluster_id) == (spec.mirror_id, spec.destination_cluster_id)

@@ -52,13 +52,13 @@ def pending_reversal(view: StateView, mirror: MirrorName) -> PendingReversal | N
         return None
     run = _with_reversal(place.takeover)
     where = ("--destination", place.spec.destination)
-    command = shlex.join(("tanist", "mirrors", "reverse", mirror, *where))
-    if (move := place.arrival or place.departure) is not None:
-        status = ReversalStatus(move.status)
-        return PendingReversal(status=status, plan=move.plan, approver=move.approver, next_command=command, run=run)
+    move, command = place.move, shlex.join(("tanist", "mirrors", "reverse", mirror, *where))
+    if move is not None and (place.arrival or place.departure):
+        return PendingReversal(
+            status=ReversalStatus(move.status), plan=move.plan, approver=move.approver, next_command=command, run=run
+        )
     if run is None:
         return None
-    move = place.move
     if move is not None and move.status is MoveStatus.WITHDRAWN and run.approval in move.approvals_used:
         return PendingReversal(
             status=ReversalStatus.WITHDRAWN,
@@ -66,9 +66,12 @@ def pending_reversal(view: StateView, mirror: MirrorName) -> PendingReversal | N
             approver=move.approver,
             next_command=f"{command} --dry-run",
         )
-    command = shlex.join(("tanist", "failover", "run", mirror, *where, "--plan", run.plan))
     return PendingReversal(
-        status=ReversalStatus.PENDING, plan=run.plan, approver=run.approver, next_command=command, run=run
+        status=ReversalStatus.PENDING,
+        plan=run.plan,
+        approver=run.approver,
+        next_command=shlex.join(("tanist", "failover", "run", mirror, *where, "--plan", run.plan)),
+        run=run,
     )
 
 

@@ -325,10 +325,10 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
     Raises:
         ReversalNotApproved: with the command that approves it.
     """
-    if request.failover is not None:
-        return _of_failover(made, request.failover, clusters, command)
     mirror, side = clusters.spec.mirror, clusters.destination
     how = f"tanist mirrors reverse {mirror} --destination {side.name} --approve {made.hash} --reason ..."
+    if request.failover is not None:
+        return _of_failover(made, request.failover, clusters, command, how)
     if not side.approvals.exists(command.by):
         raise ReversalNotApproved(f"plan {made.hash} of mirror {mirror!r} is not approved: {how}")
     last = last_withdrawn(clusters, command)
@@ -350,8 +350,10 @@ def last_withdrawn(clusters: ReturnContext, command: CommandContext) -> MirrorMo
     return move if move is not None and move.status is MoveStatus.WITHDRAWN else None
 
 
-def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command: CommandContext) -> Approval:
+def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command: CommandContext, how: str) -> Approval:
     """The approval of the failover plan `failover`, which was approved with the reversal after it.
+
+    `how`: the command that approves the reversal by itself.
 
     Raises:
         ReversalNotApproved: it was not, or has not accepted what speaks against the reversal now.
@@ -359,9 +361,6 @@ def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command
     mirror = clusters.spec.mirror
     run = state_topics.read(clusters.destination, STATE_TOPIC, command.by).failover(mirror, failover)
     found = plan_of(run) if run is not None and run.status is RunStatus.DONE else None
-    how = (
-        f"tanist mirrors reverse {mirror} --destination {clusters.destination.name} --approve {made.hash} --reason ..."
-    )
     if run is None or found is None or not found.intent.reverse:
         raise ReversalNotApproved(f"failover plan {failover} of mirror {mirror!r} has not approved a reversal: {how}")
     last = last_withdrawn(clusters, command)

@@ -25,7 +25,7 @@ from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.lineage import TopicLineage
@@ -81,7 +81,8 @@ class MirrorReversed(NothingFailedOver):
 class ReturnContext:
     """Both clusters of a mirror whose old source has returned, and how their logs are compared.
 
-    `transactions`, `deletion`: of the old source; `sizes`: of the logs of the new primary.
+    `transactions`, `deletion`: of the old source; `sizes`: of the logs of the new primary. `from_source`: the same of
+    the mirror that the source is the destination of, while a reversal that has come from there is not completed there.
     """
 
     spec: MirrorSpec
@@ -93,6 +94,7 @@ class ReturnContext:
     transactions: OpenTransactions
     deletion: TopicDeletion
     sizes: LogSizes
+    from_source: Callable[[], ReturnContext]
 
 
 def survey(clusters: ReturnContext, topics: Selection, command: CommandContext) -> tuple[PartitionSurvey, ...]:

@@ -168,8 +168,7 @@ def withdraw(
         NoReversal: none is unfinished here. MirrorLocked. Interrupted: the mirror's state has moved already, or
         something could not be put back yet.
     """
-    withdrawable(clusters, command)
-    mirror = clusters.spec.mirror
+    mirror = withdrawable(clusters, command).mirror
     with mirror_lock(clusters.destination, mirror, PURPOSE, command) as lock:
         move = lock.view().moving(mirror)
         if move is None:
