@@ -1,6 +1,6 @@
 """Where a mirror is on its circle: it copies, fails over, is reversed, copies the other way, and fails over again.
 
-`locate` decides it from the state topics of both clusters; commands, DAGs and pages ask it, and decide nothing of it.
+`locate` decides it from the state topics of both clusters. Commands, DAGs and the wiring ask it instead of the records.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 class CircleStage(StrEnum):
     """What a mirror is doing, as one of its clusters has it; exactly one holds.
 
-    ABSENT: the cluster has no such mirror. MOVED: nor has it, but a record that forwards to its destination.
-    ARRIVING: a reversal has brought the mirror's state here, and locks it until its old destination forwards to here.
-    LEAVING: a reversal to the old source is unfinished, and can be withdrawn. WITHDRAWING: it is being put back.
-    OUTDATED: the old source has taken over again since that reversal was planned, so it can only be ended.
-    HANDED_OVER: the old source has the mirror's state, so that reversal can only be completed.
-    FAILING_OVER: a failover is unfinished. FAILED_OVER: all topics have left the mirror.
-    PARTLY_FAILED_OVER: some have, others are mirrored. EMPTY: it never had a topic.
-    MIRRORING: all its topics are mirrored. REVERSED: they are, since a reversal has brought the mirror here.
+    ABSENT: the cluster has no such mirror. MOVED: it has a record that names the mirror's destination instead.
+    ARRIVING: a reversal has brought the mirror's state here; the mirror is locked until its old destination has that
+    record. LEAVING: a reversal to the old source is unfinished, and can be withdrawn. WITHDRAWING: what that reversal
+    has changed is being put back. OUTDATED: the old source has taken over again since that reversal was planned, so it
+    can only be ended. HANDED_OVER: the old source has the mirror's state, so that reversal can only be completed.
+    FAILING_OVER: a failover is unfinished. FAILED_OVER: all topics have left the mirror. PARTLY_FAILED_OVER: some have,
+    others are mirrored. EMPTY: the mirror has had no topic. MIRRORING: all its topics are mirrored. REVERSED: the same,
+    and a reversal has brought the mirror here.
     """
 
     ABSENT, MOVED, ARRIVING = "ABSENT", "MOVED", "ARRIVING"
@@ -87,7 +87,7 @@ class MirrorPlace:
 
     @property
     def takeover(self) -> FailoverRun | None:
-        """The failover by which this cluster has taken over, while the mirror has no topic that has not left it."""
+        """The failover by which this cluster has taken over, while all topics have left the mirror."""
         return self.last if self.left and not self.mirrored and self.running is None else None
 
     @property
@@ -129,8 +129,8 @@ _STAGES: Final[tuple[tuple[CircleStage, Callable[[MirrorPlace], bool]], ...]] = 
 def locate(mirror: MirrorName, here: StateView, at_source: StateView | None = None) -> MirrorPlace:
     """Where a mirror is. `here`: the state topic of one of its clusters; `at_source`: that of its source, seen from it.
 
-    Where `at_source` is not known (None), HANDED_OVER and OUTDATED are not told from LEAVING and WITHDRAWING, nor is
-    REVERSED from MIRRORING.
+    `at_source` is None if it is not known: then HANDED_OVER and OUTDATED count as LEAVING or WITHDRAWING, and REVERSED
+    counts as MIRRORING. `arrival`, `departure`, `forwarding` and `takeover` do not depend on it.
 
     Raises:
         ValueError, KeyError, TypeError: the stored plan of the reversal from here cannot be read.

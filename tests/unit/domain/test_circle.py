@@ -134,8 +134,8 @@ def test_exactly_one_stage_holds_of_whatever_is_on_record() -> None:
     assert seen == set(CircleStage)
 
 
-def test_a_reversal_arrives_leaves_or_is_forwarded_to_and_that_is_told_without_the_source() -> None:
-    """Who has no view of the source takes the mirror for one that leaves; never for one that is at rest."""
+def test_the_source_is_not_needed_to_know_that_a_mirror_arrives_leaves_or_has_left() -> None:
+    """Without it, a reversal that has brought the state there still counts as unfinished."""
     for here, source in drawn():
         place = locate(DR, view(*here), None if source is None else view(*source))
         roles = (place.arrival, place.departure, place.forwarding)

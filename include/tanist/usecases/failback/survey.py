@@ -81,8 +81,8 @@ class MirrorReversed(NothingFailedOver):
 class ReturnContext:
     """Both clusters of a mirror whose old source has returned, and how their logs are compared.
 
-    `transactions`, `deletion`: of the old source; `sizes`: of the logs of the new primary. `from_source`: the same of
-    the mirror that the source is the destination of, while a reversal that has come from there is not completed there.
+    `transactions`, `deletion`: of the old source; `sizes`: of the logs of the new primary. `from_source`: makes the
+    same for the direction before the last reversal, which has `source` as its destination until that is completed.
     """
 
     spec: MirrorSpec
