@@ -61,3 +61,11 @@ def test_one_function_finds_a_mirror_by_its_name_and_proves_its_destination() ->
         if isinstance(node, ast.FunctionDef) and ritual <= set(calls(node))
     ]
     assert found == ["spec_at"]
+
+
+def test_no_command_dag_or_wiring_reads_for_itself_where_a_mirror_is() -> None:
+    """Each of them did, and they differed: `domain/circle.locate` says it."""
+    readings = {"view.move", "view.moving", "view.removed", "view.mirrored", "view.unfinished"}
+    above = {where: names for where, names in called().items() if where.startswith(("cli/", "airflow/", "wiring/"))}
+    assert "wiring/registry.py" in above
+    assert {where for where, names in above.items() if names & readings} == set()

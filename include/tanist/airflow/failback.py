@@ -6,7 +6,7 @@ switch is done, all tasks up to it do nothing: a run that is triggered again goe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,11 +30,12 @@ from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.rescue import RescueTools, tail_items
 from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.reverse import reverse_mirror, switched
 from tanist.usecases.failback.settling import end_arrival
 from tanist.usecases.failback.survey import survey_item
-from tanist.usecases.failback.switched import switched
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
-from tanist.wiring.failback import ManifestFile, returned, reverse_mirror
+from tanist.wiring.failback import returned
+from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -101,70 +102,76 @@ PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailbackParams:
-    """Which mirror, from where to where. `primary`: its destination before the first reversal.
-
-    `request`: of the reversal before the switch. `only_abort`: nothing is asked for but that an unfinished failover is
-    undone.
-    """
+class ReversalLeg:
+    """One of the two reversals of a failback. `home`: the mirror's destination before it; `to`: after it."""
 
     mirror: str
-    primary: str
-    destination: str
+    home: str
+    to: str
     request: ReversalRequest
-    only_abort: bool = False
 
-    @classmethod
-    def of(cls, context: Context) -> FailbackParams:
-        """The parameters of this run. Raises as `parameters`."""
-        found = parameters(context)
-        request = ReversalRequest(
-            exclude=tuple(found["exclude"]),
-            accept=tuple(found["accept"]),
-            recreate=tuple(found["recreate"]),
-            answers=request_of(context),
-        )
-        return cls(
-            mirror=found["mirror"],
-            primary=found["primary"],
-            destination=found["destination"],
-            request=request,
-            only_abort=found["unfinished"] == Unfinished.ABORT_ONLY,
-        )
-
-    def request_of(self, *, again: bool) -> ReversalRequest:
-        """The request of a reversal; `again`: of the one that follows the failback.
-
-        That one takes back every topic that has returned: the expressions of the first one match topics that stayed
-        behind, or were copied again before, and what was accepted then was about the old source's tails.
-        """
-        answers = f"{self.request.answers}/{'reverse_again' if again else 'reverse'}"  # each gate asks for itself
-        return ReversalRequest(answers=answers) if again else replace(self.request, answers=answers)
-
-    def home(self, *, again: bool) -> str:
-        """The mirror's destination before the reversal; `again`: before the one that follows the failback."""
-        return self.destination if again else self.primary
-
-    def clusters(self, task: FailoverTask, *, again: bool) -> ReturnContext | None:
+    def clusters(self, task: FailoverTask) -> ReturnContext | None:
         """Both clusters of the mirror; None: it has been reversed already.
 
         Raises:
             MirrorMoved: it moved to a cluster that this run does not name.
         """
-        home = task.registry.connect(self.home(again=again))
+        home = task.registry.connect(self.home)
         try:
             return returned(task.registry, home, mirror_name(self.mirror), task.context)
         except MirrorMoved as moved:
-            if moved.destination != self.home(again=not again):
+            if moved.destination != self.to:
                 raise
             return None
+
+    def to_reverse(self, task: FailoverTask) -> ReturnContext | None:
+        """As `clusters`; None also: an approved reversal is unfinished. The source is not asked: it may not answer."""
+        clusters = self.clusters(task)
+        return None if clusters is None or reversal.unfinished(clusters, task.context) is not None else clusters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailbackParams:
+    """Which mirror, and to where. `back`: the reversal before the switch; `again`: the one that follows the failback.
+
+    That one takes back every topic that has returned: the expressions of the first one match topics that stayed behind,
+    or were copied again before, and what was accepted then was about the old source's tails. `only_abort`: nothing is
+    asked for but that an unfinished failover is undone.
+    """
+
+    mirror: str
+    destination: str
+    back: ReversalLeg
+    again: ReversalLeg
+    only_abort: bool = False
+
+    @classmethod
+    def of(cls, context: Context) -> FailbackParams:
+        """The parameters of this run. Raises as `parameters`."""
+        found, answers = parameters(context), request_of(context)
+        mirror, primary, destination = found["mirror"], found["primary"], found["destination"]
+        first = ReversalRequest(
+            exclude=tuple(found["exclude"]),
+            accept=tuple(found["accept"]),
+            recreate=tuple(found["recreate"]),
+            answers=f"{answers}/reverse",  # each gate asks for itself
+        )
+        return cls(
+            mirror=mirror,
+            destination=destination,
+            back=ReversalLeg(mirror=mirror, home=primary, to=destination, request=first),
+            again=ReversalLeg(
+                mirror=mirror, home=destination, to=primary, request=ReversalRequest(answers=f"{answers}/reverse_again")
+            ),
+            only_abort=found["unfinished"] == Unfinished.ABORT_ONLY,
+        )
 
     def switch(self, task: FailoverTask) -> FailoverRun | None:
         """The failover to the old source, if it is done; then at most the reversal after it is left."""
         if self.only_abort:
             return None
         (to,) = cluster_ids.identify((task.registry.connect(self.destination),), task.context)
-        clusters = self.clusters(task, again=False) or self.clusters(task, again=True)
+        clusters = self.back.clusters(task) or self.again.clusters(task)
         return None if clusters is None else switched(clusters, to, task.context)
 
 
@@ -228,31 +235,29 @@ def rescue() -> dict[str, Any]:
     with at_work(RESCUE_SECONDS, again=busy_or_retriable) as task:
         if (clusters := _before_the_reversal(params, task)) is None:
             return {"mirror": params.mirror, "reversed": True}
-        file = ManifestFile(variables.evidence() / f"rescue-{params.mirror}")
-        file.check()
-        tools = RescueTools(manifest=file.write, report=Progress(task.context.clock))
+        folder = Folder(variables.evidence() / f"rescue-{params.mirror}")
+        folder.check()
+        tools = RescueTools(manifest=folder.write_manifest, report=Progress(task.context.clock))
         done = rescue_tails(clusters, EVERY_TOPIC, tools, task.context)
         _warn_not_held(done.not_held)
         for torn in done.torn:
             _say(f"warning: {torn}")
         _must_be_reversible(params, clusters, task)
     rows = [row for tails in done.tails for row in tail_items(params.mirror, tails) if row["records"]]
-    return {"mirror": params.mirror, "reversed": False, "evidence": str(file.path), "tails": rows[:_NAMED]}
+    return {"mirror": params.mirror, "reversed": False, "evidence": str(folder.path), "tails": rows[:_NAMED]}
 
 
 def _before_the_reversal(params: FailbackParams, task: FailoverTask) -> ReturnContext | None:
     """Both clusters of the mirror; None: it has been reversed, or an approved reversal is unfinished."""
-    clusters = params.clusters(task, again=False)
-    if clusters is None or reversal.unfinished(clusters, task.context) is not None:
+    if (clusters := params.back.to_reverse(task)) is None:
         _say("the mirror is reversed, or about to be: nothing is left to survey or rescue")
-        return None
     return clusters
 
 
 def _must_be_reversible(params: FailbackParams, clusters: ReturnContext, task: FailoverTask) -> None:
     """Raises what `reversal.plan` does, but for tails that nobody has decided about: the gate names those."""
     try:
-        reversal.plan(params.request, clusters, task.context)
+        reversal.plan(params.back.request, clusters, task.context)
     except TanistError as why:
         if left := [one for one in each(why) if not isinstance(one, TailUndecided | TailWouldBeDeleted)]:
             refuse(left)
@@ -282,25 +287,26 @@ def _say(what: str) -> None:
 
 
 def reverse() -> dict[str, Any]:
-    """Reverse the mirror, so that it copies to the old source. Raises as `again`."""
-    return _reversed(again=False)
+    """Reverse the mirror, so that it copies to the old source. Raises as `reverse_mirror`."""
+    params = FailbackParams.of(get_current_context())
+    return _reversed(params.back, params.again)
 
 
 def reverse_again() -> dict[str, Any]:
     """After the failback: reverse the mirror, so that it runs in its first direction again. Raises as `reverse`."""
-    return _reversed(again=True)
-
-
-def _reversed(*, again: bool) -> dict[str, Any]:
     params = FailbackParams.of(get_current_context())
+    return _reversed(params.again, params.back)
+
+
+def _reversed(leg: ReversalLeg, opposite: ReversalLeg) -> dict[str, Any]:
     with at_work(again=busy_or_retriable) as task:
-        if (clusters := params.clusters(task, again=again)) is None:
-            there = params.clusters(task, again=not again)
+        if (clusters := leg.clusters(task)) is None:
+            there = opposite.clusters(task)
             changed = there is not None and end_arrival(there.destination, there.spec.mirror, task.context)
-            return {"mirror": params.mirror, "changed": changed}
-        done = reverse_mirror(task.registry, clusters, params.request_of(again=again), task.context)
+            return {"mirror": leg.mirror, "changed": changed}
+        done = reverse_mirror(leg.request, clusters, task.context)
     return {
-        "mirror": params.mirror,
+        "mirror": leg.mirror,
         "changed": done.changed,
         "plan": done.plan,
         "source": done.spec.source,

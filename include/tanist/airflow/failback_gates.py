@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from tanist.airflow.failback import ReversalLeg
     from tanist.airflow.tasks import FailoverTask
     from tanist.domain.failover.approving import Entry
 
@@ -52,31 +53,36 @@ class ReversalGate(PlanGate):
         self.again = again
         self.subject = "Copy {{ params.mirror }} back to its old source?"
 
+    def leg(self, context: Context) -> ReversalLeg:
+        """The reversal that this gate asks for. Raises as `FailbackParams.of`."""
+        params = FailbackParams.of(context)
+        return params.again if self.again else params.back
+
     def execute(self, context: Context) -> Any:
         """Ask with the plan in the question. Raises as that of `PlanGate`."""
-        params = FailbackParams.of(context)
+        leg = self.leg(context)
         if not self.again and (done := switch_done(context)) is not None:
             return done
         with at_work(again=never) as task:
-            clusters = params.clusters(task, again=self.again)
-            if clusters is None or reversal.unfinished(clusters, task.context) is not None:
+            if leg.to_reverse(task) is None:
                 return {"asked": False}
             must_not_be_cleared(context)
         if (approval := self.approved_before(context)) is not None:
             return approved_item(approval)
         with at_work(again=never) as task:
-            if (clusters := params.clusters(task, again=self.again)) is None:
+            if (clusters := leg.clusters(task)) is None:
                 return {"asked": False}
-            found = reversal.plan(params.request_of(again=self.again), clusters, task.context)
+            found = reversal.plan(leg.request, clusters, task.context)
         return self.ask(context, reversal_page(found), {"plan": found.plan.hash})
 
     def find_answer(self, context: Context, task: FailoverTask, seconds: float) -> Entry | None:
         """As that of `PlanGate`, at the mirror's destination of that time."""
-        params = FailbackParams.of(context)
-        if (clusters := params.clusters(task, again=self.again)) is None:
+        leg = self.leg(context)
+        if (clusters := leg.clusters(task)) is None:
             return None
-        request = str(params.request_of(again=self.again).answers)
-        return earlier_answer(clusters.destination, clusters.spec.mirror, request, task.context, seconds)
+        return earlier_answer(
+            clusters.destination, clusters.spec.mirror, str(leg.request.answers), task.context, seconds
+        )
 
     def first_shown(self, context: Context, plan: str) -> Mapping[str, Any]:  # noqa: ARG002 -- as that of `PlanGate`
         """Raises AirflowFailException: plans of reversals are not kept, so only the same one can be shown again."""
@@ -85,14 +91,13 @@ class ReversalGate(PlanGate):
 
     def execute_complete(self, context: Context, event: dict[str, Any], shown: dict[str, Any] | None = None) -> Any:
         """Write the approval with the name of the user who answered. Raises as that of `PlanGate`."""
-        who, params = self.approver(context, event, shown), FailbackParams.of(context)
-        home = params.home(again=self.again)
-        with at_work(TASK_SECONDS, {home: f"{home}_approver"}, again=never) as task:
-            if (clusters := params.clusters(task, again=self.again)) is None:
+        who, leg = self.approver(context, event, shown), self.leg(context)
+        with at_work(TASK_SECONDS, {leg.home: f"{leg.home}_approver"}, again=never) as task:
+            if (clusters := leg.clusters(task)) is None:
                 raise NotAnswered("the mirror was reversed since the question was asked")
             approval = reversal.approve(
                 str((shown or {}).get("plan", "")),
-                params.request_of(again=self.again),
+                leg.request,
                 clusters,
                 task.context,
                 terms=terms_of(context, who),
@@ -102,12 +107,11 @@ class ReversalGate(PlanGate):
 
     def take_back(self, context: Context, plan: str, reason: str) -> str:
         """As that of `PlanGate`, at the mirror's destination of that time."""
-        params = FailbackParams.of(context)
-        home = params.home(again=self.again)
+        leg = self.leg(context)
         try:
-            with at_work(WITHDRAW_SECONDS, {home: f"{home}_approver"}, again=never) as task:
-                if (clusters := params.clusters(task, again=self.again)) is not None:
-                    for request in (str(params.request_of(again=self.again).answers), ""):
+            with at_work(WITHDRAW_SECONDS, {leg.home: f"{leg.home}_approver"}, again=never) as task:
+                if (clusters := leg.clusters(task)) is not None:
+                    for request in (str(leg.request.answers), ""):
                         approvals.withdraw(plan, clusters, task.context, request=request, reason=reason)
         except AirflowException as why:
             return not_taken_back(plan, why)

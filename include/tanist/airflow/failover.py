@@ -23,6 +23,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.names import mirror_name
 from tanist.usecases import approvals
+from tanist.usecases.failback.reverse import reverse_after
 from tanist.usecases.failover import planning, unfinished_runs
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.abort import NothingToAbort, WasCleared, abort
@@ -34,7 +35,7 @@ from tanist.usecases.failover.route import ROUTE, STEP_IDS
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.unfinished_runs import left_alone, unfinished
 from tanist.usecases.items import status_item
-from tanist.wiring.failback import reverse_after
+from tanist.wiring.failback import returned
 from tanist.wiring.failover import Folder, is_process_dead, runner
 from tanist.wiring.status import look
 
@@ -221,7 +222,7 @@ def reverse() -> dict[str, Any]:
     with at_work(STEP_SECONDS, again=busy_or_retriable) as task:
         folder = Folder(variables.evidence() / found)
         folder.check()
-        done = reverse_after(task.registry, *params.place(task), found, task.context, folder)
+        done = reverse_after(found, returned(task.registry, *params.place(task), task.context), folder, task.context)
     return {"reversed": done is not None}
 
 

@@ -273,8 +273,7 @@ class FailoverParams:
     @contextmanager
     def clusters(self, task: FailoverTask, *, follow: bool = False) -> Iterator[FailoverContext]:
         """Both clusters of the mirror. `follow`: also of one that has moved since, for what changes nothing."""
-        there, mirror = task.registry.connect(self.destination), mirror_name(self.mirror)
-        if follow:
-            there, mirror = self.place(task)
+        unmoved = task.registry.connect(self.destination), mirror_name(self.mirror)
+        there, mirror = self.place(task) if follow else unmoved
         with failover_clusters(task.registry, there, mirror, task.context) as clusters:
             yield clusters

@@ -23,7 +23,8 @@ from tanist.usecases.failback.rescue import RESCUE_COLUMNS, RescueTools, tail_it
 from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.survey import SURVEY_COLUMNS, exit_code, survey_item
 from tanist.usecases.failover.items import approval_item
-from tanist.wiring.failback import ManifestFile, returned
+from tanist.wiring.failback import returned
+from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,11 +89,12 @@ def rescue(
     """
     topics = selected(topic, exclude)
     clusters = _opened(now, name)
-    file = ManifestFile(evidence or Path("evidence") / f"rescue-{name}")
-    file.check()
+    folder = Folder(evidence or Path("evidence") / f"rescue-{name}")
+    folder.check()
     tell = stages(now.context.clock)
     tools = RescueTools(
-        manifest=file.write, report=lambda at, count, of: tell(f"{at}: {count} of {of} records are in quarantine")
+        manifest=folder.write_manifest,
+        report=lambda at, count, of: tell(f"{at}: {count} of {of} records are in quarantine"),
     )
     done = rescue_tails(clusters, topics, tools, now.context)
     _warn_not_held(done.not_held)
@@ -192,11 +194,11 @@ def replay(
     Example: tanist failback replay dr --destination west --plan 1c0ffee2
     """
     clusters = _opened(now, name)
-    file = ManifestFile(evidence or Path("evidence") / f"rescue-{name}", f"replay-{Path(plan).name}.json")
-    file.check()
+    folder = Folder(evidence or Path("evidence") / f"rescue-{name}")
+    folder.check()
     tell = stages(now.context.clock)
     tools = ReplayTools(
-        manifest=file.write,
+        manifest=lambda manifest: folder.write_manifest(manifest, f"replay-{Path(plan).name}.json"),
         report=lambda at, seen: tell(f"{at}: {seen.replayed} replayed, {seen.dropped} dropped"),
     )
     outcome = replay_tails(plan, clusters, tools, now.context)

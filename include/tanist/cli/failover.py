@@ -38,6 +38,7 @@ from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.approvals import ApprovalTerms
+from tanist.usecases.failback.reverse import reverse_after
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
 from tanist.usecases.failover import status as statuses
@@ -53,7 +54,7 @@ from tanist.usecases.failover.items import (
 from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import run as run_plan
-from tanist.wiring.failback import reverse_after
+from tanist.wiring.failback import returned
 from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
 
 if TYPE_CHECKING:
@@ -252,7 +253,9 @@ def execute(  # the options of the command
     over = until is None and outcome.record.status is RunStatus.DONE
     try:
         reversal = (
-            reverse_after(now.registry, now.destination(), mirror_name(name), plan, now.context, folder)
+            reverse_after(
+                plan, returned(now.registry, now.destination(), mirror_name(name), now.context), folder, now.context
+            )
             if over
             else None
         )

@@ -15,9 +15,10 @@ from tanist.domain.names import mirror_name
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.reverse import reverse_mirror
 from tanist.usecases.failback.withdrawing import withdraw as withdraw_reversal
 from tanist.usecases.failback.withdrawing import withdrawable
-from tanist.wiring.failback import returned, reverse_mirror
+from tanist.wiring.failback import returned
 
 if TYPE_CHECKING:
     from tanist.usecases.failback.reversal import PlannedReversal
@@ -103,7 +104,7 @@ def reverse(
     elif now.context.dry_run:
         show(name, reversal.plan(request, clusters, now.context), now.as_json)
     else:
-        _done(now, reverse_mirror(now.registry, clusters, request, now.context))
+        _done(now, reverse_mirror(request, clusters, now.context))
 
 
 def _withdraw(now: Session, clusters: ReturnContext, reason: str) -> None:

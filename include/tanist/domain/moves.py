@@ -127,14 +127,6 @@ def opposite(spec: MirrorSpec) -> MirrorSpec:
     )
 
 
-def arrives(move: MirrorMove | None, spec: MirrorSpec) -> bool:
-    """Whether `move`, at the destination of `spec`, brings the mirror there: its old one has no forwarding record yet.
-
-    Then no command may change the mirror but the one that completes the reversal.
-    """
-    return move is not None and move.status is MoveStatus.MOVING and move.cluster_id == spec.destination_cluster_id
-
-
 _STAYS: Final = tuple(f"{kind.stored_as}/" for kind in (PromotionEpoch, TopicLineage, LostOffsets, MirrorMove))
 
 

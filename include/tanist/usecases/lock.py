@@ -13,8 +13,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tanist.domain.circle import locate
 from tanist.domain.errors import MirrorLocked, OperatorFenced, PastReturn, RunUnderWay, TanistError
-from tanist.domain.moves import arrives, left_over
+from tanist.domain.moves import left_over
 from tanist.domain.records import STATE_TOPIC, MirrorLock
 from tanist.domain.state_record import Tombstone
 from tanist.ports.clock import Deadline
@@ -88,9 +89,8 @@ def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOO
         MirrorLocked, RunUnderWay: a failover of `mirror` is unfinished, and `purpose` neither runs nor aborts it.
         MirrorLocked: a reversal from here or to here is unfinished, and `purpose` does not complete it.
     """
-    move, spec = view.moving(mirror), view.mirror(mirror)
-    passes = purpose.reverses or (purpose.disaster and spec is not None and arrives(move, spec))
-    if move is not None and not passes:
+    move = view.moving(mirror)
+    if move is not None and not (purpose.reverses or (purpose.disaster and locate(mirror, view).arrival)):
         raise MirrorLocked(
             f"the reversal {move.plan} of mirror {mirror!r} is unfinished: complete it with `tanist mirrors reverse`"
         )

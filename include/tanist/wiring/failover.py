@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import re
 import tempfile
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from platform import node as host_name
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.failover.page import as_json, as_page, from_json
@@ -22,7 +23,7 @@ from tanist.usecases.groups.sync import SyncRequest, sync_groups
 from tanist.usecases.mirror_spec import spec_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.names import MirrorName
@@ -126,7 +127,7 @@ class _Groups:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """`evidence.json` and `evidence.html`, each replaced as a whole."""
+    """`evidence.json` and `evidence.html`, or the manifest of what was rescued; each replaced as a whole."""
 
     path: Path
 
@@ -154,6 +155,10 @@ class Folder:
                 pass
         except OSError as why:
             raise Misconfigured(f"evidence cannot be written to {self.path}: {why.strerror}") from why
+
+    def write_manifest(self, manifest: Mapping[str, Any], name: str = "manifest.json") -> None:
+        """Replace the manifest, a file of its own beside others."""
+        self.replace(name, json.dumps(manifest, indent=2) + "\n")
 
     def replace(self, name: str, text: str) -> None:
         """Replace the file `name` as a whole."""

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
+from tanist.domain.circle import locate
 from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, UnknownMirror
-from tanist.domain.moves import arrives
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.domain.selection import EVERY_TOPIC
@@ -191,12 +191,11 @@ class ClusterRegistry:
             cluster_ids.identify((cluster,), brief)
             if mirror is None:
                 return state_topics.exists(cluster, STATE_TOPIC, context.by)
-            view = state_topics.read(cluster, STATE_TOPIC, context.by)
-            spec, move = view.mirror(mirror), view.moving(mirror)
-            return None if move is not None and spec and not arrives(move, spec) else spec is not None
+            found = locate(mirror, state_topics.read(cluster, STATE_TOPIC, context.by))
         except CouldNotTell as error:
             self.silence(context.clock).keep(cluster.name, error)
             return error
+        return None if found.departure else found.spec is not None
 
 
 def side_of(cluster: KafkaCluster) -> Cluster:

@@ -14,7 +14,8 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failback.reversal import ReversalRequest
-from tanist.wiring.failback import returned, reverse_mirror
+from tanist.usecases.failback.reverse import reverse_mirror
+from tanist.wiring.failback import returned
 from tanist.wiring.failover import is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 
@@ -38,4 +39,4 @@ def main() -> None:
     command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)
     with ClusterRegistry(load(None, os.environ)) as registry:
         clusters = returned(registry, registry.connect(destination), mirror_name(mirror), command)
-        reverse_mirror(registry, clusters, request, command, checkpoint)
+        reverse_mirror(request, clusters, command, checkpoint)

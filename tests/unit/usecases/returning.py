@@ -67,6 +67,7 @@ def returned(world: FailoverWorld) -> ReturnContext:
         transactions=NoTransactions(),
         deletion=UNUSED,
         sizes=UNUSED,
+        from_source=UNUSED,
     )
 
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from tanist.domain.circle import locate
 from tanist.domain.errors import MirrorLocked
 from tanist.domain.failback.outdated import promoted_since
 from tanist.domain.failback.reversal import ReturningTopic, Reversal
-from tanist.domain.moves import MoveStatus, arrives, opposite
+from tanist.domain.moves import MoveStatus, opposite
 from tanist.domain.records import PromotionEpoch
 from tanist.domain.state_view import StateView
 from tanist.usecases.failback.reversal import PURPOSE
@@ -23,7 +24,7 @@ DISASTER = Purpose(operation="failover", plan="cafe", disaster=True)
 
 def test_a_mirror_that_arrives_is_changed_by_nobody_but_its_reversal_and_an_unplanned_failover() -> None:
     arrived = view(HERE, MOVE)
-    assert arrives(arrived.moving(DR), HERE)
+    assert locate(DR, arrived).arrival == MOVE
     for purpose in (Purpose(operation="mirrors pause"), Purpose(operation="failover", plan="cafe")):
         with pytest.raises(MirrorLocked, match="complete it with `tanist mirrors reverse`"):
             ensure_unlocked(arrived, DR, purpose)
@@ -34,7 +35,7 @@ def test_a_mirror_that_arrives_is_changed_by_nobody_but_its_reversal_and_an_unpl
 @pytest.mark.parametrize("status", [MoveStatus.MOVING, MoveStatus.WITHDRAWING])
 def test_a_mirror_that_leaves_is_not_failed_over(status: MoveStatus) -> None:
     leaves = view(SPEC, replace(MOVE, status=status))
-    assert not arrives(leaves.moving(DR), SPEC)
+    assert locate(DR, leaves).arrival is None
     with pytest.raises(MirrorLocked):
         ensure_unlocked(leaves, DR, DISASTER)
 

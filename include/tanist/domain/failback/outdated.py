@@ -11,7 +11,7 @@ from tanist.domain.checks import named
 from tanist.domain.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from tanist.domain.failback.reversal import Reversal
     from tanist.domain.names import MirrorName
@@ -26,16 +26,15 @@ class ReversalOutdated(Refused):
     )
 
 
-def promoted_since(reversal: Reversal, mirror: MirrorName, mirror_id: str, views: Iterable[StateView]) -> str:
+def promoted_since(reversal: Reversal, mirror: MirrorName, mirror_id: str, views: Collection[StateView]) -> str:
     """The topics of `reversal` that were promoted after its plan was made, in words; empty: none.
 
     `views`: of the state topics of both clusters, as a promotion is counted on both.
     """
-    seen = list(views)
     later = []
     for topic in reversal.topics:
-        found = [record for view in seen if (record := view.promotion(mirror, topic.topic)) is not None]
-        count = max((record.count for record in found if record.mirror_id == mirror_id), default=0)
+        found = (view.promotion(mirror, topic.topic) for view in views)
+        count = max((each.count for each in found if each is not None and each.mirror_id == mirror_id), default=0)
         if count > topic.promotion_epoch:
             later.append(f"{topic.topic} (promotion {count}, planned at {topic.promotion_epoch})")
     return named(later)

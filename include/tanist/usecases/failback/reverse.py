@@ -14,34 +14,39 @@ since it was surveyed. What has changed otherwise, and whatever else the plan do
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from tanist.domain.circle import CircleStage, locate
 from tanist.domain.errors import TanistError
 from tanist.domain.failback.outdated import ReversalOutdated
 from tanist.domain.failover.limitations import SILENT_MS
+from tanist.domain.failover.plan import plan_of
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.problems import each as each_of
 from tanist.domain.records import STATE_TOPIC, MirrorSpec, TopicDesired
 from tanist.domain.tails import TailStage
 from tanist.usecases import state_topics
 from tanist.usecases.failback.recording import known_tails
-from tanist.usecases.failback.reversal import PURPOSE, approval_of, last_withdrawn, plan
+from tanist.usecases.failback.reversal import PURPOSE, ReversalRequest, approval_of, last_withdrawn, plan
 from tanist.usecases.failback.reversal_route import REVERSAL
 from tanist.usecases.failback.reversing import Reversing
-from tanist.usecases.failback.withdrawing import cannot_end, later_promotions, put_back_all, topics_before
+from tanist.usecases.failback.settling import end_arrival
+from tanist.usecases.failback.withdrawing import cannot_end, put_back_all, topics_before
+from tanist.usecases.failover.journal import BEGINS, DONE, NOT_YET, add_event
 from tanist.usecases.lock import mirror_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tanist.domain.failback.reversal import Reversal
-    from tanist.domain.failover.approving import Approval
-    from tanist.domain.names import EpochMs
+    from tanist.domain.records import FailoverRun
     from tanist.domain.state_record import StateRecord
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.reversal import ReversalRequest
     from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.failover.journal import Sink
+
+_SETTLE_SECONDS: Final = 30.0
+_REVERSE: Final = "reverse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +60,7 @@ class Reversed:
     warnings: tuple[str, ...] = ()
 
 
-def at_no_point(_point: str) -> None:
+def _at_no_point(_point: str) -> None:
     """Tests stop a reversal here."""
 
 
@@ -63,7 +68,7 @@ def reverse(
     request: ReversalRequest,
     clusters: ReturnContext,
     command: CommandContext,
-    checkpoint: Callable[[str], None] = at_no_point,
+    checkpoint: Callable[[str], None] = _at_no_point,
 ) -> Reversed:
     """Reverse the mirror, or complete an interrupted reversal.
 
@@ -94,35 +99,32 @@ def _approved(
     view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
     known = known_tails(clusters, planned.found, view, command)
     approval = approval_of(planned.plan, request, clusters, command)
-    last = last_withdrawn(clusters, command)
-    used = last.approvals_used if last else ()
-    move = replace(_move(planned.plan, approval, clusters.spec, command.clock.now()), used=used)
-    tails = [each for each in known if each.stage is not TailStage.DONE]
-    return move, [*topics_before(planned.plan, clusters, command), *tails]
-
-
-def _move(made: Reversal, approval: Approval, spec: MirrorSpec, now: EpochMs) -> MirrorMove:
-    return MirrorMove(
+    spec, last = clusters.spec, last_withdrawn(clusters, command)
+    move = MirrorMove(
         mirror=spec.mirror,
         mirror_id=spec.mirror_id,
         destination=spec.source,
         cluster_id=spec.source_cluster_id,
         status=MoveStatus.MOVING,
-        plan=made.hash,
-        plan_json=made.canonical_plan,
+        plan=planned.plan.hash,
+        plan_json=planned.plan.canonical_plan,
         approval=approval.id,
         approver=approval.approver,
-        at=now,
+        at=command.clock.now(),
         producer_ids=spec.producer_ids,
+        used=last.approvals_used if last else (),
     )
+    tails = [each for each in known if each.stage is not TailStage.DONE]
+    return move, [*topics_before(planned.plan, clusters, command), *tails]
 
 
 def _complete(of: Reversing) -> Reversed:
     """The rows that are left; where they cannot be completed, those that can be put back, backwards."""
     of.checkpoint("moving")
-    if not _has_moved(of):
-        if later := later_promotions(of.clusters, of.lock, of.command):
-            raise ReversalOutdated(f"{of.old.name!r} has taken over again since plan {of.move.plan}: {later}")
+    place = locate(of.spec.mirror, of.lock.view(), of.there())
+    if place.stage is CircleStage.OUTDATED:
+        raise ReversalOutdated(f"{of.old.name!r} has taken over again since plan {of.move.plan}: {place.later}")
+    if place.stage is not CircleStage.HANDED_OVER:
         _bring_state(of)
     of.checkpoint("state")
     REVERSAL.do(of, after=REVERSAL.no_return)
@@ -133,12 +135,6 @@ def _complete(of: Reversing) -> Reversed:
             f"no fetcher of {spec.destination!r} is running: `tanist fetcher run --destination {spec.destination}`"
         )
     return Reversed(spec=spec, plan=of.move.plan, topics=view.mirrored(spec.mirror), warnings=tuple(of.warnings))
-
-
-def _has_moved(of: Reversing) -> bool:
-    there = of.there().mirror(of.spec.mirror)
-    pinned = (of.spec.mirror_id, of.move.cluster_id)
-    return there is not None and (there.mirror_id, there.destination_cluster_id) == pinned
 
 
 def _bring_state(of: Reversing) -> None:
@@ -156,19 +152,81 @@ def _bring_state(of: Reversing) -> None:
 # ── from the other side ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def last_move(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
-    """The move that has brought the mirror to its present destination; None: there is none.
+def reverse_mirror(
+    request: ReversalRequest,
+    clusters: ReturnContext,
+    command: CommandContext,
+    checkpoint: Callable[[str], None] = _at_no_point,
+) -> Reversed:
+    """Reverse a mirror; or complete an interrupted reversal, also one that has brought it to where it is now.
 
-    `clusters`: of the mirror as it is now. MOVING: the old destination has yet to be completed.
+    If the mirror has failed over since that one, the request is for the next one. Raises as `reverse`.
     """
-    move = state_topics.read(clusters.source, STATE_TOPIC, command.by).move(clusters.spec.mirror)
-    if move is None or move.mirror_id != clusters.spec.mirror_id:
-        return None
-    return move if move.cluster_id == clusters.spec.destination_cluster_id else None
+    mirror, by = clusters.spec.mirror, command.by
+    here = state_topics.read(clusters.destination, STATE_TOPIC, by)
+    state_topics.spec_of(here, mirror, clusters.destination.name)
+    place = locate(mirror, here, state_topics.read(clusters.source, STATE_TOPIC, by))
+    if place.source_is_incomplete:
+        done = reverse(request, clusters.from_source(), command, checkpoint)
+        if done.topics:
+            return done
+    else:
+        completed = place.arrival is not None and end_arrival(clusters.destination, mirror, command)
+        if place.came_by is not None and place.mirrored:
+            return Reversed(spec=clusters.spec, plan=place.came_by.plan, topics=place.mirrored, changed=completed)
+    return reverse(request, clusters, command, checkpoint)
 
 
-def reversed_before(move: MirrorMove, clusters: ReturnContext, command: CommandContext) -> Reversed | None:
-    """What the reversal has done that `move` is of, while the mirror has not failed over since."""
+# ── after a failover ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def switched(clusters: ReturnContext, to: str, command: CommandContext) -> FailoverRun | None:
+    """The failover by which the cluster with the id `to` has taken over, as `MirrorPlace.switch_to` finds it.
+
+    `clusters`: of the mirror where it is now. If that is at `to`, its source is not asked: it may be lost by then.
+    """
+    here = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    at_source = (
+        None
+        if clusters.spec.destination_cluster_id == to
+        else state_topics.read(clusters.source, STATE_TOPIC, command.by)
+    )
+    return locate(clusters.spec.mirror, here, at_source).switch_to(to)
+
+
+def reverse_after(failover: str, clusters: ReturnContext, evidence: Sink, command: CommandContext) -> Reversed | None:
+    """Reverse the mirror once the failover `failover` is done, if its plan has a reversal; or complete that.
+
+    None: the plan has none, or the mirror has failed over again since. For a while it waits for what is not settled
+    right after the failover, such as markers of the old source's coordinators. `evidence`: of the failover.
+
+    Raises as `reverse_mirror`.
+    """
     view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
-    topics = view.mirrored(clusters.spec.mirror)
-    return Reversed(spec=clusters.spec, plan=move.plan, topics=topics, changed=False) if topics else None
+    run = view.failover(clusters.spec.mirror, failover)
+    plan = plan_of(run) if run is not None else None
+    if plan is None or not plan.intent.reverse:
+        return None
+    last = switched(clusters, plan.intent.destination_cluster_id, command)
+    if last is None or last.plan != failover:
+        return None
+    add_event(evidence, command.clock, _REVERSE, BEGINS, {})
+    try:
+        done = _once_settled(ReversalRequest(failover=failover), clusters, command)
+    except TanistError as why:
+        add_event(evidence, command.clock, _REVERSE, NOT_YET, {"reason": str(why)})
+        raise
+    where = {"source": done.spec.source, "destination": done.spec.destination}
+    add_event(evidence, command.clock, _REVERSE, DONE, {"plan_hash": done.plan} | where)
+    return done
+
+
+def _once_settled(request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> Reversed:
+    by = command.clock.deadline(_SETTLE_SECONDS)
+    while True:
+        try:
+            return reverse_mirror(request, clusters, command)
+        except TanistError as why:
+            if not by.left(command.clock.monotonic()) or not all(one.retriable for one in each_of(why)):
+                raise
+            command.clock.wait(1.0)

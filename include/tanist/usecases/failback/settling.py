@@ -10,9 +10,10 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.circle import locate
 from tanist.domain.errors import MirrorExists
 from tanist.domain.kept_fences import kept_after
-from tanist.domain.moves import MoveStatus, arrives, left_over, opposite
+from tanist.domain.moves import MoveStatus, left_over, opposite
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, PromotionEpoch
 from tanist.domain.state_record import Tombstone
@@ -101,11 +102,11 @@ def end_arrival(home: Cluster, mirror: MirrorName, command: CommandContext) -> b
         UnknownMirror: it has moved on, or was deleted. MirrorLocked: another command changes it.
     """
     view = state_topics.read(home, STATE_TOPIC, command.by)
-    if not arrives(view.moving(mirror), state_topics.spec_of(view, mirror, home.name)):
+    state_topics.spec_of(view, mirror, home.name)
+    if locate(mirror, view).arrival is None:
         return False
     with mirror_lock(home, mirror, PURPOSE, command) as lock:
-        move = lock.view().moving(mirror)
-        if move is not None and arrives(move, lock.spec):
+        if (move := locate(mirror, lock.view()).arrival) is not None:
             lock.append([Tombstone(move.key)])
     return True
 

@@ -23,7 +23,7 @@ from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.lineage import TopicLineage
@@ -79,7 +79,8 @@ class MirrorReversed(NothingFailedOver):
 class ReturnContext:
     """Both clusters of a mirror whose old source has returned, and how their logs are compared.
 
-    `transactions`, `deletion`: of the old source; `sizes`: of the logs of the new primary.
+    `transactions`, `deletion`: of the old source; `sizes`: of the logs of the new primary. `from_source`: makes the
+    same for the direction before the last reversal, which has `source` as its destination until that is completed.
     """
 
     spec: MirrorSpec
@@ -91,6 +92,7 @@ class ReturnContext:
     transactions: OpenTransactions
     deletion: TopicDeletion
     sizes: LogSizes
+    from_source: Callable[[], ReturnContext]
 
 
 def survey(clusters: ReturnContext, topics: Selection, command: CommandContext) -> tuple[PartitionSurvey, ...]:

@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.circle import CircleStage, locate
 from tanist.domain.errors import AuthorizationFailed, Interrupted, MirrorLocked, OperatorFenced, Refused, TanistError
-from tanist.domain.failback.outdated import promoted_since
-from tanist.domain.failback.reversal import Reversal
 from tanist.domain.fences import FenceStatus
-from tanist.domain.moves import MoveStatus, TopicBefore, arrives
+from tanist.domain.moves import MoveStatus, TopicBefore
 from tanist.domain.problems import each
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
+from tanist.domain.state_view import NOTHING_YET
 from tanist.ports.topics import TopicFacts
 from tanist.usecases import state_topics
 from tanist.usecases.failback.old_source import record_fences
@@ -30,10 +30,11 @@ from tanist.usecases.lock import mirror_lock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tanist.domain.failback.reversal import Reversal
     from tanist.domain.moves import MirrorMove
+    from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.survey import ReturnContext
-    from tanist.usecases.lock import LockedMirror
 
 _STAYS_UNFINISHED: Final = (AuthorizationFailed, MirrorLocked, OperatorFenced)
 """A permission can be granted; who has lost the lock changes nothing any more."""
@@ -104,10 +105,12 @@ def put_back_all(of: Reversing, reason: str) -> NoReturn:
         ReversalWithdrawn: always, once it is done. Interrupted: the mirror's state has moved, or something could not be
             put back; run the command again.
     """
-    _must_not_have_moved(of)
+    place = locate(of.spec.mirror, of.lock.view(), _fenced(of))
+    if place.stage is CircleStage.HANDED_OVER:
+        raise _moved(of.move)
     reason = of.move.reason or reason
-    if later := later_promotions(of.clusters, of.lock, of.command):
-        _end(of, reason, later)
+    if place.stage is CircleStage.OUTDATED:
+        _end(of, reason, place.later)
     if of.move.status is not MoveStatus.WITHDRAWING:
         of.move = replace(of.move, status=MoveStatus.WITHDRAWING, reason=reason)
         of.lock.append([of.move])
@@ -134,37 +137,25 @@ def _store_withdrawn(of: Reversing, reason: str) -> None:
     of.lock.append([*(Tombstone(each.key) for each in of.before().values()), done])
 
 
-def _must_not_have_moved(of: Reversing) -> None:
-    """Raises Interrupted if the state is at the old source. A late append of an earlier attempt is fenced here."""
-    mirror, by = of.spec.mirror, of.command.by
+def _fenced(of: Reversing) -> StateView:
+    """The state topic of the old source, at which a late append of an earlier attempt is fenced now."""
     try:
-        store = of.old.open_store(STATE_TOPIC, mirror, by)
+        store = of.old.open_store(STATE_TOPIC, of.spec.mirror, of.command.by)
     except UnknownTopicOrPartition:
-        return
+        return NOTHING_YET
     with closing(store):
-        there = store.catch_up(by).mirror(mirror)
-    if there is not None and there.destination_cluster_id == of.move.cluster_id:
-        raise _moved(of.move)
-
-
-def later_promotions(clusters: ReturnContext, lock: LockedMirror, command: CommandContext) -> str:
-    """The topics that the old source has taken over since the unfinished reversal was planned; empty: none."""
-    spec, view = clusters.spec, lock.view()
-    move, there = view.moving(spec.mirror), state_topics.read(clusters.source, STATE_TOPIC, command.by)
-    if move is None:
-        return ""
-    return promoted_since(Reversal.read(move.plan_json), spec.mirror, spec.mirror_id, (view, there))
+        return store.catch_up(of.command.by)
 
 
 def withdrawable(clusters: ReturnContext, command: CommandContext) -> MirrorMove:
     """The unfinished reversal that `withdraw` puts back. Raises NoReversal, or Interrupted. Changes nothing."""
     mirror = clusters.spec.mirror
-    move = state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(mirror)
-    if move is None:
+    place = locate(mirror, state_topics.read(clusters.destination, STATE_TOPIC, command.by))
+    if place.arrival is not None:
+        raise _moved(place.arrival)
+    if place.departure is None:
         raise NoReversal(f"no reversal of mirror {mirror!r} is unfinished at {clusters.destination.name!r}")
-    if arrives(move, clusters.spec):
-        raise _moved(move)
-    return move
+    return place.departure
 
 
 def withdraw(
@@ -176,8 +167,7 @@ def withdraw(
         NoReversal: none is unfinished here. MirrorLocked. Interrupted: the mirror's state has moved already, or
         something could not be put back yet.
     """
-    withdrawable(clusters, command)
-    mirror = clusters.spec.mirror
+    mirror = withdrawable(clusters, command).mirror
     with mirror_lock(clusters.destination, mirror, PURPOSE, command) as lock:
         move = lock.view().moving(mirror)
         if move is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode, named
+from tanist.domain.circle import locate
 from tanist.domain.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -25,7 +26,6 @@ from tanist.domain.errors import (
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.plan import lived_on, past_return, plan_of
 from tanist.domain.failover.source_look import iso_time
-from tanist.domain.moves import arrives
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.state_record import Tombstone
 from tanist.usecases.failover.approval_gate import ApprovalGate
@@ -130,8 +130,8 @@ def run(  # noqa: PLR0913 -- what a caller may ask for, named
 
 def _purpose(gate: ApprovalGate, view: StateView) -> Purpose:
     """Why the lock is taken. Only while a reversal to here is unfinished does that depend on the mode of the plan."""
-    spec = gate.clusters.spec
-    disaster = arrives(view.moving(spec.mirror), spec) and gate.permit(view).approved.intent.mode is Mode.UNPLANNED
+    arrival = locate(gate.clusters.spec.mirror, view).arrival
+    disaster = arrival is not None and gate.permit(view).approved.intent.mode is Mode.UNPLANNED
     return Purpose(operation=f"failover {gate.plan}", plan=gate.plan, waits=True, disaster=disaster)
 
 

@@ -8,7 +8,6 @@ from tanist.domain.answers import attempt
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.findings import findings_check, findings_of, undecided
 from tanist.domain.failback.pending import tails_check, tails_of
-from tanist.domain.failback.pending_reversal import pending_reversal, reversal_check
 from tanist.domain.failover.access import access_check
 from tanist.domain.failover.fences_check import fences_check
 from tanist.domain.failover.health import (
@@ -22,6 +21,7 @@ from tanist.domain.failover.plan import NOT_SHUT_OUT, plan_of
 from tanist.domain.failover.stored_reserves import reserves_check
 from tanist.domain.kept_fences import fence_groups
 from tanist.domain.logins import logins_of, principals
+from tanist.domain.pending_reversal import pending_reversal, reversal_check
 from tanist.domain.promotions import promoted_twice, recreated, still_promoted
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.write_access import shut_out_of

@@ -6,17 +6,17 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.failback.pending_reversal import pending_reversal
 from tanist.domain.failover.invariants import check_invariants
 from tanist.domain.failover.plan import ApprovedPlan
+from tanist.domain.pending_reversal import pending_reversal
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE, STEP_IDS
 
 if TYPE_CHECKING:
-    from tanist.domain.failback.pending_reversal import PendingReversal
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
+    from tanist.domain.pending_reversal import PendingReversal
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
 

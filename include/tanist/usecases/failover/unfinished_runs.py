@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import PastReturn, Refused, RunUnderWay
-from tanist.domain.failback.pending_reversal import pending_reversal
 from tanist.domain.failover.approving import approvals
 from tanist.domain.failover.plan import ApprovedPlan
+from tanist.domain.pending_reversal import pending_reversal
 from tanist.domain.problems import refuse
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import pattern_problems

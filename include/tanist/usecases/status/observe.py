@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
-from tanist.domain.failback.pending_reversal import pending_reversal
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.failover.recorded_losses import losses_check
+from tanist.domain.pending_reversal import pending_reversal
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.failover import standing
@@ -27,10 +27,10 @@ from tanist.usecases.snapshot import ClusterSnapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.failback.pending_reversal import PendingReversal
     from tanist.domain.failover.health import Status
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import MirrorName
+    from tanist.domain.pending_reversal import PendingReversal
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster

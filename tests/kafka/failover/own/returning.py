@@ -18,8 +18,8 @@ from tanist.settings import load
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failback import replay
 from tanist.usecases.failback.rescue import RescueTools, rescue
-from tanist.wiring.failback import ManifestFile, returned
-from tanist.wiring.failover import is_process_dead, runner
+from tanist.wiring.failback import returned
+from tanist.wiring.failover import Folder, is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 from tanist_testkit.sandbox import forks
 from tests.kafka.failover.conftest import COMMAND_SECONDS
@@ -46,7 +46,7 @@ def main() -> None:
 
     clock = SystemClock()
     command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)
-    write = ManifestFile(Path(evidence)).write
+    write = Folder(Path(evidence)).write_manifest
     with ClusterRegistry(load(None, os.environ)) as world:
         clusters = returned(world, world.connect("west"), mirror_name(mirror), command)
         if plan:

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Check, Verdict
+from tanist.domain.circle import locate
 from tanist.domain.failover.plan import plan_of
-from tanist.domain.moves import UNFINISHED, MoveStatus
-from tanist.domain.records import RunStatus
+from tanist.domain.moves import MoveStatus
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
@@ -47,14 +47,16 @@ class PendingReversal:
 
 def pending_reversal(view: StateView, mirror: MirrorName) -> PendingReversal | None:
     """The reversal of a mirror that is to be completed. `view`: of the state topic where it was failed over to."""
-    if (spec := view.mirror(mirror)) is None:
+    place = locate(mirror, view)
+    if place.spec is None:
         return None
-    run = _with_reversal(view, mirror)
-    where = ("--destination", spec.destination)
-    move, command = view.move(mirror), shlex.join(("tanist", "mirrors", "reverse", mirror, *where))
-    if move is not None and move.status in UNFINISHED:
-        status = ReversalStatus(move.status)
-        return PendingReversal(status=status, plan=move.plan, approver=move.approver, next_command=command, run=run)
+    run = _with_reversal(place.takeover)
+    where = ("--destination", place.spec.destination)
+    move, command = place.move, shlex.join(("tanist", "mirrors", "reverse", mirror, *where))
+    if move is not None and (place.arrival or place.departure):
+        return PendingReversal(
+            status=ReversalStatus(move.status), plan=move.plan, approver=move.approver, next_command=command, run=run
+        )
     if run is None:
         return None
     if move is not None and move.status is MoveStatus.WITHDRAWN and run.approval in move.approvals_used:
@@ -64,20 +66,19 @@ def pending_reversal(view: StateView, mirror: MirrorName) -> PendingReversal | N
             approver=move.approver,
             next_command=f"{command} --dry-run",
         )
-    command = shlex.join(("tanist", "failover", "run", mirror, *where, "--plan", run.plan))
     return PendingReversal(
-        status=ReversalStatus.PENDING, plan=run.plan, approver=run.approver, next_command=command, run=run
+        status=ReversalStatus.PENDING,
+        plan=run.plan,
+        approver=run.approver,
+        next_command=shlex.join(("tanist", "failover", "run", mirror, *where, "--plan", run.plan)),
+        run=run,
     )
 
 
-def _with_reversal(view: StateView, mirror: MirrorName) -> FailoverRun | None:
-    """The last failover, if it is done, has a reversal, and the mirror copies nothing since."""
-    if view.mirrored(mirror) or not view.removed(mirror) or view.unfinished(mirror) is not None:
-        return None
-    done = (each for each in view.failovers(mirror) if each.status is RunStatus.DONE)
-    last = max(done, key=lambda each: each.at, default=None)
-    plan = plan_of(last) if last is not None else None
-    return last if plan is not None and plan.intent.reverse else None
+def _with_reversal(run: FailoverRun | None) -> FailoverRun | None:
+    """`run`, if it was approved with the reversal after it."""
+    plan = plan_of(run) if run is not None else None
+    return run if plan is not None and plan.intent.reverse else None
 
 
 def reversal_check(found: PendingReversal | None) -> Check:
