@@ -263,9 +263,9 @@ def old_process_seconds() -> float:
     """How long the process of an earlier try may go on after its task was given up.
 
     Its supervisor hears of that from its next heartbeat, or ends it once too many heartbeats had no answer; a process
-    that does not obey is killed after some seconds. A further try was started through the API that answers heartbeats:
-    that Airflow's client sends each of them five times before it counts as failed (`execution_api_retries`) is left out,
-    and what a process writes even later is found when the question is answered again.
+    that does not obey is killed after some seconds. That Airflow's client sends a heartbeat up to five times
+    (`execution_api_retries`) is left out: a further try was started through the API that answers them. What a process
+    writes even later is found when the question is answered again.
     """
     every = float(conf.getfloat("workers", "min_heartbeat_interval"))
     answer = float(conf.getfloat("workers", "execution_api_timeout"))
