@@ -19,7 +19,6 @@ from tests.explorer.product import (
     Readiness,
     RunStatus,
     Silence,
-    StateReaders,
     StatusContext,
     Verdict,
     check_invariants,
@@ -114,7 +113,7 @@ def seen(place: Place) -> MirrorStatus | None:
         return None
     run = CommandContext(clock=place.clock, by=place.clock.deadline(60))
     reading = StatusContext(
-        readers=StateReaders(place.west.side()),
+        destination=place.west.side(),
         silence=Silence(place.clock),
         clusters=lambda spec: pointed.clusters(place, spec, run, "anybody"),
         context=run,

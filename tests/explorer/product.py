@@ -62,7 +62,7 @@ from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors import create as creating
 from tanist.usecases.mirrors.create import CreateRequest as MirrorRequest
 from tanist.usecases.mirrors.create import create
-from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.silence import Silence
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
@@ -145,7 +145,6 @@ __all__ = [
     "SourceEnd",
     "SourceEnds",
     "SourceOffset",
-    "StateReaders",
     "StateView",
     "StatusContext",
     "SyncRequest",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,8 +66,7 @@ def describe(
     topics = selected(topic, exclude)
     found: list[Described] = []
     for destination in now.destinations(mirror):
-        with closing(now.registry.describer(destination, topics)) as describer:
-            found += describer.describe(mirror, now.context)
+        found += now.registry.describer(destination, topics).describe(mirror, now.context)
     must_match(topics, found)
     for each in found:
         if each.source_down:
@@ -94,8 +92,7 @@ def wait(
     """
     mirror, parsed, topics = mirror_name(name), Goal.parse(goal), selected(topic, exclude)
     (destination,) = now.destinations(mirror)
-    with closing(now.registry.describer(destination, topics)) as describer:
-        rows = wait_for(mirror, parsed, describer, now.context, _progress())
+    rows = wait_for(mirror, parsed, now.registry.describer(destination, topics), now.context, _progress())
     emit([row_item(row) for row in rows], ROW_COLUMNS, now.as_json, rows=[row_cells(row_item(row)) for row in rows])
 
 

@@ -9,7 +9,7 @@ initialises the id again.
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -289,8 +289,7 @@ class LockedMirror:
 
 def _take(cluster: Cluster, mirror: MirrorName, purpose: Purpose, command: CommandContext) -> LockedMirror:
     while True:
-        with closing(cluster.open_store(STATE_TOPIC, None, command.by)) as reader:
-            stale = _wait_until_free(lambda: reader.catch_up(command.by), mirror, purpose, command)
+        stale = _wait_until_free(lambda: cluster.state(STATE_TOPIC, command.by), mirror, purpose, command)
         store = cluster.open_store(STATE_TOPIC, mirror, command.by)
         try:
             view = store.catch_up(command.by)

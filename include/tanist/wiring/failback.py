@@ -20,7 +20,6 @@ from tanist.usecases.failback.switched import switched
 from tanist.usecases.failover.journal import BEGINS, DONE, NOT_YET, add_event
 from tanist.usecases.mirror_spec import spec_at
 from tanist.wiring.failover import Folder
-from tanist.wiring.registry import side_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +48,7 @@ def returned(
     source, there = registry.open(spec.source, spec.source_cluster_id), registry.open(destination.name)
     return ReturnContext(
         spec=spec,
-        source=side_of(source),
+        source=registry.source(spec),
         destination=destination,
         tails=source.divergent_tails(there),
         quarantine=source.quarantine(there),

@@ -17,7 +17,7 @@ from tanist.ports.cluster import Cluster
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.mirrors.describe import Describer
-from tanist.usecases.readers import Silence
+from tanist.usecases.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +47,7 @@ class ClusterRegistry:
         self.settings = settings
         self._extra = dict(extra or {})
         self._open: dict[tuple[str, str | None], KafkaCluster] = {}
+        self._sides: dict[tuple[str, str | None], Cluster] = {}
         self._others: list[KafkaCluster] = []
         self._silence: Silence | None = None
 
@@ -87,7 +88,7 @@ class ClusterRegistry:
         Raises:
             Misconfigured: there is no such cluster; the message names the configured ones.
         """
-        return side_of(self.open(name))
+        return self._side(name)
 
     def source(self, spec: MirrorSpec) -> Cluster:
         """The source of a mirror. If another cluster answers under its name, every call raises AnotherCluster.
@@ -95,7 +96,7 @@ class ClusterRegistry:
         Raises:
             Misconfigured: there is no such cluster; the message names the configured ones.
         """
-        return side_of(self.open(spec.source, spec.source_cluster_id))
+        return self._side(spec.source, spec.source_cluster_id)
 
     def moved_to(self, move: MirrorMove) -> Cluster:
         """The cluster that a forwarding record names. If another one answers, every call raises AnotherCluster.
@@ -103,7 +104,12 @@ class ClusterRegistry:
         Raises:
             Misconfigured: there is no such cluster; the message names the configured ones.
         """
-        return side_of(self.open(move.destination, move.cluster_id))
+        return self._side(move.destination, move.cluster_id)
+
+    def _side(self, name: str, cluster_id: str | None = None) -> Cluster:
+        """The ports of a cluster, always the same ones: they share its readers of state topics."""
+        cluster = self.open(name, cluster_id)
+        return self._sides.setdefault((name, cluster_id), side_of(cluster))
 
     def open(self, name: str, cluster_id: str | None = None) -> KafkaCluster:
         """The cluster of that name with all its ports; the registry closes it. `cluster_id`: the only id accepted.
@@ -136,7 +142,7 @@ class ClusterRegistry:
         try:
             here = self.open(spec.source, spec.source_cluster_id)
             source: SourceContacts | TanistError = SourceContacts(
-                cluster=side_of(here), positions=here.positions(spec.mirror), proofs=here.proofs(there)
+                cluster=self.source(spec), positions=here.positions(spec.mirror), proofs=here.proofs(there)
             )
         except TanistError as unknown:
             source = unknown

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tanist.usecases.readers import StateReaders
 from tanist.usecases.status import observe as status
 from tanist.usecases.status.observe import StatusContext
 from tanist.wiring.failover import both_clusters, source_of
@@ -31,8 +29,7 @@ def look(
     def clusters(spec: MirrorSpec) -> FailoverContext:
         return both_clusters(registry, spec, source_of(registry, spec), destination, context)
 
-    with closing(StateReaders(destination)) as readers:
-        reading = StatusContext(
-            readers=readers, silence=registry.silence(context.clock), clusters=clusters, context=context
-        )
-        return status.observe(reading, mirror)
+    reading = StatusContext(
+        destination=destination, silence=registry.silence(context.clock), clusters=clusters, context=context
+    )
+    return status.observe(reading, mirror)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.usecases.failover.context import FailoverContext, GroupsMoved
-from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.silence import Silence
 from tanist.usecases.status.observe import StatusContext
 from tests.unit.usecases.commands import a_run
 
@@ -41,7 +41,7 @@ def reading(
     """Of a destination whose mirrors all have one source."""
     context = context or a_run()
     return StatusContext(
-        readers=StateReaders(destination.side()),
+        destination=destination.side(),
         silence=Silence(context.clock),
         clusters=lambda spec: clusters(spec, source, destination),
         context=context,

@@ -70,7 +70,7 @@ class Sources:
         """The mirrors whose source is said to be silent."""
         one = reading(self.east, self.west, context)
         found = status.observe(
-            StatusContext(readers=one.readers, silence=one.silence, clusters=self.of, context=one.context), None
+            StatusContext(destination=one.destination, silence=one.silence, clusters=self.of, context=one.context), None
         )
         assert len(found) == 1 + HUNG * MIRRORS_EACH
         return {

@@ -21,7 +21,7 @@ from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.metadata.compare import MetadataRequest, diff
 from tanist.usecases.mirrors.describe import Describer
-from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.silence import Silence
 from tanist.usecases.snapshot import ClusterSnapshot
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tanist.usecases.validation.prepare import ValidationRequest, prepare
@@ -64,7 +64,7 @@ class Counted:
 def status(counted: Counted) -> MirrorStatus:
     """`tanist status`, and the status page."""
     reading = StatusContext(
-        readers=StateReaders(counted.clusters.destination),
+        destination=counted.clusters.destination,
         silence=Silence(counted.world.clock),
         clusters=lambda _: counted.clusters,
         context=counted.world.command(),
@@ -201,7 +201,7 @@ def test_what_was_answered_stays_where_other_items_fail() -> None:
 def test_a_question_that_failed_for_one_mirror_leaves_the_others_their_answers() -> None:
     """One timeout at a mirror's partitions made those of every later mirror unknown in `mirrors describe`."""
     world = FailoverWorld()
-    stored = StateReaders(world.clusters().destination).view(STATE_TOPIC, world.soon())
+    stored = world.clusters().destination.state(STATE_TOPIC, world.soon())
     topics = [replace(topic, mirror=MirrorName("second")) for topic in stored.topics(DR)]
     world.worker.append([replace(world.spec, mirror=MirrorName("second")), *topics], world.soon())
     source = world.east.side()

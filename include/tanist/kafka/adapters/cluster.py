@@ -67,7 +67,7 @@ class KafkaCluster:
         self.producer_fencing = KafkaProducerFencing(self.router)
         self.opening = KafkaOpening(self.router)
         self.approvals = KafkaApprovals(self.router, allow_small=small_state)
-        self._state = Shared(self.router, Follower(endpoint, BRIEF_MS, keeps=True))
+        self._state = Shared(self.router, Follower(endpoint, BRIEF_MS))
         self._positions: dict[MirrorName, KafkaPositions] = {}
 
     def __enter__(self) -> Self:

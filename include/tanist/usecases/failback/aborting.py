@@ -106,7 +106,7 @@ def _fenced(
     Raises as `plan_abort`.
     """
     left = [topic for topic, _ in failed_over(view, clusters.spec.mirror, topics)]
-    source = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None).reachable_source()
+    source = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination).reachable_source()
     seen = see_returned(clusters.spec, source, left, view, command)
     stands = seen.fences.known()
     if unfenced := [each.topic for each in left if stands.get(each.topic) is not True]:

@@ -102,7 +102,7 @@ def survey(clusters: ReturnContext, topics: Selection, command: CommandContext) 
         NothingFailedOver: there is none. TopicNotInMirror: an expression of `topics` matches none of them.
         AnotherCluster: what answers is not the old source. CouldNotTell, BrokerError: a cluster does not answer.
     """
-    both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None)
+    both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination)
     view = both.destination.state(STATE_TOPIC, command.by)
     promoted = failed_over(view, clusters.spec.mirror, topics)
     source = both.reachable_source()
@@ -162,7 +162,7 @@ def topics_only_there(clusters: ReturnContext, command: CommandContext) -> tuple
 
     Such as one that was created there after the last `tanist metadata sync`. No survey, rescue or reversal is about it.
     """
-    both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None)
+    both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination)
     source, view = both.reachable_source(), both.destination.state(STATE_TOPIC, command.by)
     copied_there = {each.topic for each in source.state(STATE_TOPIC, command.by).mirrored()}
     found = topics_without_copy(clusters.spec, view, source, command.by)

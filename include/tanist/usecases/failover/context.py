@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.usecases.readers import StateReaders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +54,9 @@ class FailoverContext:
     destination: Cluster
     move_groups: MoveGroups
 
-    def snapshot(self, readers: StateReaders | None = None) -> MirrorSnapshot:
-        """A new snapshot of both, of which nothing has been read. `readers`: of the state topics, which stay open."""
-        return MirrorSnapshot.of(self.spec, self.source, self.destination, readers)
+    def snapshot(self) -> MirrorSnapshot:
+        """A new snapshot of both, of which nothing has been read."""
+        return MirrorSnapshot.of(self.spec, self.source, self.destination)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

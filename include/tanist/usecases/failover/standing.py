@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.source_fences import SourceFences
-    from tanist.usecases.readers import Silence
+    from tanist.usecases.silence import Silence
     from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 
 
