@@ -37,7 +37,7 @@ from tests.explorer.product import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.explorer.product import FailoverContext, MirrorSpec
+    from tests.explorer.product import FailoverContext, MirrorSpec, StateView
 
 COMMAND_SECONDS: Final = 120.0
 PATIENCE: Final = Timeouts(proof=2.0, drain=60.0, budget=5.0)
@@ -206,7 +206,7 @@ class Operator:
 
     def _spec(self, context: CommandContext) -> MirrorSpec:
         west = self._west()
-        return state_topics.spec_of(state_topics.read(west, STATE_TOPIC, context.by), DR, west.name)
+        return state_topics.spec_of(west.state(STATE_TOPIC, context.by), DR, west.name)
 
     def _clusters(self, context: CommandContext) -> FailoverContext:
         return pointed.clusters(self.place, self._spec(context), context, self.name)
@@ -234,5 +234,5 @@ class Operator:
         return f"{plan} is {outcome.record.status}{f' until {until}' if until else ''}"
 
     def _unfinished(self) -> FailoverRun | None:
-        view = state_topics.read(self._west(), STATE_TOPIC, self._command().by)
+        view: StateView = self._west().state(STATE_TOPIC, self._command().by)
         return view.unfinished(DR)

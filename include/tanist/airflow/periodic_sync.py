@@ -20,7 +20,7 @@ from tanist.domain.errors import MirrorLocked, Misconfigured, TanistError
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import cluster_ids
 from tanist.usecases.groups import items as group_items
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.metadata import items as metadata_items
@@ -64,7 +64,7 @@ def _mirrors_of(destination: str, task: FailoverTask) -> list[dict[str, str]]:
     try:
         side = task.registry.connect(destination)
         cluster_ids.identify((side,), task.context)
-        found = state_topics.read(side, STATE_TOPIC, task.context.by).mirrors()
+        found = side.state(STATE_TOPIC, task.context.by).mirrors()
     except TanistError as error:
         return [{"destination": destination, "trouble": str(error)}]
     return [{"destination": destination, "mirror": spec.mirror} for spec in found]

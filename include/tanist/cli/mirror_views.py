@@ -20,7 +20,7 @@ from tanist.cli.options import (
 from tanist.cli.output import emit, none, say
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import cluster_ids
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
 from tanist.usecases.mirrors.describe import listing, must_match
 from tanist.usecases.mirrors.lineage import LINEAGE_COLUMNS, segment_item
@@ -44,7 +44,7 @@ def list_mirrors(now: Session) -> None:
     items = []
     for destination in now.destinations(None):
         cluster_ids.identify((destination,), now.context)
-        for each in listing(state_topics.read(destination, STATE_TOPIC, now.context.by)):
+        for each in listing(destination.state(STATE_TOPIC, now.context.by)):
             more = {
                 "topics": each.topics,
                 "cluster_id": each.spec.source_cluster_id,

@@ -38,15 +38,6 @@ def exists(cluster: Cluster, topic: str, by: Deadline) -> bool:
     return isinstance(facts, TopicFacts)
 
 
-def read(cluster: Cluster, topic: str, by: Deadline) -> StateView:
-    """The current view of a state topic; empty if the topic does not exist.
-
-    Raises:
-        UnsafeStateTopic: its configuration could lose records.
-    """
-    return cluster.state(topic, by)
-
-
 def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec:
     """The spec of `mirror`.
 

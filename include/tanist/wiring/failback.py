@@ -11,7 +11,6 @@ from tanist.domain.failover.plan import plan_of
 from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import each
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import state_topics
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import at_no_point, last_move, reverse, reversed_before
 from tanist.usecases.failback.settling import end_arrival
@@ -67,7 +66,7 @@ def moved_to(
     Raises:
         Misconfigured: that cluster is not configured here.
     """
-    view = state_topics.read(destination, STATE_TOPIC, context.by)
+    view = destination.state(STATE_TOPIC, context.by)
     move = view.move(mirror)
     return None if view.mirror(mirror) is not None or move is None else registry.connect(move.destination)
 
@@ -113,7 +112,7 @@ def reverse_after(  # of which failover, where, and where it is told
     Raises as `reverse_mirror`.
     """
     clusters = returned(registry, destination, mirror, context)
-    run = state_topics.read(destination, STATE_TOPIC, context.by).failover(mirror, failover)
+    run = destination.state(STATE_TOPIC, context.by).failover(mirror, failover)
     plan = plan_of(run) if run is not None else None
     if plan is None or not plan.intent.reverse:
         return None

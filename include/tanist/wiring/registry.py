@@ -197,7 +197,7 @@ class ClusterRegistry:
             cluster_ids.identify((cluster,), brief)
             if mirror is None:
                 return state_topics.exists(cluster, STATE_TOPIC, context.by)
-            view = state_topics.read(cluster, STATE_TOPIC, context.by)
+            view = cluster.state(STATE_TOPIC, context.by)
             spec, move = view.mirror(mirror), view.moving(mirror)
             return None if move is not None and spec and not arrives(move, spec) else spec is not None
         except CouldNotTell as error:

@@ -12,7 +12,6 @@ from tanist.domain.failback.open_transactions import AbortPlan
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
-from tanist.usecases import state_topics
 from tanist.usecases.approvals import ApprovalTerms, sign
 from tanist.usecases.failback.aborting import AbortRefused, abort_transactions
 from tanist.usecases.failback.replay_gate import DecisionRefused, permitted
@@ -44,7 +43,7 @@ def signed(world: FailoverWorld, plan: Any) -> Approval:
 
 
 def replays(world: FailoverWorld) -> None:
-    view = state_topics.read(returned(world).destination, STATE_TOPIC, world.soon())
+    view = returned(world).destination.state(STATE_TOPIC, world.soon())
     permitted(DECISION.hash, view, returned(world), world.command())
 
 
@@ -86,7 +85,7 @@ def test_every_gate_refuses_by_the_clock_of_the_brokers_too(
 
 
 def begun(world: FailoverWorld, plan: DecisionPlan) -> TailDecision:
-    view = state_topics.read(returned(world).destination, STATE_TOPIC, world.soon())
+    view = returned(world).destination.state(STATE_TOPIC, world.soon())
     return permitted(plan.hash, view, returned(world), world.command())
 
 

@@ -15,7 +15,6 @@ from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactio
 from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
-from tanist.usecases import state_topics
 from tanist.usecases.approvals import out_of_time, sign
 from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
@@ -79,7 +78,7 @@ def plan_abort(clusters: ReturnContext, topics: Selection, command: CommandConte
         TransactionalIdAuthorizationFailed, UnsupportedVersion: not all are reported to this login.
         CouldNotTell, BrokerError: a cluster does not answer.
     """
-    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    view = clusters.destination.state(STATE_TOPIC, command.by)
     ensure_unlocked(view, clusters.spec.mirror)
     partitions = _fenced(clusters, view, topics, command)
     try:

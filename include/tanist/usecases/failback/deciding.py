@@ -22,7 +22,6 @@ from tanist.domain.failback.decision import (
 from tanist.domain.failback.pending import left_undecided
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.tails import TailStage
-from tanist.usecases import state_topics
 from tanist.usecases.approvals import sign
 from tanist.usecases.failback.classifying import records_from, replay_of, rules_of, watch_keys
 from tanist.usecases.failback.quarantined import ensure_present
@@ -87,7 +86,7 @@ def plan_decision(
         undecided. ClassesMissing: a class has records, and is not given.
         QuarantineChanged: rescued records are not in quarantine any more.
     """
-    view, mirror = state_topics.read(clusters.destination, STATE_TOPIC, command.by), clusters.spec.mirror
+    view, mirror = clusters.destination.state(STATE_TOPIC, command.by), clusters.spec.mirror
     ensure_unlocked(view, mirror)
     tails = undecided_tails(view, mirror, topics)
     ensure_present(clusters, tails, command.by)

@@ -21,7 +21,6 @@ from tanist.domain.failback.decision import (
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.tails import ReplayProgress, TailDecision, TailStage
-from tanist.usecases import state_topics
 from tanist.usecases.failback.classifying import KeyWatch, records_from, replay_of, rules_of, watch_keys
 from tanist.usecases.failback.holding import release
 from tanist.usecases.failback.replay_gate import ReplayDenied, permitted
@@ -85,7 +84,7 @@ def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: Comm
         NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, DecisionUnfinished: nothing was changed.
         ReplayUnknown. CouldNotTell, BrokerError: partial, run it again.
     """
-    seen = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    seen = clusters.destination.state(STATE_TOPIC, command.by)
     held = seen.decision(clusters.spec.mirror, plan)
     if held is not None and held.status is RunStatus.DONE:
         return _released(held, seen, clusters, command)

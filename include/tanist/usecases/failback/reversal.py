@@ -29,7 +29,6 @@ from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, only, pattern_problems
-from tanist.usecases import state_topics
 from tanist.usecases.approvals import out_of_time, sign
 from tanist.usecases.failback.quarantined import altered_topics
 from tanist.usecases.failback.recreation_plan import plan_recreations, uncompared_topics, unfit_topics
@@ -128,7 +127,7 @@ def plan(
     if wrong := pattern_problems(request.exclude):
         refuse(wrong)
     spec, by = clusters.spec, command.by
-    view = state_topics.read(clusters.destination, STATE_TOPIC, by)
+    view = clusters.destination.state(STATE_TOPIC, by)
     ensure_unlocked(view, spec.mirror, PURPOSE)
     behind = _left_behind(view, spec.mirror, request)
     if not (returning_names := _candidates(view, spec.mirror) - behind.keys()):
@@ -140,7 +139,7 @@ def plan(
     again = _recreated(names, request, found, unfit)
     collected = ProblemCollector(_problems(found, request, unfit, again))
     collected.problems += _undecided(view, spec.mirror, behind, request)
-    there = state_topics.read(clusters.source, STATE_TOPIC, by)
+    there = clusters.source.state(STATE_TOPIC, by)
     collected.problems += _owned(there, spec.mirror, spec.mirror_id)
     collected.attempt(lambda: must_be_free(there, spec.mirror, names))
     if not approves and not collected.problems:  # what is missing there was reported by name
@@ -168,7 +167,7 @@ def plan(
 
 def unfinished(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
     """The reversal that was interrupted; None: there is none."""
-    return state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(clusters.spec.mirror)
+    return clusters.destination.state(STATE_TOPIC, command.by).moving(clusters.spec.mirror)
 
 
 def _candidates(view: StateView, mirror: MirrorName) -> set[str]:
@@ -346,7 +345,7 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
 
 def last_withdrawn(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
     """The last reversal, if it was withdrawn: its approval is used, and so are those that it remembers."""
-    move = state_topics.read(clusters.destination, STATE_TOPIC, command.by).move(clusters.spec.mirror)
+    move = clusters.destination.state(STATE_TOPIC, command.by).move(clusters.spec.mirror)
     return move if move is not None and move.status is MoveStatus.WITHDRAWN else None
 
 
@@ -357,7 +356,7 @@ def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command
         ReversalNotApproved: it was not, or has not accepted what speaks against the reversal now.
     """
     mirror = clusters.spec.mirror
-    run = state_topics.read(clusters.destination, STATE_TOPIC, command.by).failover(mirror, failover)
+    run = clusters.destination.state(STATE_TOPIC, command.by).failover(mirror, failover)
     found = plan_of(run) if run is not None and run.status is RunStatus.DONE else None
     how = (
         f"tanist mirrors reverse {mirror} --destination {clusters.destination.name} --approve {made.hash} --reason ..."

@@ -73,7 +73,7 @@ def reverse(
         What `plan` raises; then nothing was changed. ReversalWithdrawn: the old source is as it was before.
     """
     mirror = clusters.spec.mirror
-    if state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(mirror) is None:
+    if clusters.destination.state(STATE_TOPIC, command.by).moving(mirror) is None:
         _approved(request, clusters, command)
     with mirror_lock(clusters.destination, mirror, PURPOSE, command) as lock:
         state_topics.still(lock.view(), clusters.spec)
@@ -92,7 +92,7 @@ def _approved(
     Those go on record, as nobody surveys them once the mirror has moved.
     """
     planned = plan(request, clusters, command)
-    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    view = clusters.destination.state(STATE_TOPIC, command.by)
     known = known_tails(clusters, planned.found, view, command)
     approval = approval_of(planned.plan, request, clusters, command)
     last = last_withdrawn(clusters, command)
@@ -162,7 +162,7 @@ def last_move(clusters: ReturnContext, command: CommandContext) -> MirrorMove | 
 
     `clusters`: of the mirror as it is now. MOVING: the old destination has yet to be completed.
     """
-    move = state_topics.read(clusters.source, STATE_TOPIC, command.by).move(clusters.spec.mirror)
+    move = clusters.source.state(STATE_TOPIC, command.by).move(clusters.spec.mirror)
     if move is None or move.mirror_id != clusters.spec.mirror_id:
         return None
     return move if move.cluster_id == clusters.spec.destination_cluster_id else None
@@ -170,6 +170,6 @@ def last_move(clusters: ReturnContext, command: CommandContext) -> MirrorMove | 
 
 def reversed_before(move: MirrorMove, clusters: ReturnContext, command: CommandContext) -> Reversed | None:
     """What the reversal has done that `move` is of, while the mirror has not failed over since."""
-    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    view = clusters.destination.state(STATE_TOPIC, command.by)
     topics = view.mirrored(clusters.spec.mirror)
     return Reversed(spec=clusters.spec, plan=move.plan, topics=topics, changed=False) if topics else None

@@ -100,7 +100,7 @@ def end_arrival(home: Cluster, mirror: MirrorName, command: CommandContext) -> b
     Raises:
         UnknownMirror: it has moved on, or was deleted. MirrorLocked: another command changes it.
     """
-    view = state_topics.read(home, STATE_TOPIC, command.by)
+    view = home.state(STATE_TOPIC, command.by)
     if not arrives(view.moving(mirror), state_topics.spec_of(view, mirror, home.name)):
         return False
     with mirror_lock(home, mirror, PURPOSE, command) as lock:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tanist.domain.failover.plan import plan_of
 from tanist.domain.moves import MoveStatus
 from tanist.domain.records import STATE_TOPIC, RunStatus
-from tanist.usecases import state_topics
 from tanist.usecases.failback.reverse import last_move
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def switched(clusters: ReturnContext, to: str, command: CommandContext) -> Failo
     `to`, fails over again. `clusters`: of the mirror where it is now.
     """
     mirror = clusters.spec.mirror
-    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    view = clusters.destination.state(STATE_TOPIC, command.by)
     if clusters.spec.destination_cluster_id == to:
         over = bool(view.removed(mirror)) and not view.mirrored(mirror) and view.unfinished(mirror) is None
     elif (move := last_move(clusters, command)) is None:

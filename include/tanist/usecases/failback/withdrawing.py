@@ -20,7 +20,6 @@ from tanist.domain.problems import each
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.ports.topics import TopicFacts
-from tanist.usecases import state_topics
 from tanist.usecases.failback.old_source import record_fences
 from tanist.usecases.failback.reversal import PURPOSE, given_at_source, mirror_logins, topic_plans
 from tanist.usecases.failback.reversal_route import TO_THE_MOVE
@@ -68,7 +67,7 @@ def topics_before(made: Reversal, clusters: ReturnContext, command: CommandConte
     described = old.topics.describe(names, command.by)
     denied = old.opening.denied(names, command.by)
     again = {each.topic for each in made.topics if each.recreation is not None}
-    view, there = (state_topics.read(side, STATE_TOPIC, command.by) for side in (clusters.destination, clusters.source))
+    view, there = (side.state(STATE_TOPIC, command.by) for side in (clusters.destination, clusters.source))
     mirrors, acls = mirror_logins(clusters, view, there), old.opening.writing(names, command.by)
     changes = {each.name: each.changes for each in topic_plans(clusters, there, names, command, again)}
     found = []
@@ -151,7 +150,7 @@ def _must_not_have_moved(of: Reversing) -> None:
 def later_promotions(clusters: ReturnContext, lock: LockedMirror, command: CommandContext) -> str:
     """The topics that the old source has taken over since the unfinished reversal was planned; empty: none."""
     spec, view = clusters.spec, lock.view()
-    move, there = view.moving(spec.mirror), state_topics.read(clusters.source, STATE_TOPIC, command.by)
+    move, there = view.moving(spec.mirror), clusters.source.state(STATE_TOPIC, command.by)
     if move is None:
         return ""
     return promoted_since(Reversal.read(move.plan_json), spec.mirror, spec.mirror_id, (view, there))
@@ -160,7 +159,7 @@ def later_promotions(clusters: ReturnContext, lock: LockedMirror, command: Comma
 def withdrawable(clusters: ReturnContext, command: CommandContext) -> MirrorMove:
     """The unfinished reversal that `withdraw` puts back. Raises NoReversal, or Interrupted. Changes nothing."""
     mirror = clusters.spec.mirror
-    move = state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(mirror)
+    move = clusters.destination.state(STATE_TOPIC, command.by).moving(mirror)
     if move is None:
         raise NoReversal(f"no reversal of mirror {mirror!r} is unfinished at {clusters.destination.name!r}")
     if arrives(move, clusters.spec):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -56,19 +55,19 @@ def abort(
         NothingToAbort, PastReturn: nothing was changed.
     """
     command = replace(command, holder=tools.runner, is_process_dead=tools.is_process_dead)
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        plan = _to_abort(observer.view(), clusters, approval).plan
-        purpose = Purpose(operation="failover abort", plan=plan, aborts=True, waits=True)
-        with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
-            record = _to_abort(lock.view(), clusters, approval)
-            fresh = replace(command, by=command.clock.deadline(UNDO_SECONDS))
-            session = RunSession(lock=lock, command=fresh, record=record, begun=True)
-            journal = Journal(tools=tools, clock=command.clock, evidence=open_evidence(tools, record, {}))
-            why = _abort_reason(record, journal.evidence, tools.runner, reason)
-            tools.report("abort", BEGINS, "")
-            owed = undo(session, clusters, ApprovedPlan.read(record.plan_json).intent, why, tools.checkpoint)
-            journal.report("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
-            return AbortResult(record=session.record, pending=tuple(owed))
+    observer = Observer(clusters=clusters, context=command)
+    plan = _to_abort(observer.view(), clusters, approval).plan
+    purpose = Purpose(operation="failover abort", plan=plan, aborts=True, waits=True)
+    with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
+        record = _to_abort(lock.view(), clusters, approval)
+        fresh = replace(command, by=command.clock.deadline(UNDO_SECONDS))
+        session = RunSession(lock=lock, command=fresh, record=record, begun=True)
+        journal = Journal(tools=tools, clock=command.clock, evidence=open_evidence(tools, record, {}))
+        why = _abort_reason(record, journal.evidence, tools.runner, reason)
+        tools.report("abort", BEGINS, "")
+        owed = undo(session, clusters, ApprovedPlan.read(record.plan_json).intent, why, tools.checkpoint)
+        journal.report("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
+        return AbortResult(record=session.record, pending=tuple(owed))
 
 
 def _to_abort(view: StateView, clusters: FailoverContext, approval: str | None) -> FailoverRun:

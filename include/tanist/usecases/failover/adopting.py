@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
@@ -52,8 +51,8 @@ def must_be_asked_for(
     """
     if problems := pattern_problems((*request.include, *request.exclude, *request.groups)):
         refuse(problems)
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        topics = observer.view().mirrored(clusters.spec.mirror)
+    observer = Observer(clusters=clusters, context=command)
+    topics = observer.view().mirrored(clusters.spec.mirror)
     unlike = differences(
         ApprovedPlan.read(held.plan_json).intent,
         request,
@@ -74,8 +73,8 @@ def not_reversed(request: FailoverRequest, clusters: FailoverContext, command: C
 
     Raises as `must_be_asked_for`: it is not what somebody asks for.
     """
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        left = pending_reversal(observer.view(), clusters.spec.mirror)
+    observer = Observer(clusters=clusters, context=command)
+    left = pending_reversal(observer.view(), clusters.spec.mirror)
     if left is None or left.run is None:
         return None
     must_be_asked_for(left.run, request, clusters, command)
@@ -122,8 +121,8 @@ def must_be_ours(
 
     Raises what `must_be_asked_for` does.
     """
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        held = observer.view().failover(clusters.spec.mirror, plan)
+    observer = Observer(clusters=clusters, context=command)
+    held = observer.view().failover(clusters.spec.mirror, plan)
     if held is None or held.status is not RunStatus.RUNNING:
         return
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -60,8 +59,8 @@ class FenceRow:
 
 def fences(clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow, ...]:
     """Every fence on record, and whether it stands; then those that stand and are not on record."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        return _rows(observer.view(), clusters, command)
+    observer = Observer(clusters=clusters, context=command)
+    return _rows(observer.view(), clusters, command)
 
 
 def _rows(view: StateView, clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow, ...]:
@@ -286,8 +285,8 @@ def _change(
     command: CommandContext,
 ) -> tuple[FencedTopic, ...]:
     """What `act` leaves of the fences that `decide` finds, under the lock of the mirror. A dry run finds them only."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        found = decide(observer.view())
+    observer = Observer(clusters=clusters, context=command)
+    found = decide(observer.view())
     if command.dry_run:
         return tuple(fence for _, fence in found)
     with mirror_lock(clusters.destination, clusters.spec.mirror, Purpose(operation=operation), command) as lock:

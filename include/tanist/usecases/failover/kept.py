@@ -72,8 +72,8 @@ def _approved(clusters: FailoverContext, command: CommandContext) -> frozenset[s
 
 def kept_words(plan: str, clusters: FailoverContext, command: CommandContext) -> str | None:
     """The words of the plan with this hash, as they were shown; None: it is not kept."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        found = kept_plan(observer.view(), clusters.spec, plan, command.clock.now())
+    observer = Observer(clusters=clusters, context=command)
+    found = kept_plan(observer.view(), clusters.spec, plan, command.clock.now())
     return None if found is None else found.plan_json
 
 
@@ -88,8 +88,8 @@ def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: C
         of an earlier mirror of the name, or cannot be read. NotToldNow.
     """
     seen = read_words(plan, words, clusters)
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        facts = _known_facts(seen, observer, command)
+    observer = Observer(clusters=clusters, context=command)
+    facts = _known_facts(seen, observer, command)
     against = (each for each in limitations(seen.intent, facts) if each.name != SEEN_LATER)
     refuse_blocked(seen.intent, tuple(against), clusters.destination.name)
     reversal = of_reversal(clusters, seen.intent, command) if seen.intent.reverse else ()

@@ -75,9 +75,6 @@ class Observer:
     silence: Silence | None = None
     _coordinated: Coordinated = field(default_factory=Coordinated)
 
-    def close(self) -> None:
-        pass
-
     def view(self, topic: str = STATE_TOPIC) -> StateView:
         """A state topic as it is now."""
         return self.clusters.destination.state(topic, self.context.by)

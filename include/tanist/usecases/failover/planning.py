@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -114,18 +113,18 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
     """
     if request.dead_since is not None and request.dead_since > command.clock.now() + SKEW_MS:
         raise Misconfigured(f"--source-dead-since lies in the future: {request.dead_since} ms")
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        snapshot = observer.snapshot()
-        view = snapshot.destination.state(STATE_TOPIC, command.by)
-        wanted = chosen(view, clusters, request.topics)
-        if request.reverse:
-            must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
-        _must_match(request.groups, snapshot, command)
-        bare = intent_of(clusters.spec, request, wanted)
-        facts = _known_facts(bare, request, wanted, snapshot, observer)
-        if request.loss_tolerance is None:
-            must_not_be_seen_by_workers(bare, facts, observer, view)
-        made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
+    observer = Observer(clusters=clusters, context=command)
+    snapshot = observer.snapshot()
+    view = snapshot.destination.state(STATE_TOPIC, command.by)
+    wanted = chosen(view, clusters, request.topics)
+    if request.reverse:
+        must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
+    _must_match(request.groups, snapshot, command)
+    bare = intent_of(clusters.spec, request, wanted)
+    facts = _known_facts(bare, request, wanted, snapshot, observer)
+    if request.loss_tolerance is None:
+        must_not_be_seen_by_workers(bare, facts, observer, view)
+    made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
     if request.reverse:
         made = replace(
             made, limitations=tuple(sorted((*made.limitations, *of_reversal(clusters, made.intent, command))))
@@ -256,8 +255,8 @@ def _must_say(
         groups=intent.groups,
         reverse=intent.reverse,
     )
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        known = [each.topic for each in observer.view().mirrored(clusters.spec.mirror)]
+    observer = Observer(clusters=clusters, context=command)
+    known = [each.topic for each in observer.view().mirrored(clusters.spec.mirror)]
     if unlike := differences(intent, replace(own, **typed), known):
         raise AnotherPlan(f"plan {plan_hash} is another one: {'; '.join(unlike)}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -77,8 +76,8 @@ def _approved(
 ) -> Iterator[tuple[str, str]]:
     """The plans of just these topics that have a usable approval, each with its words; the latest approval first."""
     mirror, store = clusters.spec.mirror, clusters.destination.approvals
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        view = observer.view()
+    observer = Observer(clusters=clusters, context=command)
+    view = observer.view()
     names = [each.topic for each in planning.chosen(view, clusters, request.topics)]
     try:
         entries = store.all(command.by)
@@ -100,8 +99,8 @@ def _is_asked_for(intent: Intent, request: FailoverRequest, names: list[str]) ->
 
 
 def _unfinished(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> str | None:
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        held = observer.view().unfinished(clusters.spec.mirror)
+    observer = Observer(clusters=clusters, context=command)
+    held = observer.view().unfinished(clusters.spec.mirror)
     if held is None:
         return None
     as_begun = replace(

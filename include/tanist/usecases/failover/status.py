@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -36,10 +35,10 @@ class RunSeen:
 
 def runs(clusters: FailoverContext, command: CommandContext) -> tuple[RunSeen, ...]:
     """All runs of a mirror, the latest last."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        view = observer.view()
-        found = sorted(view.failovers(clusters.spec.mirror), key=lambda run: run.started_at)
-        seen = tuple(_seen(record, observer, command) for record in found)
+    observer = Observer(clusters=clusters, context=command)
+    view = observer.view()
+    found = sorted(view.failovers(clusters.spec.mirror), key=lambda run: run.started_at)
+    seen = tuple(_seen(record, observer, command) for record in found)
     left = pending_reversal(view, clusters.spec.mirror)
     return (*seen[:-1], replace(seen[-1], reversal=left)) if seen and left is not None else seen
 
@@ -57,5 +56,5 @@ def _seen(record: FailoverRun, observer: Observer, command: CommandContext) -> R
 
 def record(clusters: FailoverContext, plan: str, command: CommandContext) -> FailoverRun | None:
     """What is on record of the run of `plan`; None: it never began."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        return observer.view().failover(clusters.spec.mirror, plan)
+    observer = Observer(clusters=clusters, context=command)
+    return observer.view().failover(clusters.spec.mirror, plan)

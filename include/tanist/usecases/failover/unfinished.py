@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import RunUnderWay
@@ -20,8 +19,8 @@ _LOOK_SECONDS: Final = 0.5
 
 def unfinished(clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
     """The unfinished run of this mirror; None: there is none."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        return observer.view().unfinished(clusters.spec.mirror)
+    observer = Observer(clusters=clusters, context=command)
+    return observer.view().unfinished(clusters.spec.mirror)
 
 
 def left_alone(clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
@@ -30,12 +29,12 @@ def left_alone(clusters: FailoverContext, command: CommandContext) -> FailoverRu
     Raises:
         RunUnderWay: somebody is, or has been within the seconds that we watched.
     """
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        first = observer.view().unfinished(clusters.spec.mirror)
-        until = command.clock.deadline(WATCH_SECONDS)
-        while first is not None and until.left(command.clock.monotonic()):
-            command.clock.wait(_LOOK_SECONDS)
-            now = observer.view().unfinished(clusters.spec.mirror)
-            if now is not None and (now.plan, now.at) != (first.plan, first.at):
-                raise RunUnderWay(f"{now.runner or 'another process'} is running plan {now.plan}")
-        return observer.view().unfinished(clusters.spec.mirror)
+    observer = Observer(clusters=clusters, context=command)
+    first = observer.view().unfinished(clusters.spec.mirror)
+    until = command.clock.deadline(WATCH_SECONDS)
+    while first is not None and until.left(command.clock.monotonic()):
+        command.clock.wait(_LOOK_SECONDS)
+        now = observer.view().unfinished(clusters.spec.mirror)
+        if now is not None and (now.plan, now.at) != (first.plan, first.at):
+            raise RunUnderWay(f"{now.runner or 'another process'} is running plan {now.plan}")
+    return observer.view().unfinished(clusters.spec.mirror)
