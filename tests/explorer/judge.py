@@ -114,7 +114,7 @@ def seen(place: Place) -> MirrorStatus | None:
     reading = StatusContext(
         destination=place.west.side(),
         silence=Silence(place.clock),
-        clusters=lambda spec: pointed.clusters(place, spec, run, "anybody"),
+        clusters=lambda spec: pointed.clusters(place, spec, "anybody"),
         context=run,
     )
     (found,) = observe(reading, DR)

@@ -34,7 +34,7 @@ from tanist.usecases.failback.settling import end_arrival
 from tanist.usecases.failback.survey import survey_item
 from tanist.usecases.failback.switched import switched
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
-from tanist.wiring.failback import ManifestFile, returned, reverse_mirror
+from tanist.wiring.failback import ManifestFile, reverse_mirror
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import FailoverRun
     from tanist.ports.clock import Clock
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 IN_STEP_SECONDS: Final = 3600.0
 SURVEY_SECONDS: Final = 120.0
@@ -145,7 +145,7 @@ class FailbackParams:
         """The mirror's destination before the reversal; `again`: before the one that follows the failback."""
         return self.destination if again else self.primary
 
-    def clusters(self, task: FailoverTask, *, again: bool) -> ReturnContext | None:
+    def clusters(self, task: FailoverTask, *, again: bool) -> ReturnedMirror | None:
         """Both clusters of the mirror; None: it has been reversed already.
 
         Raises:
@@ -153,7 +153,7 @@ class FailbackParams:
         """
         home = task.registry.connect(self.home(again=again))
         try:
-            return returned(task.registry, home, mirror_name(self.mirror), task.context)
+            return task.registry.open_mirror(home, mirror_name(self.mirror), task.context).returned()
         except MirrorMoved as moved:
             if moved.destination != self.home(again=not again):
                 raise
@@ -240,7 +240,7 @@ def rescue() -> dict[str, Any]:
     return {"mirror": params.mirror, "reversed": False, "evidence": str(file.path), "tails": rows[:_NAMED]}
 
 
-def _before_the_reversal(params: FailbackParams, task: FailoverTask) -> ReturnContext | None:
+def _before_the_reversal(params: FailbackParams, task: FailoverTask) -> ReturnedMirror | None:
     """Both clusters of the mirror; None: it has been reversed, or an approved reversal is unfinished."""
     clusters = params.clusters(task, again=False)
     if clusters is None or reversal.unfinished(clusters, task.context) is not None:
@@ -249,7 +249,7 @@ def _before_the_reversal(params: FailbackParams, task: FailoverTask) -> ReturnCo
     return clusters
 
 
-def _must_be_reversible(params: FailbackParams, clusters: ReturnContext, task: FailoverTask) -> None:
+def _must_be_reversible(params: FailbackParams, clusters: ReturnedMirror, task: FailoverTask) -> None:
     """Raises what `reversal.plan` does, but for tails that nobody has decided about: the gate names those."""
     try:
         reversal.plan(params.request, clusters, task.context)

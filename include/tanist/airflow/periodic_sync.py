@@ -26,7 +26,6 @@ from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.metadata import items as metadata_items
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
-from tanist.usecases.mirror_spec import spec_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -140,9 +139,8 @@ def _metadata(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
 
 
 def _positions(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
-    name, side = mirror_name(mirror), task.registry.connect(destination)
-    spec = spec_at(side, name, task.context)
-    synced = sync_locked(spec, task.registry.group_contacts(spec, side), SyncRequest(), task.context)
+    found = task.registry.open_mirror(task.registry.connect(destination), mirror_name(mirror), task.context)
+    synced = sync_locked(found, SyncRequest(), task.context)
     shown = sorted(synced.rows, key=lambda row: row.committed)
     return _SyncResult(
         summary=group_items.summary(synced),

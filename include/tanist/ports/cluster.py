@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from tanist.ports.fencing import Fencing
     from tanist.ports.logs import Logs
     from tanist.ports.opening import Opening
-    from tanist.ports.positions import Positions
+    from tanist.ports.positions import Positions, Proofs
+    from tanist.ports.prefixes import LogPrefixes
     from tanist.ports.producer_fencing import ProducerFencing
+    from tanist.ports.recreation import LogSizes, TopicDeletion
     from tanist.ports.replicas import Replicas
     from tanist.ports.state import StateStore
+    from tanist.ports.tails import DivergentTails, Quarantine, Replays
     from tanist.ports.topics import Topics
+    from tanist.ports.transactions import OpenTransactions
 
 
 class OpenStore(Protocol):
@@ -68,6 +72,10 @@ class Cluster:
     positions: Callable[[MirrorName], Positions]
     """Committed offsets of groups; commits are made with the transactional ids of the given mirror."""
     open_store: OpenStore
+    transactions: OpenTransactions
+    deletion: TopicDeletion
+    sizes: LogSizes
+    replays: Replays
     small_state: bool = False
     _readers: dict[str, StateStore] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -104,3 +112,13 @@ class Cluster:
     def _forget(self, topic: str) -> None:
         if (reader := self._readers.pop(topic, None)) is not None:
             reader.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPair:
+    """What reads the logs of a source and of a destination side by side."""
+
+    proofs: Proofs
+    prefixes: LogPrefixes
+    tails: DivergentTails
+    quarantine: Quarantine

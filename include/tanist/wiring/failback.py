@@ -14,10 +14,8 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import at_no_point, last_move, reverse, reversed_before
 from tanist.usecases.failback.settling import end_arrival
-from tanist.usecases.failback.survey import ReturnContext
 from tanist.usecases.failback.switched import switched
 from tanist.usecases.failover.journal import BEGINS, DONE, NOT_YET, add_event
-from tanist.usecases.mirror_spec import spec_at
 from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
@@ -28,34 +26,11 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.reverse import Reversed
+    from tanist.usecases.mirror import ReturnedMirror
     from tanist.wiring.registry import ClusterRegistry
 
 _SETTLE_SECONDS: Final = 30.0
 _REVERSE: Final = "reverse"
-
-
-def returned(
-    registry: ClusterRegistry, destination: Cluster, mirror: MirrorName, context: CommandContext
-) -> ReturnContext:
-    """Both clusters of a mirror; what answers under the source's name must be the cluster that the mirror pins.
-
-    Raises:
-        UnknownMirror: the destination has no such mirror. AnotherCluster: it is not the mirror's destination.
-        Misconfigured: the source is not configured here. CouldNotTell, BrokerError: the destination does not answer.
-    """
-    spec = spec_at(destination, mirror, context)
-    source, there = registry.open(spec.source, spec.source_cluster_id), registry.open(destination.name)
-    return ReturnContext(
-        spec=spec,
-        source=registry.source(spec),
-        destination=destination,
-        tails=source.divergent_tails(there),
-        quarantine=source.quarantine(there),
-        replays=there.replays(),
-        transactions=source.open_transactions(),
-        deletion=source.topic_deletion(),
-        sizes=there.log_sizes(),
-    )
 
 
 def moved_to(
@@ -73,7 +48,7 @@ def moved_to(
 
 def reverse_mirror(
     registry: ClusterRegistry,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     request: ReversalRequest,
     context: CommandContext,
     checkpoint: Callable[[str], None] = at_no_point,
@@ -84,7 +59,7 @@ def reverse_mirror(
     """
     move = last_move(clusters, context)
     if move is not None and move.status is MoveStatus.MOVING:
-        old = returned(registry, clusters.source, clusters.spec.mirror, context)
+        old = registry.open_mirror(clusters.source, clusters.spec.mirror, context).returned()
         done = reverse(request, old, context, checkpoint)
         if done.topics:
             return done
@@ -111,7 +86,7 @@ def reverse_after(  # of which failover, where, and where it is told
 
     Raises as `reverse_mirror`.
     """
-    clusters = returned(registry, destination, mirror, context)
+    clusters = registry.open_mirror(destination, mirror, context).returned()
     run = destination.state(STATE_TOPIC, context.by).failover(mirror, failover)
     plan = plan_of(run) if run is not None else None
     if plan is None or not plan.intent.reverse:
@@ -131,7 +106,7 @@ def reverse_after(  # of which failover, where, and where it is told
 
 
 def _once_settled(
-    registry: ClusterRegistry, clusters: ReturnContext, request: ReversalRequest, context: CommandContext
+    registry: ClusterRegistry, clusters: ReturnedMirror, request: ReversalRequest, context: CommandContext
 ) -> Reversed:
     by = context.clock.deadline(_SETTLE_SECONDS)
     while True:

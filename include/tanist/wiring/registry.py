@@ -13,9 +13,10 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.ports.clock import Deadline
-from tanist.ports.cluster import Cluster
+from tanist.ports.cluster import Cluster, ClusterPair
 from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
+from tanist.usecases.mirror import OpenMirror
+from tanist.usecases.mirror_spec import spec_at
 from tanist.usecases.mirrors.describe import Describer
 from tanist.usecases.silence import Silence
 
@@ -136,17 +137,23 @@ class ClusterRegistry:
         self._others.append(KafkaCluster(cluster.endpoint, small_state=cluster.allow_small_state))
         return self._others[-1]
 
-    def group_contacts(self, spec: MirrorSpec, destination: Cluster) -> GroupContacts:
-        """The access to the groups of both clusters; a source that is not configured here counts as not answering."""
-        there = self.open(destination.name)
+    def open_mirror(self, destination: Cluster, mirror: MirrorName, context: CommandContext) -> OpenMirror:
+        """A mirror with both of its clusters. The source must be the cluster that the mirror pins; see `source`.
+
+        Raises:
+            UnknownMirror: the destination has no such mirror. AnotherCluster: it is not the mirror's destination.
+            CouldNotTell, BrokerError: the destination cannot be read.
+        """
+        return self.mirror(spec_at(destination, mirror, context), destination)
+
+    def mirror(self, spec: MirrorSpec, destination: Cluster) -> OpenMirror:
+        """The mirror with that spec; a source that is not configured on this host counts as unreachable."""
         try:
-            here = self.open(spec.source, spec.source_cluster_id)
-            source: SourceContacts | TanistError = SourceContacts(
-                cluster=self.source(spec), positions=here.positions(spec.mirror), proofs=here.proofs(there)
-            )
+            source = self.source(spec)
         except TanistError as unknown:
-            source = unknown
-        return GroupContacts(destination=destination, positions=there.positions(spec.mirror), source=source)
+            return OpenMirror(spec=spec, source=unknown, destination=destination, pair=unknown)
+        pair = pair_of(self.open(spec.source, spec.source_cluster_id), self.open(destination.name))
+        return OpenMirror(spec=spec, source=source, destination=destination, pair=pair)
 
     def log_prefixes(self, source: str, destination: Cluster, cluster_id: str | None = None) -> LogPrefixes:
         """Compares the logs of a destination with those of `source`; `cluster_id`: the only id accepted of it."""
@@ -221,5 +228,19 @@ def side_of(cluster: KafkaCluster) -> Cluster:
         approvals=cluster.approvals,
         positions=cluster.positions,
         open_store=cluster.open_store,
+        transactions=cluster.transactions,
+        deletion=cluster.deletion,
+        sizes=cluster.sizes,
+        replays=cluster.replays,
         small_state=cluster.small_state,
+    )
+
+
+def pair_of(source: KafkaCluster, destination: KafkaCluster) -> ClusterPair:
+    """What compares the logs of two clusters."""
+    return ClusterPair(
+        proofs=source.proofs(destination),
+        prefixes=source.log_prefixes(destination),
+        tails=source.divergent_tails(destination),
+        quarantine=source.quarantine(destination),
     )

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 
 from tanist.usecases.status import observe as status
 from tanist.usecases.status.observe import StatusContext
-from tanist.wiring.failover import both_clusters, source_of
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import MirrorSpec
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.wiring.registry import ClusterRegistry
 
 
@@ -25,11 +22,10 @@ def look(
     Raises:
         NoStateTopic, UnknownMirror, UnsafeStateTopic; CouldNotTell, BrokerError: the destination cannot be read.
     """
-
-    def clusters(spec: MirrorSpec) -> FailoverContext:
-        return both_clusters(registry, spec, source_of(registry, spec), destination, context)
-
     reading = StatusContext(
-        destination=destination, silence=registry.silence(context.clock), clusters=clusters, context=context
+        destination=destination,
+        silence=registry.silence(context.clock),
+        clusters=lambda spec: registry.mirror(spec, destination),
+        context=context,
     )
     return status.observe(reading, mirror)

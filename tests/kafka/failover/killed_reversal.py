@@ -14,7 +14,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failback.reversal import ReversalRequest
-from tanist.wiring.failback import returned, reverse_mirror
+from tanist.wiring.failback import reverse_mirror
 from tanist.wiring.failover import is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 
@@ -37,5 +37,5 @@ def main() -> None:
     clock = SystemClock()
     command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)
     with ClusterRegistry(load(None, os.environ)) as registry:
-        clusters = returned(registry, registry.connect(destination), mirror_name(mirror), command)
+        clusters = registry.open_mirror(registry.connect(destination), mirror_name(mirror), command).returned()
         reverse_mirror(registry, clusters, request, command, checkpoint)

@@ -16,16 +16,17 @@ from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.ports.clock import Deadline
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.planning import FailoverRequest
-from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.metadata.compare import MetadataRequest, diff
+from tanist.usecases.mirror import OpenMirror
 from tanist.usecases.mirrors.describe import Describer
 from tanist.usecases.silence import Silence
 from tanist.usecases.snapshot import ClusterSnapshot
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tanist.usecases.validation.prepare import ValidationRequest, prepare
 from tests.explorer.groups import NothingToCompare
+from tests.fakes.cluster import pair_with
 from tests.fakes.counting import Questions
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
-    from tanist.usecases.failover.context import FailoverContext
 
 AT = PARTITIONS[0]
 
@@ -47,7 +47,7 @@ class Counted:
 
     world: FailoverWorld
     questions: Questions
-    clusters: FailoverContext
+    clusters: OpenMirror
     source: Cluster
 
     @classmethod
@@ -88,12 +88,14 @@ def validate(counted: Counted) -> None:
 
 def list_of_groups(counted: Counted) -> None:
     east, west = MemoryGroups(counted.world.east), MemoryGroups(counted.world.west)
-    contacts = GroupContacts(
-        destination=counted.clusters.destination,
-        positions=MemoryPositions(west, DR),
-        source=SourceContacts(cluster=counted.source, positions=MemoryPositions(east, DR), proofs=NothingToCompare()),
+    there, here = MemoryPositions(west, DR), MemoryPositions(east, DR)
+    mirror = OpenMirror(
+        spec=counted.world.spec,
+        source=replace(counted.source, positions=lambda _: here),
+        destination=replace(counted.clusters.destination, positions=lambda _: there),
+        pair=pair_with(proofs=NothingToCompare()),
     )
-    found = list_groups(counted.world.spec, contacts, Chosen(), counted.world.command())
+    found = list_groups(mirror, Chosen(), counted.world.command())
     assert [line.group for line in found.lines] == ["billing"]
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 ABORT_COLUMNS: Final = ("transactional_id", "producer_id", "state", "age_s", "partitions", "aborted")
 
@@ -70,7 +70,7 @@ class AbortOutcome:
     still_open: tuple[ReturnedTransaction, ...]
 
 
-def plan_abort(clusters: ReturnContext, topics: Selection, command: CommandContext) -> PlannedAbort:
+def plan_abort(clusters: ReturnedMirror, topics: Selection, command: CommandContext) -> PlannedAbort:
     """The open transactions of the topics that the mirror has failed over; changes nothing.
 
     Raises:
@@ -82,7 +82,7 @@ def plan_abort(clusters: ReturnContext, topics: Selection, command: CommandConte
     ensure_unlocked(view, clusters.spec.mirror)
     partitions = _fenced(clusters, view, topics, command)
     try:
-        found = clusters.transactions.on(partitions, command.by)
+        found = clusters.source.transactions.on(partitions, command.by)
     except BrokerError as refused:
         raise named(refused, clusters.source, "DESCRIBE on TransactionalId *") from refused
     spec = clusters.spec
@@ -98,7 +98,7 @@ def plan_abort(clusters: ReturnContext, topics: Selection, command: CommandConte
 
 
 def _fenced(
-    clusters: ReturnContext, view: StateView, topics: Selection, command: CommandContext
+    clusters: ReturnedMirror, view: StateView, topics: Selection, command: CommandContext
 ) -> list[TopicPartition]:
     """The partitions that the mirror has failed over; no producer may write to them at the old source.
 
@@ -116,7 +116,7 @@ def _fenced(
 def approve_abort(  # what an approver says, named
     plan_hash: str,
     topics: Selection,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     command: CommandContext,
     *,
     terms: ApprovalTerms,
@@ -135,7 +135,7 @@ def approve_abort(  # what an approver says, named
     return sign(plan.canonical_plan, terms, clusters, command)
 
 
-def abort_transactions(plan_hash: str, clusters: ReturnContext, command: CommandContext) -> AbortOutcome:
+def abort_transactions(plan_hash: str, clusters: ReturnedMirror, command: CommandContext) -> AbortOutcome:
     """Abort the approved transactions that are still open.
 
     Raises:
@@ -150,13 +150,15 @@ def abort_transactions(plan_hash: str, clusters: ReturnContext, command: Command
 
     with changing(clusters.destination, mirror, "failback abort-transactions", command, check, patient=True) as locked:
         partitions = _fenced(clusters, locked.view(), EVERY_TOPIC, command)
-        wanted = plan.still_open(clusters.transactions.on(partitions, command.by))
+        wanted = plan.still_open(clusters.source.transactions.on(partitions, command.by))
         done = []
         for each in wanted:
-            if isinstance(locked, LockedMirror) and _like(each, clusters.transactions.on(partitions, command.by)):
+            if isinstance(locked, LockedMirror) and _like(
+                each, clusters.source.transactions.on(partitions, command.by)
+            ):
                 _abort(each, clusters, locked)
                 done.append(each)
-        left = plan.still_open(clusters.transactions.on(partitions, command.by))
+        left = plan.still_open(clusters.source.transactions.on(partitions, command.by))
         return AbortOutcome(plan=plan_hash, aborted=tuple(done), still_open=left)
 
 
@@ -164,15 +166,15 @@ def _like(wanted: ReturnedTransaction, found: Iterable[ReturnedTransaction]) -> 
     return [each for each in found if wanted.is_same(each) and each.may_be_aborted]
 
 
-def _abort(wanted: ReturnedTransaction, clusters: ReturnContext, locked: LockedMirror) -> None:
+def _abort(wanted: ReturnedTransaction, clusters: ReturnedMirror, locked: LockedMirror) -> None:
     right = f"WRITE on TransactionalId {wanted.transactional_id}" if wanted.transactional_id else "ALTER on Cluster"
     try:
-        clusters.transactions.abort(wanted, locked.confirm_action())
+        clusters.source.transactions.abort(wanted, locked.confirm_action())
     except BrokerError as refused:
         raise named(refused, clusters.source, right) from refused
 
 
-def _approved(plan_hash: str, clusters: ReturnContext, command: CommandContext) -> AbortPlan:
+def _approved(plan_hash: str, clusters: ReturnedMirror, command: CommandContext) -> AbortPlan:
     """The plan as it was approved. Raises NotApproved, AbortRefused."""
     spec, approvals = clusters.spec, clusters.destination.approvals
     how = f"tanist failback abort-transactions {spec.mirror} --destination {spec.destination} --approve {plan_hash}"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tanist.domain.tails import TopicTails
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 DECISION_COLUMNS = ("topic", "partition", "records", *(str(each) for each in TailClass), "compacted")
 
@@ -68,7 +68,7 @@ class PlannedDecision:
 
 
 def plan_decision(
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     topics: Selection,
     given: Mapping[TailClass, TailAction],
     command: CommandContext,
@@ -129,7 +129,7 @@ def undecided_tails(view: StateView, mirror: MirrorName, topics: Selection) -> t
     return tuple(found[name] for name in topics.chosen(found, "topic whose tails are rescued and undecided"))
 
 
-def _counts(clusters: ReturnContext, view: StateView, tails: TopicTails, command: CommandContext) -> list[TailCount]:
+def _counts(clusters: ReturnedMirror, view: StateView, tails: TopicTails, command: CommandContext) -> list[TailCount]:
     rules = rules_of(clusters.destination.topics.describe([tails.topic], command.by)[tails.topic])
     found = []
     for tail in tails.with_records():
@@ -147,7 +147,7 @@ def approve_decision(  # what an approver says, named
     plan_hash: str,
     topics: Selection,
     given: Mapping[TailClass, TailAction],
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     command: CommandContext,
     *,
     terms: ApprovalTerms,

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tanist.domain.tails import PartitionTail, TopicTails
     from tanist.ports.tails import RescuedRecord
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.lock import Rehearsal
+    from tanist.usecases.mirror import ReturnedMirror
 
 REPLAY_COLUMNS = ("topic", "partition", "records", "replayed", "dropped", "restated", "done")
 _MOST_RECORDS: Final = 1_000
@@ -77,7 +77,7 @@ class ReplayOutcome:
     not_released: Mapping[str, TanistError]
 
 
-def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: CommandContext) -> ReplayOutcome:
+def replay(plan: str, clusters: ReturnedMirror, tools: ReplayTools, command: CommandContext) -> ReplayOutcome:
     """Carry out an approved plan to its end, or go on with one that was cut short.
 
     Raises:
@@ -101,7 +101,7 @@ def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: Comm
         return _Replay(clusters, tools, locked, decision, DecisionPlan.read(decision.plan_json)).run()
 
 
-def _released(done: TailDecision, seen: StateView, clusters: ReturnContext, command: CommandContext) -> ReplayOutcome:
+def _released(done: TailDecision, seen: StateView, clusters: ReturnedMirror, command: CommandContext) -> ReplayOutcome:
     """Of a plan that is carried out: put back the retention that a replay killed at its end has left held."""
     decided = {each.topic for each in seen.tails(done.mirror) if each.stage is TailStage.DONE}
     held = decided & seen.retention_held(done.mirror).keys() & set(DecisionPlan.read(done.plan_json).topics)
@@ -112,7 +112,7 @@ def _released(done: TailDecision, seen: StateView, clusters: ReturnContext, comm
 
 
 def _put_back(
-    clusters: ReturnContext, topics: Sequence[str], locked: LockedMirror | Rehearsal
+    clusters: ReturnedMirror, topics: Sequence[str], locked: LockedMirror | Rehearsal
 ) -> Mapping[str, TanistError]:
     """What could not be put back; the old source may be silent by now."""
     try:
@@ -123,7 +123,7 @@ def _put_back(
 
 @dataclass(slots=True)
 class _Replay:
-    clusters: ReturnContext
+    clusters: ReturnedMirror
     tools: ReplayTools
     locked: LockedMirror
     decision: TailDecision
@@ -198,7 +198,7 @@ class _Partition:
         found = replay_of(self._locked.view(), self._tails, self._tail)
         if found is not None and found.plan == self._owner.decision.plan:
             return found
-        by, replays = self._locked.command.by, self._clusters.replays
+        by, replays = self._locked.command.by, self._clusters.destination.replays
         begin = found.end if found is not None else self._tail.common_end
         progress = ReplayProgress(
             mirror=self._clusters.spec.mirror,
@@ -225,7 +225,7 @@ class _Partition:
         if not progress.count:
             return progress
         by = self._locked.command.by
-        found = self._clusters.replays.replayed(self._at, progress.start, progress.producer_id, by)
+        found = self._clusters.destination.replays.replayed(self._at, progress.start, progress.producer_id, by)
         sequence = 0 if found.sequence is None and not progress.sequence else found.sequence
         last = -1 if found.offset is None else found.offset
         if sequence == progress.sequence + progress.count or last >= progress.begin:
@@ -263,7 +263,9 @@ class _Partition:
                 outgoing.append(record)
                 replayed += 1
             elif _to_restate(record, watch):
-                outgoing.append(self._clusters.replays.current(record, watch.last.get(record.key or b""), self._now()))
+                outgoing.append(
+                    self._clusters.destination.replays.current(record, watch.last.get(record.key or b""), self._now())
+                )
                 restated += 1
         batch = (replayed, len(chunk) - replayed, restated)
         progress = replace(
@@ -287,7 +289,9 @@ class _Partition:
     def _append(self, watch: KeyWatch, outgoing: Sequence[RescuedRecord], progress: ReplayProgress) -> None:
         until = self._locked.confirm_action()
         try:
-            self._clusters.replays.append(watch.copy, outgoing, progress.producer_id, progress.sequence, until)
+            self._clusters.destination.replays.append(
+                watch.copy, outgoing, progress.producer_id, progress.sequence, until
+            )
         except TopicAuthorizationFailed as why:
             raise ReplayDenied(f"{self._at}: {why.reason}") from why
 

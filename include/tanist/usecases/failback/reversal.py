@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.recreation_plan import UnfitTopic
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
     from tanist.usecases.mirrors.decide import TopicPlan
 
 PURPOSE: Final = Purpose(operation="mirrors reverse", waits=True, reverses=True, patient=True)
@@ -99,7 +99,7 @@ class PlannedReversal:
     found: tuple[PartitionSurvey, ...]
 
 
-def mirror_logins(clusters: ReturnContext, *views: StateView) -> frozenset[str]:
+def mirror_logins(clusters: ReturnedMirror, *views: StateView) -> frozenset[str]:
     """The principals that workers have at either cluster, which are never denied; if none is known, those of ours.
 
     `views`: the states of both clusters.
@@ -116,7 +116,7 @@ def given_at_source(view: StateView, mirror: MirrorName, topic: str) -> tuple[Ac
 
 
 def plan(
-    request: ReversalRequest, clusters: ReturnContext, command: CommandContext, *, approves: bool = False
+    request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext, *, approves: bool = False
 ) -> PlannedReversal:
     """The plan as the clusters are now. `approves`: for an approver, who need not have the permissions to run it.
 
@@ -165,7 +165,7 @@ def plan(
     )
 
 
-def unfinished(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
+def unfinished(clusters: ReturnedMirror, command: CommandContext) -> MirrorMove | None:
     """The reversal that was interrupted; None: there is none."""
     return clusters.destination.state(STATE_TOPIC, command.by).moving(clusters.spec.mirror)
 
@@ -245,7 +245,7 @@ def _problems(
 
 def _returning(  # noqa: PLR0913, PLR0917  # what a plan is made of
     view: StateView,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     names: Sequence[str],
     found: Sequence[PartitionSurvey],
     again: Collection[str],
@@ -274,7 +274,7 @@ def _owned(there: StateView, mirror: MirrorName, mirror_id: str) -> list[TanistE
 
 
 def topic_plans(
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     there: StateView,
     names: Sequence[str],
     command: CommandContext,
@@ -301,7 +301,7 @@ def topic_plans(
 def approve(  # what an approver says, named
     plan_hash: str,
     request: ReversalRequest,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     command: CommandContext,
     *,
     terms: ApprovalTerms,
@@ -318,7 +318,9 @@ def approve(  # what an approver says, named
     return sign(made.canonical_plan, terms, clusters, command, request=request.answers or "")
 
 
-def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> Approval:
+def approval_of(
+    made: Reversal, request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext
+) -> Approval:
     """The approval of the plan that the clusters make now.
 
     Raises:
@@ -343,13 +345,13 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
     return found
 
 
-def last_withdrawn(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
+def last_withdrawn(clusters: ReturnedMirror, command: CommandContext) -> MirrorMove | None:
     """The last reversal, if it was withdrawn: its approval is used, and so are those that it remembers."""
     move = clusters.destination.state(STATE_TOPIC, command.by).move(clusters.spec.mirror)
     return move if move is not None and move.status is MoveStatus.WITHDRAWN else None
 
 
-def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command: CommandContext) -> Approval:
+def _of_failover(made: Reversal, failover: str, clusters: ReturnedMirror, command: CommandContext) -> Approval:
     """The approval of the failover plan `failover`, which was approved with the reversal after it.
 
     Raises:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.reversal import ReversalRequest
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def at_no_point(_point: str) -> None:
 
 def reverse(
     request: ReversalRequest,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     command: CommandContext,
     checkpoint: Callable[[str], None] = at_no_point,
 ) -> Reversed:
@@ -85,7 +85,7 @@ def reverse(
 
 
 def _approved(
-    request: ReversalRequest, clusters: ReturnContext, command: CommandContext
+    request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext
 ) -> tuple[MirrorMove, list[StateRecord]]:
     """The move, and what is stored with it: the topics as they are, and the tails that are not done.
 
@@ -157,7 +157,7 @@ def _bring_state(of: Reversing) -> None:
 # ── from the other side ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def last_move(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
+def last_move(clusters: ReturnedMirror, command: CommandContext) -> MirrorMove | None:
     """The move that has brought the mirror to its present destination; None: there is none.
 
     `clusters`: of the mirror as it is now. MOVING: the old destination has yet to be completed.
@@ -168,7 +168,7 @@ def last_move(clusters: ReturnContext, command: CommandContext) -> MirrorMove | 
     return move if move.cluster_id == clusters.spec.destination_cluster_id else None
 
 
-def reversed_before(move: MirrorMove, clusters: ReturnContext, command: CommandContext) -> Reversed | None:
+def reversed_before(move: MirrorMove, clusters: ReturnedMirror, command: CommandContext) -> Reversed | None:
     """What the reversal has done that `move` is of, while the mirror has not failed over since."""
     view = clusters.destination.state(STATE_TOPIC, command.by)
     topics = view.mirrored(clusters.spec.mirror)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.lock import LockedMirror
+    from tanist.usecases.mirror import ReturnedMirror
     from tanist.usecases.mirrors.decide import TopicPlan
 
 
@@ -31,7 +31,7 @@ class Reversing:
     `move`: as it is stored. `warnings`: for the person, at the end.
     """
 
-    clusters: ReturnContext
+    clusters: ReturnedMirror
     command: CommandContext
     lock: LockedMirror
     checkpoint: Callable[[str], None]

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 
-def switched(clusters: ReturnContext, to: str, command: CommandContext) -> FailoverRun | None:
+def switched(clusters: ReturnedMirror, to: str, command: CommandContext) -> FailoverRun | None:
     """The failover by which the cluster with the id `to` has taken over; None: it has not, or another has since.
 
     It holds from the end of the failover, during the reversal after it, and until the mirror, which then copies from

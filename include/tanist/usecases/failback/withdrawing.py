@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.moves import MirrorMove
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.lock import LockedMirror
+    from tanist.usecases.mirror import ReturnedMirror
 
 _STAYS_UNFINISHED: Final = (AuthorizationFailed, MirrorLocked, OperatorFenced)
 """A permission can be granted; who has lost the lock changes nothing any more."""
@@ -57,7 +57,7 @@ def cannot_end(error: TanistError) -> bool:
     return any(isinstance(one, Refused) and not isinstance(one, _STAYS_UNFINISHED) for one in each(error))
 
 
-def topics_before(made: Reversal, clusters: ReturnContext, command: CommandContext) -> tuple[TopicBefore, ...]:
+def topics_before(made: Reversal, clusters: ReturnedMirror, command: CommandContext) -> tuple[TopicBefore, ...]:
     """What is stored with the plan before anything is changed at the old source.
 
     Raises:
@@ -147,7 +147,7 @@ def _must_not_have_moved(of: Reversing) -> None:
         raise _moved(of.move)
 
 
-def later_promotions(clusters: ReturnContext, lock: LockedMirror, command: CommandContext) -> str:
+def later_promotions(clusters: ReturnedMirror, lock: LockedMirror, command: CommandContext) -> str:
     """The topics that the old source has taken over since the unfinished reversal was planned; empty: none."""
     spec, view = clusters.spec, lock.view()
     move, there = view.moving(spec.mirror), clusters.source.state(STATE_TOPIC, command.by)
@@ -156,7 +156,7 @@ def later_promotions(clusters: ReturnContext, lock: LockedMirror, command: Comma
     return promoted_since(Reversal.read(move.plan_json), spec.mirror, spec.mirror_id, (view, there))
 
 
-def withdrawable(clusters: ReturnContext, command: CommandContext) -> MirrorMove:
+def withdrawable(clusters: ReturnedMirror, command: CommandContext) -> MirrorMove:
     """The unfinished reversal that `withdraw` puts back. Raises NoReversal, or Interrupted. Changes nothing."""
     mirror = clusters.spec.mirror
     move = clusters.destination.state(STATE_TOPIC, command.by).moving(mirror)
@@ -168,7 +168,7 @@ def withdrawable(clusters: ReturnContext, command: CommandContext) -> MirrorMove
 
 
 def withdraw(
-    clusters: ReturnContext, reason: str, command: CommandContext, checkpoint: Callable[[str], None] = _at_no_point
+    clusters: ReturnedMirror, reason: str, command: CommandContext, checkpoint: Callable[[str], None] = _at_no_point
 ) -> str:
     """Put back what an unfinished reversal has changed; returns what was done. `reason`: is stored with it.
 

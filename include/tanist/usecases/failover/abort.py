@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.tools import Tools
+    from tanist.usecases.mirror import OpenMirror
 
 
 class WasCleared(Refused):
@@ -42,7 +42,7 @@ class AbortResult:
 
 
 def abort(
-    clusters: FailoverContext, tools: Tools, command: CommandContext, reason: str = "", *, approval: str | None = None
+    clusters: OpenMirror, tools: Tools, command: CommandContext, reason: str = "", *, approval: str | None = None
 ) -> AbortResult:
     """Undo an unfinished run, alive or dead. `reason`: why, for others to read.
 
@@ -70,7 +70,7 @@ def abort(
         return AbortResult(record=session.record, pending=tuple(owed))
 
 
-def _to_abort(view: StateView, clusters: FailoverContext, approval: str | None) -> FailoverRun:
+def _to_abort(view: StateView, clusters: OpenMirror, approval: str | None) -> FailoverRun:
     running = [run for run in view.failovers(clusters.spec.mirror) if run.status is RunStatus.RUNNING]
     unfinished = [run for run in running if approval in {None, run.approval}]
     if not unfinished:

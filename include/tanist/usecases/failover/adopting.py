@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import Intent
     from tanist.domain.records import FailoverRun
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.request import FailoverRequest
+    from tanist.usecases.mirror import OpenMirror
 
 
 class AnotherUnfinished(Refused):
@@ -41,7 +41,7 @@ class MustBeFinished(Refused):
 
 
 def must_be_asked_for(
-    held: FailoverRun, request: FailoverRequest, clusters: FailoverContext, command: CommandContext
+    held: FailoverRun, request: FailoverRequest, clusters: OpenMirror, command: CommandContext
 ) -> None:
     """Whether the unfinished run `held` is what somebody asks for: whoever goes on with it asks nobody again.
 
@@ -68,7 +68,7 @@ def must_be_asked_for(
         )
 
 
-def not_reversed(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
+def not_reversed(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> FailoverRun | None:
     """The failover that is done, and whose reversal, which was approved with it, is not; None: there is none.
 
     Raises as `must_be_asked_for`: it is not what somebody asks for.
@@ -115,7 +115,7 @@ def must_be_undoable(held: FailoverRun) -> None:
 
 
 def must_be_ours(
-    plan: str, wanted: FailoverRequest, request: str, clusters: FailoverContext, command: CommandContext
+    plan: str, wanted: FailoverRequest, request: str, clusters: OpenMirror, command: CommandContext
 ) -> None:
     """Whether the run of `plan`, as far as it has begun, is what is asked for, or has begun on an answer to `request`.
 
@@ -132,7 +132,7 @@ def must_be_ours(
             raise
 
 
-def begun_on(held: FailoverRun, request: str, clusters: FailoverContext, command: CommandContext) -> bool:
+def begun_on(held: FailoverRun, request: str, clusters: OpenMirror, command: CommandContext) -> bool:
     """Whether `held` is on an approval that answers `request`."""
     entries = clusters.destination.approvals.all(command.by)
     return any(each.id == held.approval and each.request == request for each in approvals(entries))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 
 class ApprovalVoid(NotPermitted):
@@ -55,7 +55,7 @@ class ApprovalGate:
 
     plan: str
     request: str | None
-    clusters: FailoverContext
+    clusters: OpenMirror
     command: CommandContext
 
     def permit(self, view: StateView) -> Permit:

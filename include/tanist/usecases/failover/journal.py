@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import FailoverRun
     from tanist.ports.clock import Clock
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.tools import Sink, Tools
+    from tanist.usecases.mirror import OpenMirror
 
 BEGINS: Final = "begins"
 DONE: Final = "done"
@@ -86,7 +86,7 @@ def open_evidence(tools: Tools, record: FailoverRun, head: Mapping[str, Any]) ->
     return Evidence(head=canonical(new if found is None else new | {"earlier": json.loads(as_json(found))}))
 
 
-def evidence_head(approval: Approval, plan: ApprovedPlan, facts: Facts, clusters: FailoverContext) -> Mapping[str, Any]:
+def evidence_head(approval: Approval, plan: ApprovedPlan, facts: Facts, clusters: OpenMirror) -> Mapping[str, Any]:
     """Approval, forecast and facts as they are when the run begins."""
     cost = forecast(plan.intent, facts)
     return {

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent, Limitation, Plan
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 KEEP_SECONDS: Final = 5.0
 """A plan is shown even where it cannot be stored, so nobody waits long for that."""
@@ -45,7 +45,7 @@ class PlanBlocked(Refused):
     )
 
 
-def keep(plan: Plan, clusters: FailoverContext, command: CommandContext) -> str:
+def keep(plan: Plan, clusters: OpenMirror, command: CommandContext) -> str:
     """Store the words of `plan` at the destination, and forget expired ones; nothing is written where that is done.
 
     As workers write: it fences no command, and takes no lock. Returns why it could not be stored; empty: it is.
@@ -62,7 +62,7 @@ def keep(plan: Plan, clusters: FailoverContext, command: CommandContext) -> str:
     return ""
 
 
-def _approved(clusters: FailoverContext, command: CommandContext) -> frozenset[str] | None:
+def _approved(clusters: OpenMirror, command: CommandContext) -> frozenset[str] | None:
     """The plans that somebody has approved; None: this login cannot read that."""
     found = attempt(lambda: clusters.destination.approvals.all(command.by))
     if isinstance(found, NoApproverTopic):
@@ -70,14 +70,14 @@ def _approved(clusters: FailoverContext, command: CommandContext) -> frozenset[s
     return None if isinstance(found, TanistError) else frozenset(each.plan for each in approvals(found))
 
 
-def kept_words(plan: str, clusters: FailoverContext, command: CommandContext) -> str | None:
+def kept_words(plan: str, clusters: OpenMirror, command: CommandContext) -> str | None:
     """The words of the plan with this hash, as they were shown; None: it is not kept."""
     observer = Observer(clusters=clusters, context=command)
     found = kept_plan(observer.view(), clusters.spec, plan, command.clock.now())
     return None if found is None else found.plan_json
 
 
-def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: CommandContext) -> Facts:
+def must_be_covered(plan: str, words: str, clusters: OpenMirror, command: CommandContext) -> Facts:
     """Whether the `words` of the plan with the hash `plan` cover what both clusters are now; returns those facts.
 
     Fewer offsets at risk, or a limitation that is gone, voids nothing. What a cluster does not tell for the moment is
@@ -124,7 +124,7 @@ def refuse_blocked(intent: Intent, found: Sequence[Limitation], destination: str
         raise PlanBlocked(f"{what}. Plan again: {plan_command(intent, destination, blocking)}")
 
 
-def read_words(plan: str, words: str, clusters: FailoverContext) -> ApprovedPlan:
+def read_words(plan: str, words: str, clusters: OpenMirror) -> ApprovedPlan:
     """The plan with these words. Raises NotPermitted: this version cannot read it, or it is of another mirror."""
     try:
         seen = ApprovedPlan.read(words)

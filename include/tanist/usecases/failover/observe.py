@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
     from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 
 
@@ -70,7 +70,7 @@ class Look:
 class Observer:
     """Looks again and again. `silence`: of a reading of several mirrors."""
 
-    clusters: FailoverContext
+    clusters: OpenMirror
     context: CommandContext
     silence: Silence | None = None
     _coordinated: Coordinated = field(default_factory=Coordinated)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
     from tanist.usecases.snapshot import MirrorSnapshot
 
 
@@ -104,7 +104,7 @@ class Planned:
         return any(reason.blocks for reason in self.plan.limitations)
 
 
-def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
+def plan(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> Planned:
     """The plan as the facts make it now, or in a moment where a cluster does not tell them; changes nothing.
 
     Raises:
@@ -154,12 +154,12 @@ def _known_facts(
     return once_told(look, is_awaited, clock, Deadline(by))
 
 
-def plan_and_keep(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
+def plan_and_keep(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> Planned:
     """As `plan`; its words are stored at the destination, where our login may write them. Nothing else is changed."""
     return kept(plan(request, clusters, command), clusters, command)
 
 
-def kept(found: Planned, clusters: FailoverContext, command: CommandContext) -> Planned:
+def kept(found: Planned, clusters: OpenMirror, command: CommandContext) -> Planned:
     """`found`, stored where that can be."""
     why = keep(found.plan, clusters, command)
     return replace(found, kept=not why, not_kept=why)
@@ -183,7 +183,7 @@ def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[Topic
     )
 
 
-def chosen(view: StateView, clusters: FailoverContext, topics: Selection) -> tuple[TopicDesired, ...]:
+def chosen(view: StateView, clusters: OpenMirror, topics: Selection) -> tuple[TopicDesired, ...]:
     """Those of `topics` that are in the mirror.
 
     Raises:
@@ -215,7 +215,7 @@ def must_not_be_blocked(found: Planned) -> None:
 def approve_typed(  # what is approved, and what about it was typed
     plan_hash: str,
     typed: Mapping[str, Any],
-    clusters: FailoverContext,
+    clusters: OpenMirror,
     command: CommandContext,
     *,
     terms: ApprovalTerms,
@@ -244,7 +244,7 @@ def approve_typed(  # what is approved, and what about it was typed
 
 
 def _must_say(
-    plan_hash: str, intent: Intent, typed: Mapping[str, Any], clusters: FailoverContext, command: CommandContext
+    plan_hash: str, intent: Intent, typed: Mapping[str, Any], clusters: OpenMirror, command: CommandContext
 ) -> None:
     """Raises AnotherPlan unless the plan is what was typed."""
     if problems := pattern_problems(each for name in ("include", "exclude", "groups") for each in typed.get(name, ())):
@@ -264,7 +264,7 @@ def _must_say(
 def approve(  # noqa: PLR0913  # what an approver says, named
     plan_hash: str,
     wanted: FailoverRequest | None,
-    clusters: FailoverContext,
+    clusters: OpenMirror,
     command: CommandContext,
     *,
     terms: ApprovalTerms,
@@ -298,9 +298,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     return approval
 
 
-def _made_by(
-    wanted: FailoverRequest | None, plan_hash: str, clusters: FailoverContext, command: CommandContext
-) -> Planned:
+def _made_by(wanted: FailoverRequest | None, plan_hash: str, clusters: OpenMirror, command: CommandContext) -> Planned:
     """The plan that `wanted` makes now, if that is the one with this hash. Raises PlanNotKept."""
     if wanted is None:
         raise PlanNotKept(plan_hash, clusters.destination.name)

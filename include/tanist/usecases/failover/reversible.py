@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import Intent, Limitation
     from tanist.domain.records import TopicDesired
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 
 def must_be_reversible(mode: Mode, wanted: Collection[TopicDesired], known: Collection[TopicDesired]) -> None:
@@ -30,7 +30,7 @@ def must_be_reversible(mode: Mode, wanted: Collection[TopicDesired], known: Coll
         )
 
 
-def of_reversal(clusters: FailoverContext, intent: Intent, command: CommandContext) -> tuple[Limitation, ...]:
+def of_reversal(clusters: OpenMirror, intent: Intent, command: CommandContext) -> tuple[Limitation, ...]:
     """The limitations of the reversal that are known before the failover; none while the source does not answer."""
     source = clusters.source
     if isinstance(source, TanistError):

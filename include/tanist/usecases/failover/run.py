@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.tools import Tools
     from tanist.usecases.lock import LockedMirror
+    from tanist.usecases.mirror import OpenMirror
 
 FRESH_SECONDS: Final = 3.0
 """A look that is older says what was before this process was frozen."""
@@ -82,7 +82,7 @@ class RunOutcome:
 
 def run(  # noqa: PLR0913 -- what a caller may ask for, named
     plan: str,
-    clusters: FailoverContext,
+    clusters: OpenMirror,
     tools: Tools,
     command: CommandContext,
     *,

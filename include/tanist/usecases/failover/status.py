@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class RunSeen:
     """Of the last run: the reversal after it, or another one, that is left to be completed."""
 
 
-def runs(clusters: FailoverContext, command: CommandContext) -> tuple[RunSeen, ...]:
+def runs(clusters: OpenMirror, command: CommandContext) -> tuple[RunSeen, ...]:
     """All runs of a mirror, the latest last."""
     observer = Observer(clusters=clusters, context=command)
     view = observer.view()
@@ -54,7 +54,7 @@ def _seen(record: FailoverRun, observer: Observer, command: CommandContext) -> R
     return RunSeen(record=record, left=left, facts=facts, age_ms=age, broken=check_invariants(facts))
 
 
-def record(clusters: FailoverContext, plan: str, command: CommandContext) -> FailoverRun | None:
+def record(clusters: OpenMirror, plan: str, command: CommandContext) -> FailoverRun | None:
     """What is on record of the run of `plan`; None: it never began."""
     observer = Observer(clusters=clusters, context=command)
     return observer.view().failover(clusters.spec.mirror, plan)

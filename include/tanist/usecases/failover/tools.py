@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from tanist.usecases.failover.moved_groups import move_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.failover.evidence import Evidence
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import Timeouts
+    from tanist.usecases.failover.moved_groups import GroupsMoved
+    from tanist.usecases.groups.sync import SyncRequest
+    from tanist.usecases.mirror import OpenMirror
+
+    MoveGroups: TypeAlias = Callable[[OpenMirror, SyncRequest, CommandContext], GroupsMoved]
 
 
 class Sink(Protocol):
@@ -44,5 +52,7 @@ class Tools:
     is_process_dead: Callable[[str], bool] = field(default=_unknown)
     """Whether another runner is certainly dead; False: not known, so its heartbeat is watched."""
     checkpoint: Callable[[str], None] = field(default=_nowhere)
+    move_groups: MoveGroups = field(default=move_groups)
+    """The last translation of the groups of a run."""
     report: Callable[[str, str, str], None] = field(default=_report_to_nobody)
     """Hears of each step what becomes of it, and why, where there is a reason; the same again is not told."""

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.session import RunSession
+    from tanist.usecases.mirror import OpenMirror
 
 
 def undo(
-    session: RunSession, clusters: FailoverContext, intent: Intent, reason: str, checkpoint: Callable[[str], None]
+    session: RunSession, clusters: OpenMirror, intent: Intent, reason: str, checkpoint: Callable[[str], None]
 ) -> list[str]:
     """Lift the fences of this run's topics and end it; topics whose fence could not be lifted stay owed.
 
@@ -43,7 +43,7 @@ def undo(
     return [each.topic for each in after if each.status is FenceStatus.LIFT_PENDING]
 
 
-def lifted(clusters: FailoverContext, entries: Iterable[FencedTopic], by: Deadline, now: EpochMs) -> list[FencedTopic]:
+def lifted(clusters: OpenMirror, entries: Iterable[FencedTopic], by: Deadline, now: EpochMs) -> list[FencedTopic]:
     """`entries` after lifting. What was never set is owed no more; where an answer was lost it may be in force."""
     held = list(entries)
     fences = [each.before for each in held if each.before and may_stand(each)]

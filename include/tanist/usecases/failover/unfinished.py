@@ -10,20 +10,20 @@ from tanist.usecases.failover.observe import Observer
 if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 WATCH_SECONDS: Final = 10.0
 """A run that goes step by step, each in another process, is silent for some seconds between two of them."""
 _LOOK_SECONDS: Final = 0.5
 
 
-def unfinished(clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
+def unfinished(clusters: OpenMirror, command: CommandContext) -> FailoverRun | None:
     """The unfinished run of this mirror; None: there is none."""
     observer = Observer(clusters=clusters, context=command)
     return observer.view().unfinished(clusters.spec.mirror)
 
 
-def left_alone(clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
+def left_alone(clusters: OpenMirror, command: CommandContext) -> FailoverRun | None:
     """The unfinished run of this mirror that nobody is at work on; None: there is none.
 
     Raises:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
     from tanist.usecases.silence import Silence
     from tanist.usecases.snapshot import MirrorSnapshot
 
@@ -78,7 +78,7 @@ class StatusContext:
 
     destination: Cluster
     silence: Silence
-    clusters: Callable[[MirrorSpec], FailoverContext]
+    clusters: Callable[[MirrorSpec], OpenMirror]
     context: CommandContext
 
     def snapshot(self) -> ClusterSnapshot:
@@ -154,7 +154,7 @@ def _seen(reading: StatusContext, spec: MirrorSpec, destination: ClusterSnapshot
 
 def _look(
     reading: StatusContext,
-    clusters: FailoverContext,
+    clusters: OpenMirror,
     both: MirrorSnapshot,
     wanted: Sequence[TopicDesired],
     destination_id: str,
