@@ -48,7 +48,7 @@ class ClusterRegistry:
         self.settings = settings
         self._extra = dict(extra or {})
         self._open: dict[tuple[str, str | None], KafkaCluster] = {}
-        self._sides: dict[tuple[str, str | None], Cluster] = {}
+        self._ports: dict[tuple[str, str | None], Cluster] = {}
         self._others: list[KafkaCluster] = []
         self._silence: Silence | None = None
 
@@ -89,7 +89,7 @@ class ClusterRegistry:
         Raises:
             Misconfigured: there is no such cluster; the message names the configured ones.
         """
-        return self._side(name)
+        return self._of(name)
 
     def source(self, spec: MirrorSpec) -> Cluster:
         """The source of a mirror. If another cluster answers under its name, every call raises AnotherCluster.
@@ -97,7 +97,7 @@ class ClusterRegistry:
         Raises:
             Misconfigured: there is no such cluster; the message names the configured ones.
         """
-        return self._side(spec.source, spec.source_cluster_id)
+        return self._of(spec.source, spec.source_cluster_id)
 
     def moved_to(self, move: MirrorMove) -> Cluster:
         """The cluster that a forwarding record names. If another one answers, every call raises AnotherCluster.
@@ -105,12 +105,12 @@ class ClusterRegistry:
         Raises:
             Misconfigured: there is no such cluster; the message names the configured ones.
         """
-        return self._side(move.destination, move.cluster_id)
+        return self._of(move.destination, move.cluster_id)
 
-    def _side(self, name: str, cluster_id: str | None = None) -> Cluster:
+    def _of(self, name: str, cluster_id: str | None = None) -> Cluster:
         """The ports of a cluster, always the same ones: they share its readers of state topics."""
         cluster = self.open(name, cluster_id)
-        return self._sides.setdefault((name, cluster_id), side_of(cluster))
+        return self._ports.setdefault((name, cluster_id), side_of(cluster))
 
     def open(self, name: str, cluster_id: str | None = None) -> KafkaCluster:
         """The cluster of that name with all its ports; the registry closes it. `cluster_id`: the only id accepted.
