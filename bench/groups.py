@@ -151,9 +151,9 @@ def _bulk(rig: Rig, at: Sequence[TopicPartition]) -> dict[str, float]:
         request = SyncRequest(chosen=Chosen(names=frozenset(groups)))
         views = mirrored.views()
         began = time.monotonic()
-        planned = sync_groups(mirrored.spec, mirrored.contacts, request, run(60, dry_run=True), views)
+        planned = sync_groups(mirrored.mirror, request, run(60, dry_run=True), views)
         middle = time.monotonic()
-        synced = sync_groups(mirrored.spec, mirrored.contacts, replace(request, prove_seconds=0.001), run(60), views)
+        synced = sync_groups(mirrored.mirror, replace(request, prove_seconds=0.001), run(60), views)
         ended = time.monotonic()
     assert all(row.committed for row in synced.rows)  # noqa: S101
     return {

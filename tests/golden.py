@@ -16,7 +16,7 @@ from tanist.domain.failover import page
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.kafka.protocol.stored import encode
-from tanist.usecases import approvals, state_topics
+from tanist.usecases import approvals
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
@@ -81,7 +81,7 @@ def _status(world: FailoverWorld) -> list[dict[str, Any]]:
 def _stored(world: FailoverWorld, name: str) -> dict[str, Any]:
     """Each record by its key, as it is written."""
     side = (world.east if name == "east" else world.west).side()
-    view = state_topics.read(side, STATE_TOPIC, world.soon())
+    view = side.state(STATE_TOPIC, world.soon())
     written = dict(encode(view[key]) for key in sorted(view))
     return {key.decode(): json.loads(value or b"null") for key, value in written.items()}
 

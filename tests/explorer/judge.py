@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tests.explorer import pointed
@@ -19,7 +18,6 @@ from tests.explorer.product import (
     Readiness,
     RunStatus,
     Silence,
-    StateReaders,
     StatusContext,
     Verdict,
     check_invariants,
@@ -61,12 +59,12 @@ def done(place: Place, record: FailoverRun) -> None:
 def _invariants(place: Place, spec: MirrorSpec, record: FailoverRun) -> None:
     """The product's own check, of what is really there; what somebody with a console has changed is no step's work."""
     run = CommandContext(clock=place.clock, by=place.clock.deadline(60))
-    with closing(Observer(clusters=pointed.unpointed(place, spec), context=run)) as observer:
-        names = frozenset(ApprovedPlan.read(record.plan_json).intent.names)
-        wanted = [topic for topic in observer.view().topics(DR) if topic.topic in names]
-        for breach in check_invariants(observer.look(wanted, record.plan)):
-            if breach.topic not in place.by_hand | place.excused:
-                place.violated(INVARIANTS, str(breach))
+    observer = Observer(clusters=pointed.unpointed(place, spec), context=run)
+    names = frozenset(ApprovedPlan.read(record.plan_json).intent.names)
+    wanted = [topic for topic in observer.view().topics(DR) if topic.topic in names]
+    for breach in check_invariants(observer.look(wanted, record.plan)):
+        if breach.topic not in place.by_hand | place.excused:
+            place.violated(INVARIANTS, str(breach))
 
 
 def _lacking(place: Place, spec: MirrorSpec, topic: str, before: int, mode: Mode) -> Iterator[str]:
@@ -114,9 +112,9 @@ def seen(place: Place) -> MirrorStatus | None:
         return None
     run = CommandContext(clock=place.clock, by=place.clock.deadline(60))
     reading = StatusContext(
-        readers=StateReaders(place.west.side()),
+        destination=place.west.side(),
         silence=Silence(place.clock),
-        clusters=lambda spec: pointed.clusters(place, spec, run, "anybody"),
+        clusters=lambda spec: pointed.clusters(place, spec, "anybody"),
         context=run,
     )
     (found,) = observe(reading, DR)

@@ -37,7 +37,7 @@ from tests.explorer.product import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.explorer.product import FailoverContext, MirrorSpec
+    from tests.explorer.product import MirrorSpec, OpenMirror, StateView
 
 COMMAND_SECONDS: Final = 120.0
 PATIENCE: Final = Timeouts(proof=2.0, drain=60.0, budget=5.0)
@@ -154,8 +154,7 @@ class Operator:
 
     def sync_groups(self) -> str:
         run = self._command()
-        contacts = pointed.contacts(self.place)
-        synced = sync_locked(self._spec(run), contacts, SyncRequest(chosen=Chosen(), prove_seconds=2.0), run)
+        synced = sync_locked(self._clusters(run), SyncRequest(chosen=Chosen(), prove_seconds=2.0), run)
         return f"{sum(row.committed for row in synced.rows)} committed"
 
     def rest(self, seconds: float) -> None:
@@ -206,10 +205,10 @@ class Operator:
 
     def _spec(self, context: CommandContext) -> MirrorSpec:
         west = self._west()
-        return state_topics.spec_of(state_topics.read(west, STATE_TOPIC, context.by), DR, west.name)
+        return state_topics.spec_of(west.state(STATE_TOPIC, context.by), DR, west.name)
 
-    def _clusters(self, context: CommandContext) -> FailoverContext:
-        return pointed.clusters(self.place, self._spec(context), context, self.name)
+    def _clusters(self, context: CommandContext) -> OpenMirror:
+        return pointed.clusters(self.place, self._spec(context), self.name)
 
     def _tools(self, plan: str) -> Tools:
         sink = self.place.books.setdefault(plan, Book())
@@ -234,5 +233,5 @@ class Operator:
         return f"{plan} is {outcome.record.status}{f' until {until}' if until else ''}"
 
     def _unfinished(self) -> FailoverRun | None:
-        view = state_topics.read(self._west(), STATE_TOPIC, self._command().by)
+        view: StateView = self._west().state(STATE_TOPIC, self._command().by)
         return view.unfinished(DR)

@@ -8,22 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.explorer.groups import NothingToCompare
 from tests.explorer.place import DR
 from tests.explorer.product import (
-    Chosen,
-    CommandContext,
-    FailoverContext,
-    GroupContacts,
-    GroupsMoved,
     MemoryApprovals,
     MemoryPositions,
-    SourceContacts,
-    SyncRequest,
-    moved_by,
-    sync_groups,
+    OpenMirror,
 )
+from tests.fakes.cluster import nowhere, pair_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tests.explorer.place import Place
     from tests.explorer.product import Cluster, Deadline, GuardedCluster, MirrorName, MirrorSpec
 
@@ -79,54 +70,23 @@ def side(place: Place, cluster: GuardedCluster) -> Cluster:
     )
 
 
-def unpointed(place: Place, spec: MirrorSpec) -> FailoverContext:
-    """Both clusters for who judges: nobody is on the stage, and nothing can happen to them."""
-    return FailoverContext(
-        spec=spec,
-        source=place.east.side(),
-        destination=place.west.side(),
-        move_groups=lambda *_asked, **_named: GroupsMoved(),
+def unpointed(place: Place, spec: MirrorSpec) -> OpenMirror:
+    """A mirror for who judges: nobody is on the stage, and nothing can happen to its clusters."""
+    return OpenMirror(
+        spec=spec, source=place.east.side(), destination=place.west.side(), pair=pair_with(), from_source=nowhere
     )
 
 
-def clusters(place: Place, spec: MirrorSpec, context: CommandContext, user: str) -> FailoverContext:
-    """Both clusters, with everything that a failover asks of them."""
+def clusters(place: Place, spec: MirrorSpec, user: str) -> OpenMirror:
+    """A mirror, with everything that a failover asks of its clusters, and a sync of groups."""
     east, west = side(place, place.east), side(place, place.west)
-    return FailoverContext(
+    theirs = Pointed(place, "source positions", MemoryPositions(place.at_east, DR))
+    ours = Pointed(place, "positions", MemoryPositions(place.at_west, DR, place.stage.point))
+    approvals = Pointed(place, "approvals", MemoryApprovals(place.west, user))
+    return OpenMirror(
         spec=spec,
-        source=east,
-        destination=replace(west, approvals=Pointed(place, "approvals", MemoryApprovals(place.west, user))),
-        move_groups=_MoveGroups(place, spec, context),
-    )
-
-
-class _MoveGroups:
-    """The last translation, by the same use case as `tanist groups sync`."""
-
-    def __init__(self, place: Place, spec: MirrorSpec, context: CommandContext) -> None:
-        self._place, self._spec, self._run = place, spec, context
-
-    def __call__(
-        self,
-        topics: Sequence[str],
-        groups: Sequence[str],
-        by: Deadline,
-        confirm: Callable[[], None],
-        *,
-        ask_source: bool,
-    ) -> GroupsMoved:
-        chosen = Chosen(groups=tuple(groups), topics=frozenset(topics), ask_source=ask_source)
-        request = SyncRequest(chosen=chosen, prove_seconds=2.0, confirm=confirm)
-        return moved_by(sync_groups(self._spec, contacts(self._place), request, replace(self._run, by=by)))
-
-
-def contacts(place: Place) -> GroupContacts:
-    return GroupContacts(
-        destination=side(place, place.west),
-        positions=Pointed(place, "positions", MemoryPositions(place.at_west, DR, place.stage.point)),
-        source=SourceContacts(
-            cluster=side(place, place.east),
-            positions=Pointed(place, "source positions", MemoryPositions(place.at_east, DR)),
-            proofs=NothingToCompare(),
-        ),
+        source=replace(east, positions=lambda _: theirs),
+        destination=replace(west, approvals=approvals, positions=lambda _: ours),
+        pair=pair_with(proofs=NothingToCompare()),
+        from_source=nowhere,
     )

@@ -47,22 +47,21 @@ from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import abort, fences, planning
 from tanist.usecases.failover import run as running
-from tanist.usecases.failover.context import FailoverContext, GroupsMoved, Timeouts
+from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE
-from tanist.usecases.failover.steps.groups import moved_by
-from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen
-from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked
+from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync as metadata_sync
+from tanist.usecases.mirror import OpenMirror
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors import create as creating
 from tanist.usecases.mirrors.create import CreateRequest as MirrorRequest
 from tanist.usecases.mirrors.create import create
-from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.silence import Silence
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
@@ -100,16 +99,13 @@ __all__ = [
     "DesiredState",
     "EpochMs",
     "Evidence",
-    "FailoverContext",
     "FailoverRun",
     "FenceReconciler",
     "FenceStatus",
     "Fences",
     "Finding",
-    "GroupContacts",
     "GroupPosition",
     "GroupSyncStatus",
-    "GroupsMoved",
     "GuardedCluster",
     "Guards",
     "JumpingClock",
@@ -132,6 +128,7 @@ __all__ = [
     "Moment",
     "Observer",
     "OffsetTailMode",
+    "OpenMirror",
     "ProducerId",
     "Proof",
     "ProofResult",
@@ -141,11 +138,9 @@ __all__ = [
     "RunStatus",
     "Selection",
     "Silence",
-    "SourceContacts",
     "SourceEnd",
     "SourceEnds",
     "SourceOffset",
-    "StateReaders",
     "StateView",
     "StatusContext",
     "SyncRequest",
@@ -167,7 +162,6 @@ __all__ = [
     "may_stand",
     "metadata_sync",
     "mirror_lock",
-    "moved_by",
     "next_observed",
     "observe",
     "owned",
@@ -175,7 +169,6 @@ __all__ = [
     "repeatable",
     "running",
     "state_topics",
-    "sync_groups",
     "sync_locked",
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, Unreachable
@@ -13,7 +13,7 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import MirrorRecord
 from tanist.kafka.adapters.state_writer import operator_of
-from tanist.ports.cluster import Cluster
+from tanist.ports.cluster import Cluster, ClusterPair
 from tanist.ports.topics import NewTopic, TopicFacts
 from tests.fakes.access import MemoryAccess
 from tests.fakes.clock import JumpingClock
@@ -164,6 +164,10 @@ class MemoryCluster:
             approvals=nothing,
             positions=nothing,
             open_store=self.open_store,
+            transactions=nothing,
+            deletion=nothing,
+            sizes=nothing,
+            replays=nothing,
             small_state=self.brokers < 3,
         )
 
@@ -189,3 +193,13 @@ def worker_store(path: Path | None = None) -> MemoryStateStore:
     if path:
         cluster.states[STATE_TOPIC] = FileLog(path)
     return MemoryStateStore(cluster, STATE_TOPIC, WORKER)
+
+
+def nowhere(_context: object) -> NoReturn:
+    """The `from_source` of a mirror whose other direction nobody asks for."""
+    raise AssertionError("nobody asks for the other direction")
+
+
+def pair_with(proofs: Any = None, prefixes: Any = None, tails: Any = None, quarantine: Any = None) -> ClusterPair:
+    """What compares the logs of both clusters: these ports. Nobody may call another one."""
+    return ClusterPair(proofs=proofs, prefixes=prefixes, tails=tails, quarantine=quarantine)

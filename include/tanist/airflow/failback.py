@@ -34,7 +34,6 @@ from tanist.usecases.failback.reverse import reverse_mirror, switched
 from tanist.usecases.failback.settling import end_arrival
 from tanist.usecases.failback.survey import survey_item
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
-from tanist.wiring.failback import returned
 from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import FailoverRun
     from tanist.ports.clock import Clock
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 IN_STEP_SECONDS: Final = 3600.0
 SURVEY_SECONDS: Final = 120.0
@@ -110,7 +109,7 @@ class ReversalLeg:
     to: str
     request: ReversalRequest
 
-    def clusters(self, task: FailoverTask) -> ReturnContext | None:
+    def clusters(self, task: FailoverTask) -> ReturnedMirror | None:
         """Both clusters of the mirror; None: it has been reversed already.
 
         Raises:
@@ -118,13 +117,13 @@ class ReversalLeg:
         """
         home = task.registry.connect(self.home)
         try:
-            return returned(task.registry, home, mirror_name(self.mirror), task.context)
+            return task.registry.open_mirror(home, mirror_name(self.mirror), task.context).returned()
         except MirrorMoved as moved:
             if moved.destination != self.to:
                 raise
             return None
 
-    def to_reverse(self, task: FailoverTask) -> ReturnContext | None:
+    def to_reverse(self, task: FailoverTask) -> ReturnedMirror | None:
         """As `clusters`; None also: an approved reversal is unfinished. The source is not asked: it may not answer."""
         clusters = self.clusters(task)
         return None if clusters is None or reversal.unfinished(clusters, task.context) is not None else clusters
@@ -247,14 +246,14 @@ def rescue() -> dict[str, Any]:
     return {"mirror": params.mirror, "reversed": False, "evidence": str(folder.path), "tails": rows[:_NAMED]}
 
 
-def _before_the_reversal(params: FailbackParams, task: FailoverTask) -> ReturnContext | None:
+def _before_the_reversal(params: FailbackParams, task: FailoverTask) -> ReturnedMirror | None:
     """Both clusters of the mirror; None: it has been reversed, or an approved reversal is unfinished."""
     if (clusters := params.back.to_reverse(task)) is None:
         _say("the mirror is reversed, or about to be: nothing is left to survey or rescue")
     return clusters
 
 
-def _must_be_reversible(params: FailbackParams, clusters: ReturnContext, task: FailoverTask) -> None:
+def _must_be_reversible(params: FailbackParams, clusters: ReturnedMirror, task: FailoverTask) -> None:
     """Raises what `reversal.plan` does, but for tails that nobody has decided about: the gate names those."""
     try:
         reversal.plan(params.back.request, clusters, task.context)

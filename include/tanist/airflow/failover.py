@@ -35,7 +35,6 @@ from tanist.usecases.failover.route import ROUTE, STEP_IDS
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.unfinished_runs import left_alone, unfinished
 from tanist.usecases.items import status_item
-from tanist.wiring.failback import returned
 from tanist.wiring.failover import Folder, is_process_dead, runner
 from tanist.wiring.status import look
 
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from tanist.domain.records import FailoverRun
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 STEPS: Final = tuple((step.id, step.title) for step in ROUTE)
 OPEN_SECONDS: Final = 30.0
@@ -69,7 +68,8 @@ def open_run() -> dict[str, Any]:
     """
     context = get_current_context()
     params = FailoverParams.of(context)
-    with at_work(OPEN_SECONDS, again=never) as task, params.clusters(task) as clusters:
+    with at_work(OPEN_SECONDS, again=never) as task:
+        clusters = params.clusters(task)
         folder = Folder(variables.evidence())
         folder.check()
         held = _to_undo(context, params, clusters, task) if params.undoes else _to_adopt(params, clusters, task)
@@ -82,16 +82,14 @@ def open_run() -> dict[str, Any]:
     return place | {"unfinished": left} | who
 
 
-def _to_adopt(params: FailoverParams, clusters: FailoverContext, task: FailoverTask) -> FailoverRun | None:
+def _to_adopt(params: FailoverParams, clusters: OpenMirror, task: FailoverTask) -> FailoverRun | None:
     if (held := unfinished(clusters, task.context)) is None:
         return unfinished_runs.not_reversed(params.request, clusters, task.context)
     unfinished_runs.must_be_asked_for(held, params.request, clusters, task.context)
     return left_alone(clusters, replace(task.context, by=task.context.clock.deadline(2 * OPEN_SECONDS)))
 
 
-def _to_undo(
-    context: Context, params: FailoverParams, clusters: FailoverContext, task: FailoverTask
-) -> FailoverRun | None:
+def _to_undo(context: Context, params: FailoverParams, clusters: OpenMirror, task: FailoverTask) -> FailoverRun | None:
     """The run to undo. A run that was cleared undoes nothing: the unfinished failover may be its own."""
     if context["dag_run"].clear_number:
         raise WasCleared(
@@ -117,7 +115,8 @@ def undo() -> dict[str, Any]:
         return {"undone": None}
     folder = Folder(variables.evidence() / held["plan"])
     by = context["dag_run"].triggering_user_name or "nobody"
-    with at_work(2 * UNDO_SECONDS) as task, params.clusters(task) as clusters:
+    with at_work(2 * UNDO_SECONDS) as task:
+        clusters = params.clusters(task)
         folder.check()
         tools = Tools(
             patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=_say
@@ -156,7 +155,8 @@ def observe() -> dict[str, Any]:
 def plan() -> dict[str, Any]:
     """The current plan; or the plan of an unfinished run, which this one resumes."""
     params = FailoverParams.of(get_current_context())
-    with at_work() as task, params.clusters(task) as clusters:
+    with at_work() as task:
+        clusters = params.clusters(task)
         if (held := params.to_adopt(clusters, task.context)) is not None:
             page, found = adopted_page(held), held.plan
         else:
@@ -179,7 +179,8 @@ def step(name: str) -> dict[str, Any]:
     context = get_current_context()
     params, request = FailoverParams.of(context), request_of(context)
     seconds = STEP_SECONDS + params.patience.proof + params.patience.drain + params.patience.budget
-    with at_work(seconds, again=busy_or_retriable) as task, params.clusters(task) as clusters:
+    with at_work(seconds, again=busy_or_retriable) as task:
+        clusters = params.clusters(task)
         if (found := _planned(context)) is None:
             raise NotApproved("this run has no plan")
         unfinished_runs.must_be_ours(found, params.request, request, clusters, task.context)
@@ -222,7 +223,8 @@ def reverse() -> dict[str, Any]:
     with at_work(STEP_SECONDS, again=busy_or_retriable) as task:
         folder = Folder(variables.evidence() / found)
         folder.check()
-        done = reverse_after(found, returned(task.registry, *params.place(task), task.context), folder, task.context)
+        clusters = task.registry.open_mirror(*params.place(task), task.context).returned()
+        done = reverse_after(found, clusters, folder, task.context)
     return {"reversed": done is not None}
 
 
@@ -280,7 +282,8 @@ def _planned(context: Context) -> str | None:
 
 
 def _record(params: FailoverParams, plan: str) -> FailoverRun | None:
-    with at_work(OPEN_SECONDS) as task, params.clusters(task, follow=True) as clusters:
+    with at_work(OPEN_SECONDS) as task:
+        clusters = params.clusters(task, follow=True)
         return statuses.record(clusters, plan, task.context)
 
 
@@ -288,7 +291,8 @@ def _take_back(context: Context, plan: str, record: FailoverRun | None) -> None:
     """Withdraw the approval of this run. An error is only logged: no other run could use the approval."""
     params, request = FailoverParams.of(context), request_of(context)
     try:
-        with at_work(OPEN_SECONDS, {params.destination: params.approver}) as task, params.clusters(task) as clusters:
+        with at_work(OPEN_SECONDS, {params.destination: params.approver}) as task:
+            clusters = params.clusters(task)
             if record is None or not unfinished_runs.begun_on(record, request, clusters, task.context):
                 approvals.withdraw(plan, clusters, task.context, request=request, reason="the run of it has ended")
     except AirflowException as why:

@@ -84,14 +84,16 @@ class PlanGate(ApprovalOperator):
             AirflowFailException: the run was cleared, an approver has said no to it, or the plan is blocked.
         """
         params = FailoverParams.of(context)
-        with at_work(again=never) as task, params.clusters(task) as clusters:
+        with at_work(again=never) as task:
+            clusters = params.clusters(task)
             if (held := params.to_adopt(clusters, task.context)) is not None:
                 self.log.info(adopted_page(held))
                 return {"plan": held.plan, "approver": held.approver, "approval": held.approval, "asked": False}
             must_not_be_cleared(context)
         if (approval := self.approved_before(context)) is not None:
             return approved_item(approval)
-        with at_work(again=never) as task, params.clusters(task) as clusters:
+        with at_work(again=never) as task:
+            clusters = params.clusters(task)
             found = planning.plan_and_keep(params.request, clusters, task.context)
             planning.must_not_be_blocked(found)
         return self.ask(context, plan_page(found), {"plan": found.plan.hash, "words": found.plan.canonical_plan})
@@ -115,9 +117,9 @@ class PlanGate(ApprovalOperator):
     def find_answer(self, context: Context, task: FailoverTask, seconds: float) -> Entry | None:
         """What answers the request of this gate, on record or within `seconds`."""
         params = FailoverParams.of(context)
-        with params.clusters(task) as clusters:
-            mirror = clusters.spec.mirror
-            return earlier_answer(clusters.destination, mirror, request_of(context), task.context, seconds)
+        clusters = params.clusters(task)
+        mirror = clusters.spec.mirror
+        return earlier_answer(clusters.destination, mirror, request_of(context), task.context, seconds)
 
     def ask(self, context: Context, page: str, shown: Mapping[str, Any]) -> Any:
         """Ask with `page`; `shown` is given to `execute_complete`. What was asked before is asked again instead.
@@ -165,7 +167,8 @@ class PlanGate(ApprovalOperator):
             AirflowFailException: it is not kept, or its words do not cover what is so now.
         """
         params = FailoverParams.of(context)
-        with at_work(again=never) as task, params.clusters(task) as clusters:
+        with at_work(again=never) as task:
+            clusters = params.clusters(task)
             if (words := kept_words(plan, clusters, task.context)) is None:
                 raise NotAnswered(
                     f"the first answer was lost, and plan {plan} is not kept, so it cannot be shown again"
@@ -185,7 +188,8 @@ class PlanGate(ApprovalOperator):
         """
         who, params = self.approver(context, event, shown), FailoverParams.of(context)
         logins = {params.destination: params.approver}
-        with at_work(TASK_SECONDS, logins, again=never) as task, params.clusters(task) as clusters:
+        with at_work(TASK_SECONDS, logins, again=never) as task:
+            clusters = params.clusters(task)
             if (held := unfinished(clusters, task.context)) is not None:
                 raise RunUnderWay(
                     f"plan {held.plan} of {held.runner or 'nobody'} has begun since the question was asked"
@@ -221,10 +225,8 @@ class PlanGate(ApprovalOperator):
         """Withdraw whatever answers this run, and what commands have approved of `plan`; returns the error, or ''."""
         params = FailoverParams.of(context)
         try:
-            with (
-                at_work(WITHDRAW_SECONDS, {params.destination: params.approver}, again=never) as task,
-                params.clusters(task) as clusters,
-            ):
+            with at_work(WITHDRAW_SECONDS, {params.destination: params.approver}, again=never) as task:
+                clusters = params.clusters(task)
                 for request in (request_of(context), ""):
                     approvals.withdraw(plan, clusters, task.context, request=request, reason=reason)
         except AirflowException as why:

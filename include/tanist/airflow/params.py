@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -22,12 +21,8 @@ from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.unfinished_runs import must_be_asked_for, not_reversed, unfinished
-from tanist.wiring.failback import moved_to
-from tanist.wiring.failover import failover_clusters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow.sdk import Context
 
     from tanist.airflow.tasks import FailoverTask
@@ -35,7 +30,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 
 class Unfinished(StrEnum):
@@ -247,7 +242,7 @@ class FailoverParams:
         """Whether an unfinished failover is to be undone."""
         return self.unfinished is not Unfinished.CONTINUE
 
-    def to_adopt(self, clusters: FailoverContext, context: CommandContext) -> FailoverRun | None:
+    def to_adopt(self, clusters: OpenMirror, context: CommandContext) -> FailoverRun | None:
         """The failover to resume, unfinished or without the reversal after it, which must match the request.
 
         None: there is none.
@@ -268,12 +263,10 @@ class FailoverParams:
     def place(self, task: FailoverTask) -> tuple[Cluster, MirrorName]:
         """The mirror, and its destination, also if it has moved since."""
         there, mirror = task.registry.connect(self.destination), mirror_name(self.mirror)
-        return moved_to(task.registry, there, mirror, task.context) or there, mirror
+        return task.registry.forwarded(there, mirror, task.context) or there, mirror
 
-    @contextmanager
-    def clusters(self, task: FailoverTask, *, follow: bool = False) -> Iterator[FailoverContext]:
+    def clusters(self, task: FailoverTask, *, follow: bool = False) -> OpenMirror:
         """Both clusters of the mirror. `follow`: also of one that has moved since, for what changes nothing."""
         unmoved = task.registry.connect(self.destination), mirror_name(self.mirror)
         there, mirror = self.place(task) if follow else unmoved
-        with failover_clusters(task.registry, there, mirror, task.context) as clusters:
-            yield clusters
+        return task.registry.open_mirror(there, mirror, task.context)

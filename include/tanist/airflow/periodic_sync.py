@@ -20,13 +20,12 @@ from tanist.domain.errors import MirrorLocked, Misconfigured, TanistError
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import cluster_ids
 from tanist.usecases.groups import items as group_items
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.metadata import items as metadata_items
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
-from tanist.usecases.mirror_spec import spec_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,7 +63,7 @@ def _mirrors_of(destination: str, task: FailoverTask) -> list[dict[str, str]]:
     try:
         side = task.registry.connect(destination)
         cluster_ids.identify((side,), task.context)
-        found = state_topics.read(side, STATE_TOPIC, task.context.by).mirrors()
+        found = side.state(STATE_TOPIC, task.context.by).mirrors()
     except TanistError as error:
         return [{"destination": destination, "trouble": str(error)}]
     return [{"destination": destination, "mirror": spec.mirror} for spec in found]
@@ -140,9 +139,8 @@ def _metadata(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
 
 
 def _positions(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
-    name, side = mirror_name(mirror), task.registry.connect(destination)
-    spec = spec_at(side, name, task.context)
-    synced = sync_locked(spec, task.registry.group_contacts(spec, side), SyncRequest(), task.context)
+    found = task.registry.open_mirror(task.registry.connect(destination), mirror_name(mirror), task.context)
+    synced = sync_locked(found, SyncRequest(), task.context)
     shown = sorted(synced.rows, key=lambda row: row.committed)
     return _SyncResult(
         summary=group_items.summary(synced),

@@ -28,7 +28,6 @@ from tanist.spark_submit.place import LOCAL, DeployMode, SparkPlace
 from tanist.spark_submit.submission import application, bound, environment, spark_submit
 from tanist.spark_submit.submit import handed_over, result_of
 from tanist.usecases.validation.prepare import ValidationRequest
-from tanist.wiring.failback import moved_to
 from tanist.wiring.validation import validation
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ class Validate(SparkSubmitOperator):
             wanted = ValidationRequest(level=level, include=tuple(params["topics"]))
             try:
                 there, mirror = task.registry.connect(params["destination"]), mirror_name(params["mirror"])
-                there = moved_to(task.registry, there, mirror, task.context) or there  # reversed since
+                there = task.registry.forwarded(there, mirror, task.context) or there  # reversed since
                 return replace(validation(task.registry, there, mirror, wanted, folder, task.context), place=where)
             except SourceSilent as silent:
                 if params.get("mode") != Mode.UNPLANNED:

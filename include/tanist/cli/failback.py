@@ -13,7 +13,6 @@ from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, Topi
 from tanist.cli.output import emit, say, stages
 from tanist.domain.failback.decision import TailAction, TailClass
 from tanist.domain.failback.reversal import without_copies
-from tanist.domain.names import mirror_name
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback.deciding import DECISION_COLUMNS, approve_decision, decision_item, plan_decision
 from tanist.usecases.failback.recording import survey_and_record
@@ -23,14 +22,12 @@ from tanist.usecases.failback.rescue import RESCUE_COLUMNS, RescueTools, tail_it
 from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.survey import SURVEY_COLUMNS, exit_code, survey_item
 from tanist.usecases.failover.items import approval_item
-from tanist.wiring.failback import returned
 from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.errors import TanistError
-    from tanist.usecases.failback.survey import ReturnContext
 
 app = typer.Typer(no_args_is_help=True, help="The way back: what an old source has that the new primary lacks.")
 
@@ -41,10 +38,6 @@ EvidenceOption = Annotated[
     Path | None,
     typer.Option("--evidence", metavar="DIR", help="Directory for the manifest (default: ./evidence/rescue-NAME)."),
 ]
-
-
-def _opened(now: Session, name: str) -> ReturnContext:
-    return returned(now.registry, now.destination(), mirror_name(name), now.context)
 
 
 @app.command()
@@ -58,7 +51,7 @@ def survey(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclu
     Example: tanist failback survey dr --destination west
     """
     topics = selected(topic, exclude)
-    found = survey_and_record(_opened(now, name), topics, now.context)
+    found = survey_and_record(now.mirror(name).returned(), topics, now.context)
     _warn_not_held(found.not_held)
     if found.without_copy:
         say(f"warning: {without_copies(found.without_copy)}")
@@ -88,7 +81,7 @@ def rescue(
     Example: tanist failback rescue dr --destination west
     """
     topics = selected(topic, exclude)
-    clusters = _opened(now, name)
+    clusters = now.mirror(name).returned()
     folder = Folder(evidence or Path("evidence") / f"rescue-{name}")
     folder.check()
     tell = stages(now.context.clock)
@@ -145,7 +138,7 @@ def decide(
     Example: tanist failback decide dr --destination west --replay safe --drop conflict --drop unordered
     """
     topics = selected(topic, exclude)
-    found = plan_decision(_opened(now, name), topics, _actions(replay, drop), now.context)
+    found = plan_decision(now.mirror(name).returned(), topics, _actions(replay, drop), now.context)
     item = decision_item(found)
     emit([item], DECISION_COLUMNS, now.as_json, rows=item["tails"])
     chosen = ", ".join(f"{action} {each}" for each, action in item["actions"].items())
@@ -171,7 +164,7 @@ def approve(
     Example: tanist failback approve dr 1c0ffee2 --destination west --replay safe --reason "seen by the owner"
     """
     topics = selected(topic, exclude)
-    clusters, actions = _opened(now, name), _actions(replay, drop)
+    clusters, actions = now.mirror(name).returned(), _actions(replay, drop)
     approval = approve_decision(plan, topics, actions, clusters, now.context, terms=ApprovalTerms.of(reason, valid))
     say(f"{approval.approver} approved plan {approval.plan}")
     say_unread(approval)
@@ -193,7 +186,7 @@ def replay(
 
     Example: tanist failback replay dr --destination west --plan 1c0ffee2
     """
-    clusters = _opened(now, name)
+    clusters = now.mirror(name).returned()
     folder = Folder(evidence or Path("evidence") / f"rescue-{name}")
     folder.check()
     tell = stages(now.context.clock)

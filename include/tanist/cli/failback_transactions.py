@@ -10,7 +10,6 @@ from tanist.cli.approvals import say_unread
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
 from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
-from tanist.domain.names import mirror_name
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback.aborting import (
     ABORT_COLUMNS,
@@ -19,11 +18,10 @@ from tanist.usecases.failback.aborting import (
     plan_abort,
     transaction_item,
 )
-from tanist.wiring.failback import returned
 
 if TYPE_CHECKING:
     from tanist.domain.selection import Selection
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 PLAN_COLUMNS = ("transactional_id", "producer_id", "state", "age_s", "partitions")
 
@@ -57,7 +55,7 @@ def abort(  # options of a command
     topics = selected(topic, exclude)
     if approve is not None and plan is not None:
         raise Misconfigured("--approve and --plan: give one of them")
-    clusters = returned(now.registry, now.destination(), mirror_name(name), now.context)
+    clusters = now.mirror(name).returned()
     if approve is not None:
         found = approve_abort(approve, topics, clusters, now.context, terms=ApprovalTerms.of(reason, valid))
         say(f"{found.approver} approved plan {found.plan}")
@@ -72,7 +70,7 @@ def abort(  # options of a command
         raise Misconfigured("give --dry-run to see the open transactions, --approve HASH, or --plan HASH")
 
 
-def _show(now: Session, name: str, topics: Selection, clusters: ReturnContext) -> None:
+def _show(now: Session, name: str, topics: Selection, clusters: ReturnedMirror) -> None:
     found, time = plan_abort(clusters, topics, now.context), now.context.clock.now()
     item: dict[str, Any] = {
         "mirror": name,
@@ -92,7 +90,7 @@ def _show(now: Session, name: str, topics: Selection, clusters: ReturnContext) -
         say("no transaction has to be aborted")
 
 
-def _run(now: Session, name: str, plan: str, clusters: ReturnContext) -> None:
+def _run(now: Session, name: str, plan: str, clusters: ReturnedMirror) -> None:
     done, time = abort_transactions(plan, clusters, now.context), now.context.clock.now()
     rows = [transaction_item(each, time, aborted=True) for each in done.aborted if each not in done.still_open]
     rows += [transaction_item(each, time) for each in done.still_open]

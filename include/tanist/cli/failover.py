@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,17 +53,13 @@ from tanist.usecases.failover.items import (
 from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import run as run_plan
-from tanist.wiring.failback import returned
-from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
+from tanist.wiring.failover import Folder, is_process_dead, runner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
     from tanist.usecases.failback.reverse import Reversed
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.run import RunOutcome
 
 app = typer.Typer(
@@ -76,13 +71,6 @@ APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_m
 ACCEPTED_COLUMNS = ("accepts", "detail")
 RUN_SECONDS = 600.0
 ABORT_SECONDS = 120.0
-
-
-@contextmanager
-def opened(now: Session, name: str) -> Iterator[FailoverContext]:
-    """Both clusters of the mirror `name` at the given destination."""
-    with failover_clusters(now.registry, now.destination(), mirror_name(name), now.context) as clusters:
-        yield clusters
 
 
 def evidence_folder(plan: str, given: Path | None) -> Folder:
@@ -121,8 +109,8 @@ def plan(
         dead_since=None if source_dead_since is None else EpochMs(source_dead_since),
         reverse=reverse,
     )
-    with opened(now, name) as clusters:
-        found = planning.plan_and_keep(asked, clusters, now.context)
+    clusters = now.mirror(name)
+    found = planning.plan_and_keep(asked, clusters, now.context)
     show_plan(found, now.as_json)
     if found.blocked:
         raise typer.Exit(1)
@@ -184,9 +172,9 @@ def approve(
         "reverse": reverse or None,
     }
     typed = {name: value for name, value in typed.items() if value not in (None, ())}
-    with opened(now, name) as clusters:
-        show = None if now.as_json else show_accepted
-        approval = planning.approve_typed(plan, typed, clusters, now.context, terms=terms, show=show)
+    clusters = now.mirror(name)
+    show = None if now.as_json else show_accepted
+    approval = planning.approve_typed(plan, typed, clusters, now.context, terms=terms, show=show)
     _approved(approval, clusters.destination.name, now.as_json)
 
 
@@ -246,7 +234,8 @@ def execute(  # the options of the command
 ) -> None:
     """Run `plan` up to the step `until`, and print the result. `although_it_answers`: as in `run`."""
     folder = evidence_folder(plan, evidence)
-    with opened(now, name) as clusters, watching(now.as_json) as tell:
+    clusters = now.mirror(name)
+    with watching(now.as_json) as tell:
         folder.check()
         tools = Tools(patience=patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=tell)
         outcome = run_plan(plan, clusters, tools, now.context, until=until, although_it_answers=although_it_answers)
@@ -254,7 +243,10 @@ def execute(  # the options of the command
     try:
         reversal = (
             reverse_after(
-                plan, returned(now.registry, now.destination(), mirror_name(name), now.context), folder, now.context
+                plan,
+                now.registry.open_mirror(now.destination(), mirror_name(name), now.context).returned(),
+                folder,
+                now.context,
             )
             if over
             else None
@@ -305,8 +297,8 @@ def status(now: Session, name: MirrorArgument) -> None:
 
     Example: tanist failover status dr --destination west
     """
-    with opened(now, name) as clusters:
-        found = statuses.runs(clusters, now.context)
+    clusters = now.mirror(name)
+    found = statuses.runs(clusters, now.context)
     items = [seen_item(seen) for seen in found]
     emit(items, RUN_COLUMNS, now.as_json)
     unfinished = [seen for seen in found if seen.facts is not None]
@@ -337,11 +329,11 @@ def abort(
     """
     tell = stages(now.context.clock)
     tell(f"looking for an unfinished run of {name}")
-    with opened(now, name) as clusters:
-        running = [seen for seen in statuses.runs(clusters, now.context) if seen.facts is not None]
-        folder = evidence_folder(running[0].record.plan if running else "aborted", evidence)
-        tools = Tools(patience=Timeouts(), sink=folder, runner=runner(), report=lambda *event: tell(line(*event)))
-        aborted = aborting.abort(clusters, tools, now.context, reason)
+    clusters = now.mirror(name)
+    running = [seen for seen in statuses.runs(clusters, now.context) if seen.facts is not None]
+    folder = evidence_folder(running[0].record.plan if running else "aborted", evidence)
+    tools = Tools(patience=Timeouts(), sink=folder, runner=runner(), report=lambda *event: tell(line(*event)))
+    aborted = aborting.abort(clusters, tools, now.context, reason)
     for topic in aborted.pending:
         say(f"warning: the source fence of {topic} could not be lifted; a fetcher keeps retrying")
     pending = {name: list(aborted.pending) for name in ("pending", "owed")}  # owed: released, and still read

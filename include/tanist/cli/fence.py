@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from tanist.cli.failover import opened
 from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, asking, selected
 from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
@@ -28,8 +27,8 @@ def show(now: Session, name: MirrorArgument) -> None:
 
     Example: tanist fence show dr --destination west
     """
-    with opened(now, name) as clusters:
-        rows = fences(clusters, now.context)
+    clusters = now.mirror(name)
+    rows = fences(clusters, now.context)
     emit([fence_item(name, row) for row in rows], FENCE_COLUMNS, now.as_json)
     if any(row.stands is None and row.source_fence.before is not None for row in rows):
         raise typer.Exit(3)
@@ -62,8 +61,8 @@ def lift(
     Example: tanist fence lift dr --destination west
     """
     topics = selected(topic, exclude)
-    with opened(now, name) as clusters:
-        after = lift_fences(clusters, now.context, of_promoted=promoted, unrecorded=unrecorded, topics=topics)
+    clusters = now.mirror(name)
+    after = lift_fences(clusters, now.context, of_promoted=promoted, unrecorded=unrecorded, topics=topics)
     _show(now, name, after, FenceStatus.LIFT_PENDING, "lifted")
 
 
@@ -79,8 +78,8 @@ def set_(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude
     if not topic:
         raise Misconfigured("no topic is selected: give --topic REGEX")
     topics = selected(topic, exclude)
-    with opened(now, name) as clusters:
-        after = set_again(clusters, now.context, topics)
+    clusters = now.mirror(name)
+    after = set_again(clusters, now.context, topics)
     _show(now, name, after, FenceStatus.PENDING, "set")
 
 

@@ -21,17 +21,15 @@ from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.items import position_item, summary
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, sync_locked, translate_groups
-from tanist.usecases.mirror_spec import spec_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tanist.domain.records import MirrorSpec
     from tanist.ports.cluster import Cluster
-    from tanist.usecases.groups.contacts import GroupContacts
     from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.listing import GroupLine
     from tanist.usecases.groups.rows import PositionRow
+    from tanist.usecases.mirror import OpenMirror
 
 app = typer.Typer(no_args_is_help=True, help="Translate and commit the offsets of consumer groups.")
 
@@ -57,8 +55,8 @@ def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> Non
 
     Example: tanist groups list dr --json
     """
-    spec, contacts = _mirror(now, name)
-    listed = list_groups(spec, contacts, _chosen(group), now.context)
+    mirror = _mirror(now, name)
+    listed = list_groups(mirror, _chosen(group), now.context)
     _say_how(listed.seen)
     rows = [_line_item(line) for line in listed.lines]
     emit(rows, LIST_COLUMNS, now.as_json, rows=[row | _joined(row) for row in rows])
@@ -74,8 +72,8 @@ def translate(now: Session, name: MirrorArgument, group: GroupsOption = None, st
     Example: tanist groups translate dr --group 'billing.*'
     """
     _supported(strategy)
-    spec, contacts = _mirror(now, name)
-    found = translate_groups(spec, contacts, SyncRequest(chosen=_chosen(group)), now.context)
+    mirror = _mirror(now, name)
+    found = translate_groups(mirror, SyncRequest(chosen=_chosen(group)), now.context)
     _show(now, found, (*COLUMNS, "reason"))
     if found.mismatches:
         raise typer.Exit(1)
@@ -103,10 +101,10 @@ def sync(
     """
     _supported(strategy)
     destination = now.destination()
-    spec, contacts = _mirror_of(now, destination, name)
+    mirror = _mirror_of(now, destination, name)
     request = SyncRequest(chosen=_chosen(group), rules=Rules(existing=existing, backwards=backwards))
-    _confirm(now, spec, contacts, request)
-    synced = sync_locked(spec, contacts, request, now.context)
+    _confirm(now, mirror, request)
+    synced = sync_locked(mirror, request, now.context)
     _show(now, synced, (*COLUMNS, "committed", "reason"))
     _summary(synced, dry_run=now.context.dry_run)
     if synced.mismatches:
@@ -126,9 +124,9 @@ def explain(
 
     Example: tanist groups explain dr --group billing
     """
-    spec, contacts = _mirror(now, name)
+    mirror = _mirror(now, name)
     request = SyncRequest(chosen=Chosen(names=frozenset({group})))
-    found = translate_groups(spec, contacts, request, now.context)
+    found = translate_groups(mirror, request, now.context)
     if now.as_json:
         items = [position_item(row) | {"explanation": list(explained(row, found.seen))} for row in found.rows]
         emit([*items, *_home_items(group, found)], (), as_json=True)
@@ -139,7 +137,7 @@ def explain(
     for item in _home_items(group, found):
         print("\n  ".join(item["explanation"]))
     if group not in found.seen.names:
-        say(f"group {group!r} has no committed offset in mirror {spec.mirror}")
+        say(f"group {group!r} has no committed offset in mirror {mirror.spec.mirror}")
 
 
 def _home_items(group: str, found: GroupSyncResult) -> list[dict[str, Any]]:
@@ -153,14 +151,13 @@ def _home_items(group: str, found: GroupSyncResult) -> list[dict[str, Any]]:
 # ── what they share ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _mirror(now: Session, name: str) -> tuple[MirrorSpec, GroupContacts]:
+def _mirror(now: Session, name: str) -> OpenMirror:
     (destination,) = now.destinations(mirror_name(name))
     return _mirror_of(now, destination, name)
 
 
-def _mirror_of(now: Session, destination: Cluster, name: str) -> tuple[MirrorSpec, GroupContacts]:
-    spec = spec_at(destination, mirror_name(name), now.context)
-    return spec, now.registry.group_contacts(spec, destination)
+def _mirror_of(now: Session, destination: Cluster, name: str) -> OpenMirror:
+    return now.registry.open_mirror(destination, mirror_name(name), now.context)
 
 
 def _chosen(groups: Sequence[str] | None) -> Chosen:
@@ -174,13 +171,13 @@ def _supported(strategy: str) -> None:
         raise Misconfigured(f"--strategy {strategy!r} is not one of {', '.join(_STRATEGIES)}")
 
 
-def _confirm(now: Session, spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest) -> None:
+def _confirm(now: Session, mirror: OpenMirror, request: SyncRequest) -> None:
     """On a terminal, show the changes and ask for confirmation."""
     if now.yes or now.context.dry_run or not on_terminal():
         return
-    planned = sync_groups(spec, contacts, request, replace(now.context, dry_run=True))
+    planned = sync_groups(mirror, request, replace(now.context, dry_run=True))
     _summary(planned, dry_run=True)
-    confirm(f"Commit these offsets on {spec.destination}?", yes=False)
+    confirm(f"Commit these offsets on {mirror.spec.destination}?", yes=False)
 
 
 def _say_how(seen: Gathered) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.cli.failover import execute, opened, show_plan
+from tanist.cli.failover import execute, show_plan
 from tanist.cli.failover_options import AnswersOption, DrainOption, EvidenceOption, ProofOption
 from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, announcing, asking
 from tanist.cli.output import say
@@ -43,17 +43,17 @@ def remove(
     if not topic:
         raise Misconfigured("no topic is selected: give --topic REGEX")
     asked = FailoverRequest(include=tuple(topic), exclude=tuple(exclude or ()))
-    with opened(now, name) as clusters:
-        if now.context.dry_run:
-            made = removal.plan_and_keep(asked, clusters, now.context)
-            show_plan(made, now.as_json)
-            if made.plan.intent.mode is Mode.UNPLANNED:
-                say(
-                    "warning: the plan is unplanned, because a planned removal is blocked now: what the source has and "
-                    "the copy lacks is lost. If its cause passes, run the same command again"
-                )
-            return
-        found = removal.approved_plan(asked, clusters, now.context)
+    clusters = now.mirror(name)
+    if now.context.dry_run:
+        made = removal.plan_and_keep(asked, clusters, now.context)
+        show_plan(made, now.as_json)
+        if made.plan.intent.mode is Mode.UNPLANNED:
+            say(
+                "warning: the plan is unplanned, because a planned removal is blocked now: what the source has and "
+                "the copy lacks is lost. If its cause passes, run the same command again"
+            )
+        return
+    found = removal.approved_plan(asked, clusters, now.context)
     announcing(now, "remove").announce([*topic])
     patience = Timeouts(proof=fence_proof, drain=drain)
     execute(now, name, found, patience, evidence, although_it_answers=although_it_answers)

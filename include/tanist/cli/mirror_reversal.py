@@ -11,19 +11,17 @@ from tanist.cli.options import WHY, MirrorArgument, Session, asking, lasting
 from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failback.reversal import TO_ACCEPT, MappedOffsetsUnsupported
-from tanist.domain.names import mirror_name
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import reverse_mirror
 from tanist.usecases.failback.withdrawing import withdraw as withdraw_reversal
 from tanist.usecases.failback.withdrawing import withdrawable
-from tanist.wiring.failback import returned
 
 if TYPE_CHECKING:
     from tanist.usecases.failback.reversal import PlannedReversal
     from tanist.usecases.failback.reverse import Reversed
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 REVERSE_SECONDS = 120.0
 PLAN_COLUMNS = ("topic", "partitions", "promotion_epoch", "gap_markers", "recreated", "offsets", "bytes", "denied")
@@ -88,8 +86,7 @@ def reverse(
     if mapped:
         raise MappedOffsetsUnsupported(f"--mapped {mapped[0]}: mapped offsets do not exist yet")
     request = ReversalRequest(exclude=tuple(exclude or ()), accept=tuple(accept or ()), recreate=tuple(recreate or ()))
-    mirror = mirror_name(name)
-    clusters = returned(now.registry, now.destination(), mirror, now.context)
+    clusters = now.mirror(name).returned()
     if withdraw:
         _withdraw(now, clusters, reason)
     elif approve is not None:
@@ -107,7 +104,7 @@ def reverse(
         _done(now, reverse_mirror(request, clusters, now.context))
 
 
-def _withdraw(now: Session, clusters: ReturnContext, reason: str) -> None:
+def _withdraw(now: Session, clusters: ReturnedMirror, reason: str) -> None:
     if not reason.strip():
         raise Misconfigured("--withdraw needs a --reason, which is stored with it")
     move = withdrawable(clusters, now.context)

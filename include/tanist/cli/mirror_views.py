@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,7 +20,7 @@ from tanist.cli.options import (
 from tanist.cli.output import emit, none, say
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import cluster_ids
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
 from tanist.usecases.mirrors.describe import listing, must_match
 from tanist.usecases.mirrors.lineage import LINEAGE_COLUMNS, segment_item
@@ -45,7 +44,7 @@ def list_mirrors(now: Session) -> None:
     items = []
     for destination in now.destinations(None):
         cluster_ids.identify((destination,), now.context)
-        for each in listing(state_topics.read(destination, STATE_TOPIC, now.context.by)):
+        for each in listing(destination.state(STATE_TOPIC, now.context.by)):
             more = {
                 "topics": each.topics,
                 "cluster_id": each.spec.source_cluster_id,
@@ -67,8 +66,7 @@ def describe(
     topics = selected(topic, exclude)
     found: list[Described] = []
     for destination in now.destinations(mirror):
-        with closing(now.registry.describer(destination, topics)) as describer:
-            found += describer.describe(mirror, now.context)
+        found += now.registry.describer(destination, topics).describe(mirror, now.context)
     must_match(topics, found)
     for each in found:
         if each.source_down:
@@ -94,8 +92,7 @@ def wait(
     """
     mirror, parsed, topics = mirror_name(name), Goal.parse(goal), selected(topic, exclude)
     (destination,) = now.destinations(mirror)
-    with closing(now.registry.describer(destination, topics)) as describer:
-        rows = wait_for(mirror, parsed, describer, now.context, _progress())
+    rows = wait_for(mirror, parsed, now.registry.describer(destination, topics), now.context, _progress())
     emit([row_item(row) for row in rows], ROW_COLUMNS, now.as_json, rows=[row_cells(row_item(row)) for row in rows])
 
 

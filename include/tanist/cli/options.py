@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tanist.ports.clock import Deadline
+    from tanist.usecases.mirror import OpenMirror
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -148,6 +149,10 @@ class Session:
             known = ", ".join(self.registry.names()) or "no cluster is configured"
             raise Misconfigured(f"no destination is given: use --destination NAME or $TANIST_DESTINATION ({known})")
         return self.registry.connect(self.named)
+
+    def mirror(self, name: str) -> OpenMirror:
+        """The mirror `name` of the given destination, with both of its clusters; raises as `open_mirror` too."""
+        return self.registry.open_mirror(self.destination(), mirror_name(name), self.context)
 
     def destinations(self, mirror: MirrorName | None) -> tuple[Cluster, ...]:
         """The given destination, otherwise those that answer and have the mirror (or any mirror)."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import StateLogLost
+from tanist.domain.state_view import NOTHING_YET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.names import MirrorName
+    from tanist.domain.state_view import StateView
     from tanist.ports.access import Access
     from tanist.ports.approvals import Approvals
     from tanist.ports.clock import Deadline
@@ -16,11 +21,15 @@ if TYPE_CHECKING:
     from tanist.ports.fencing import Fencing
     from tanist.ports.logs import Logs
     from tanist.ports.opening import Opening
-    from tanist.ports.positions import Positions
+    from tanist.ports.positions import Positions, Proofs
+    from tanist.ports.prefixes import LogPrefixes
     from tanist.ports.producer_fencing import ProducerFencing
+    from tanist.ports.recreation import LogSizes, TopicDeletion
     from tanist.ports.replicas import Replicas
     from tanist.ports.state import StateStore
+    from tanist.ports.tails import DivergentTails, Quarantine, Replays
     from tanist.ports.topics import Topics
+    from tanist.ports.transactions import OpenTransactions
 
 
 class OpenStore(Protocol):
@@ -63,4 +72,53 @@ class Cluster:
     positions: Callable[[MirrorName], Positions]
     """Committed offsets of groups; commits are made with the transactional ids of the given mirror."""
     open_store: OpenStore
+    transactions: OpenTransactions
+    deletion: TopicDeletion
+    sizes: LogSizes
+    replays: Replays
     small_state: bool = False
+    _readers: dict[str, StateStore] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def stored(self, topic: str, by: Deadline) -> StateView | None:
+        """A state topic as it is now; None: it does not exist. Its one reader stays open until `close`.
+
+        Raises:
+            UnsafeStateTopic: its configuration could lose records. StateLogLost: it was re-created or truncated; the
+                next call reads it anew. CouldNotTell, BrokerError: it cannot be read.
+        """
+        reader = self._readers.get(topic)
+        try:
+            if reader is not None:
+                return reader.catch_up(by)
+            reader = self._readers[topic] = self.open_store(topic, None, by)
+            return reader.view()
+        except UnknownTopicOrPartition:
+            self._forget(topic)
+            return None
+        except StateLogLost:
+            self._forget(topic)
+            raise
+
+    def state(self, topic: str, by: Deadline) -> StateView:
+        """As `stored`; empty if the topic does not exist."""
+        found = self.stored(topic, by)
+        return NOTHING_YET if found is None else found
+
+    def close(self) -> None:
+        """Close the readers of state topics; the connections stay open."""
+        for topic in tuple(self._readers):
+            self._forget(topic)
+
+    def _forget(self, topic: str) -> None:
+        if (reader := self._readers.pop(topic, None)) is not None:
+            reader.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPair:
+    """What reads the logs of a source and of a destination side by side."""
+
+    proofs: Proofs
+    prefixes: LogPrefixes
+    tails: DivergentTails
+    quarantine: Quarantine

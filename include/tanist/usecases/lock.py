@@ -9,7 +9,7 @@ initialises the id again.
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -164,7 +164,7 @@ def changing(
     `check` raises if the change is not allowed. It is called before the lock is taken, so a refused change writes
     nothing; the caller must check again under the lock. Raises as `mirror_lock`, and as `check`.
     """
-    view = state_topics.read(cluster, STATE_TOPIC, command.by)
+    view = cluster.state(STATE_TOPIC, command.by)
     spec = state_topics.spec_of(view, mirror, cluster.name)
     ensure_unlocked(view, mirror)
     check(view)
@@ -271,7 +271,7 @@ class LockedMirror:
     def _open_again(self) -> None:
         """Initialise the transactional id again after another command did, unless that command holds the lock now."""
         self._store.close()
-        self._must_name_us(state_topics.read(self._cluster, STATE_TOPIC, self.command.by))
+        self._must_name_us(self._cluster.state(STATE_TOPIC, self.command.by))
         self._store = self._cluster.open_store(STATE_TOPIC, self.spec.mirror, self.command.by)
         self._must_name_us(self._store.catch_up(self.command.by))
 
@@ -289,8 +289,7 @@ class LockedMirror:
 
 def _take(cluster: Cluster, mirror: MirrorName, purpose: Purpose, command: CommandContext) -> LockedMirror:
     while True:
-        with closing(cluster.open_store(STATE_TOPIC, None, command.by)) as reader:
-            stale = _wait_until_free(lambda: reader.catch_up(command.by), mirror, purpose, command)
+        stale = _wait_until_free(lambda: cluster.state(STATE_TOPIC, command.by), mirror, purpose, command)
         store = cluster.open_store(STATE_TOPIC, mirror, command.by)
         try:
             view = store.catch_up(command.by)

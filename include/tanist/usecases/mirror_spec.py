@@ -22,6 +22,6 @@ def spec_at(destination: Cluster, mirror: MirrorName, context: CommandContext) -
         UnsafeStateTopic, CouldNotTell, BrokerError: its state cannot be read.
     """
     (found,) = cluster_ids.identify((destination,), context)
-    spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), mirror, destination.name)
+    spec = state_topics.spec_of(destination.state(STATE_TOPIC, context.by), mirror, destination.name)
     cluster_ids.same_as_pinned(spec, None, found)
     return spec

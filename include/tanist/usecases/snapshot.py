@@ -12,7 +12,6 @@ from tanist.domain.errors import TanistError
 from tanist.domain.state_view import NOTHING_YET
 from tanist.ports.opening import NOBODY
 from tanist.ports.replicas import ClusterSeen
-from tanist.usecases import state_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from tanist.ports.producer_fencing import Kept, ProducerFence
     from tanist.ports.replicas import InSync
     from tanist.ports.topics import TopicFacts
-    from tanist.usecases.readers import StateReaders
 
 _A = TypeVar("_A")
 _K = TypeVar("_K")
@@ -68,12 +66,10 @@ class ClusterSnapshot:
     """Parts of one cluster, under the names and with the answers of its ports.
 
     Nothing is asked twice; a question with other arguments is another question. A part that fails as a whole raises the
-    same error whenever it is read again, so mirrors do not share a snapshot. `readers`: of its state topics, which stay
-    open; None: they are opened for this snapshot.
+    same error whenever it is read again, so mirrors do not share a snapshot.
     """
 
     cluster: Cluster
-    readers: StateReaders | None = None
     _parts: dict[Hashable, _Part] = field(default_factory=dict)
 
     @property
@@ -105,15 +101,12 @@ class ClusterSnapshot:
         Raises:
             UnsafeStateTopic: its configuration could lose records.
         """
-        return self._one(f"state topic {topic}", lambda: self._stored(topic, by))
+        return self._one(f"state topic {topic}", lambda: self.cluster.stored(topic, by))
 
     def state(self, topic: str, by: Deadline) -> StateView:
         """As `stored`; empty if the topic does not exist."""
         found = self.stored(topic, by)
         return NOTHING_YET if found is None else found
-
-    def _stored(self, topic: str, by: Deadline) -> StateView | None:
-        return self.readers.find(topic, by) if self.readers else state_topics.find(self.cluster, topic, by)
 
     # ── topics ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -277,12 +270,10 @@ class MirrorSnapshot:
         return self.source
 
     @classmethod
-    def of(
-        cls, spec: MirrorSpec, source: Cluster | TanistError, destination: Cluster, readers: StateReaders | None = None
-    ) -> Self:
+    def of(cls, spec: MirrorSpec, source: Cluster | TanistError, destination: Cluster) -> Self:
         """A new one, of which nothing has been read."""
         return cls(
             spec=spec,
             source=source if isinstance(source, TanistError) else ClusterSnapshot(cluster=source),
-            destination=ClusterSnapshot(cluster=destination, readers=readers),
+            destination=ClusterSnapshot(cluster=destination),
         )

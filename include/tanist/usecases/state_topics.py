@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain import records
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError, UnknownMirror
 from tanist.domain.moves import MirrorMoved
-from tanist.domain.state_view import NOTHING_YET
 from tanist.ports.topics import NewTopic, TopicFacts
 
 if TYPE_CHECKING:
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.state import StateStore
 
 _SAFE_REPLICAS: Final = 3
 
@@ -39,32 +36,6 @@ def exists(cluster: Cluster, topic: str, by: Deadline) -> bool:
     if isinstance(facts, TanistError) and not isinstance(facts, UnknownTopicOrPartition):
         raise facts
     return isinstance(facts, TopicFacts)
-
-
-def read(cluster: Cluster, topic: str, by: Deadline) -> StateView:
-    """The current view of a state topic; empty if the topic does not exist.
-
-    Raises:
-        UnsafeStateTopic: its configuration could lose records.
-    """
-    found = find(cluster, topic, by)
-    return NOTHING_YET if found is None else found
-
-
-def find(cluster: Cluster, topic: str, by: Deadline) -> StateView | None:
-    """As `read`; None if the topic does not exist."""
-    if (store := opened(cluster, topic, by)) is None:
-        return None
-    with closing(store):
-        return store.view()
-
-
-def opened(cluster: Cluster, topic: str, by: Deadline) -> StateStore | None:
-    """The state topic, open for reading and read to its end; None if it does not exist."""
-    try:
-        return cluster.open_store(topic, None, by)
-    except UnknownTopicOrPartition:
-        return None
 
 
 def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec:

@@ -13,7 +13,6 @@ from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
-from tanist.usecases import state_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +53,7 @@ def forget_workers(
     Raises:
         UnknownWorker, WorkerRuns: nothing was changed. AuthorizationFailed.
     """
-    known = {each.worker: each for each in state_topics.read(destination, STATE_TOPIC, command.by).workers()}
+    known = {each.worker: each for each in destination.state(STATE_TOPIC, command.by).workers()}
     now, wanted = command.clock.now(), tuple(dict.fromkeys(ids))
     if unknown := [each for each in wanted if each not in known]:
         refuse(UnknownWorker(f"{destination.name!r} has no worker {each!r} on record") for each in unknown)

@@ -1,4 +1,4 @@
-"""Connects a failover to its clusters, and its evidence to files."""
+"""Who runs a failover, and its evidence as files."""
 
 from __future__ import annotations
 
@@ -7,35 +7,18 @@ import json
 import os
 import re
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from platform import node as host_name
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from tanist.domain.errors import Misconfigured, TanistError
+from tanist.domain.errors import Misconfigured
 from tanist.domain.failover.page import as_json, as_page, from_json
-from tanist.usecases.command import CommandContext
-from tanist.usecases.failover.context import FailoverContext
-from tanist.usecases.failover.steps.groups import moved_by
-from tanist.usecases.groups.gather import Chosen
-from tanist.usecases.groups.sync import SyncRequest, sync_groups
-from tanist.usecases.mirror_spec import spec_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from tanist.domain.failover.evidence import Evidence
-    from tanist.domain.names import MirrorName
-    from tanist.domain.records import MirrorSpec
-    from tanist.ports.clock import Deadline
-    from tanist.ports.cluster import Cluster
-    from tanist.usecases.failover.context import GroupsMoved
-    from tanist.wiring.registry import ClusterRegistry
-
-
-_PROVE_SECONDS: Final = 2.0
-"""Time limit of comparing records: offsets are committed without a proof rather than late."""
 
 
 def runner() -> str:
@@ -55,71 +38,6 @@ def is_process_dead(text: str) -> bool:
     except PermissionError:
         return False
     return False
-
-
-@contextmanager
-def failover_clusters(
-    registry: ClusterRegistry, destination: Cluster, mirror: MirrorName, context: CommandContext
-) -> Iterator[FailoverContext]:
-    """Both clusters of a mirror, with all ports that a failover needs.
-
-    Raises:
-        UnknownMirror: the destination has no such mirror.
-        AnotherCluster: the destination is not the cluster that the mirror was created on.
-        CouldNotTell, BrokerError: the destination cannot be read.
-    """
-    spec = spec_at(destination, mirror, context)
-    yield both_clusters(registry, spec, source_of(registry, spec), destination, context)
-
-
-def both_clusters(
-    registry: ClusterRegistry,
-    spec: MirrorSpec,
-    source: Cluster | TanistError,
-    destination: Cluster,
-    context: CommandContext,
-) -> FailoverContext:
-    """Both clusters of a mirror, and the translation of its groups between them."""
-    return FailoverContext(
-        spec=spec,
-        source=source,
-        destination=destination,
-        move_groups=_Groups(registry, destination, spec, context),
-    )
-
-
-def source_of(registry: ClusterRegistry, spec: MirrorSpec) -> Cluster | TanistError:
-    """The source of a mirror; one that is not configured on this host counts as unreachable."""
-    try:
-        return registry.source(spec)
-    except TanistError as error:
-        return error
-
-
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """The final translation of groups, by the use case of `tanist groups sync`."""
-
-    registry: ClusterRegistry
-    destination: Cluster
-    spec: MirrorSpec
-    context: CommandContext
-
-    def __call__(
-        self,
-        topics: Sequence[str],
-        groups: Sequence[str],
-        by: Deadline,
-        confirm: Callable[[], None],
-        *,
-        ask_source: bool,
-    ) -> GroupsMoved:
-        """Groups with members at the destination, and other offsets that must not be committed, are only reported."""
-        contacts = self.registry.group_contacts(self.spec, self.destination)
-        chosen = Chosen(groups=tuple(groups), topics=frozenset(topics), ask_source=ask_source)
-        command = CommandContext(clock=self.context.clock, by=by)
-        request = SyncRequest(chosen=chosen, prove_seconds=_PROVE_SECONDS, confirm=confirm)
-        return moved_by(sync_groups(self.spec, contacts, request, command))
 
 
 # ── evidence as files ─────────────────────────────────────────────────────────────────────────────────────────────

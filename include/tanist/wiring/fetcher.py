@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from platform import node as host_name
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +18,9 @@ from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.mirrors.create import EXPIRATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from tanist.domain.names import MirrorName
     from tanist.domain.promotions import PromotionRecord
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.settings import ClusterSettings
+    from tanist.usecases.lock import LockedMirror
     from tanist.wiring.registry import ClusterRegistry
 
 
@@ -101,10 +103,10 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
             producer_fencing=registry.open(destination).producer_fencing,
             replicas=registry.open(destination).replicas,
             sources=_SourceStates(registry.cluster),
-            lock=lambda mirror, operation, by: mirror_lock(
+            lock=lambda mirror, operation, by: _lock(
                 registry.connect(destination),
                 mirror,
-                Purpose(operation=operation, preemptible=True),
+                operation,
                 CommandContext(clock=clock, by=by, holder=f"worker {worker}"),
             ),
         ),
@@ -114,6 +116,16 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
         state_partitions=STATE_PARTITIONS,
         remembered_ms=_remembered_ms(registry.connect(destination), by),
     )
+
+
+@contextmanager
+def _lock(destination: Cluster, mirror: MirrorName, operation: str, command: CommandContext) -> Iterator[LockedMirror]:
+    """The lock of a mirror for a worker. It locks rarely: the readers that are made for it are closed with it."""
+    with (
+        closing(destination),
+        mirror_lock(destination, mirror, Purpose(operation=operation, preemptible=True), command) as lock,
+    ):
+        yield lock
 
 
 def _store(

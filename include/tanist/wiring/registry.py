@@ -13,11 +13,12 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.ports.clock import Deadline
-from tanist.ports.cluster import Cluster
+from tanist.ports.cluster import Cluster, ClusterPair
 from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
+from tanist.usecases.mirror import OpenMirror
+from tanist.usecases.mirror_spec import spec_at
 from tanist.usecases.mirrors.describe import Describer
-from tanist.usecases.readers import Silence
+from tanist.usecases.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +48,7 @@ class ClusterRegistry:
         self.settings = settings
         self._extra = dict(extra or {})
         self._open: dict[tuple[str, str | None], KafkaCluster] = {}
+        self._ports: dict[tuple[str, str | None], Cluster] = {}
         self._others: list[KafkaCluster] = []
         self._silence: Silence | None = None
 
@@ -87,7 +89,7 @@ class ClusterRegistry:
         Raises:
             Misconfigured: there is no such cluster; the message names the configured ones.
         """
-        return side_of(self.open(name))
+        return self._of(name)
 
     def source(self, spec: MirrorSpec) -> Cluster:
         """The source of a mirror. If another cluster answers under its name, every call raises AnotherCluster.
@@ -95,7 +97,7 @@ class ClusterRegistry:
         Raises:
             Misconfigured: there is no such cluster; the message names the configured ones.
         """
-        return side_of(self.open(spec.source, spec.source_cluster_id))
+        return self._of(spec.source, spec.source_cluster_id)
 
     def moved_to(self, move: MirrorMove) -> Cluster:
         """The cluster that a forwarding record names. If another one answers, every call raises AnotherCluster.
@@ -103,7 +105,12 @@ class ClusterRegistry:
         Raises:
             Misconfigured: there is no such cluster; the message names the configured ones.
         """
-        return side_of(self.open(move.destination, move.cluster_id))
+        return self._of(move.destination, move.cluster_id)
+
+    def _of(self, name: str, cluster_id: str | None = None) -> Cluster:
+        """The ports of a cluster, always the same ones: they share its readers of state topics."""
+        cluster = self.open(name, cluster_id)
+        return self._ports.setdefault((name, cluster_id), side_of(cluster))
 
     def open(self, name: str, cluster_id: str | None = None) -> KafkaCluster:
         """The cluster of that name with all its ports; the registry closes it. `cluster_id`: the only id accepted.
@@ -130,17 +137,40 @@ class ClusterRegistry:
         self._others.append(KafkaCluster(cluster.endpoint, small_state=cluster.allow_small_state))
         return self._others[-1]
 
-    def group_contacts(self, spec: MirrorSpec, destination: Cluster) -> GroupContacts:
-        """The access to the groups of both clusters; a source that is not configured here counts as not answering."""
-        there = self.open(destination.name)
+    def open_mirror(self, destination: Cluster, mirror: MirrorName, context: CommandContext) -> OpenMirror:
+        """A mirror with both of its clusters. The source must be the cluster that the mirror pins; see `source`.
+
+        Raises:
+            UnknownMirror: the destination has no such mirror. AnotherCluster: it is not the mirror's destination.
+            CouldNotTell, BrokerError: the destination cannot be read.
+        """
+        return self.mirror(spec_at(destination, mirror, context), destination)
+
+    def mirror(self, spec: MirrorSpec, destination: Cluster) -> OpenMirror:
+        """The mirror with that spec; a source that is not configured on this host counts as unreachable."""
+        source: Cluster | TanistError
+        pair: ClusterPair | TanistError
         try:
-            here = self.open(spec.source, spec.source_cluster_id)
-            source: SourceContacts | TanistError = SourceContacts(
-                cluster=side_of(here), positions=here.positions(spec.mirror), proofs=here.proofs(there)
-            )
+            source = self.source(spec)
+            pair = pair_of(self.open(spec.source, spec.source_cluster_id), self.open(destination.name))
         except TanistError as unknown:
-            source = unknown
-        return GroupContacts(destination=destination, positions=there.positions(spec.mirror), source=source)
+            source = pair = unknown
+        return OpenMirror(
+            spec=spec,
+            source=source,
+            destination=destination,
+            pair=pair,
+            from_source=lambda context: self.open_mirror(self.source(spec), spec.mirror, context),
+        )
+
+    def forwarded(self, destination: Cluster, mirror: MirrorName, context: CommandContext) -> Cluster | None:
+        """The cluster that a mirror has moved to from `destination`; None: it has not moved.
+
+        Raises:
+            Misconfigured: that cluster is not configured here.
+        """
+        move = locate(mirror, destination.state(STATE_TOPIC, context.by)).forwarding
+        return None if move is None else self.connect(move.destination)
 
     def log_prefixes(self, source: str, destination: Cluster, cluster_id: str | None = None) -> LogPrefixes:
         """Compares the logs of a destination with those of `source`; `cluster_id`: the only id accepted of it."""
@@ -191,7 +221,7 @@ class ClusterRegistry:
             cluster_ids.identify((cluster,), brief)
             if mirror is None:
                 return state_topics.exists(cluster, STATE_TOPIC, context.by)
-            found = locate(mirror, state_topics.read(cluster, STATE_TOPIC, context.by))
+            found = locate(mirror, cluster.state(STATE_TOPIC, context.by))
         except CouldNotTell as error:
             self.silence(context.clock).keep(cluster.name, error)
             return error
@@ -214,5 +244,19 @@ def side_of(cluster: KafkaCluster) -> Cluster:
         approvals=cluster.approvals,
         positions=cluster.positions,
         open_store=cluster.open_store,
+        transactions=cluster.transactions,
+        deletion=cluster.deletion,
+        sizes=cluster.sizes,
+        replays=cluster.replays,
         small_state=cluster.small_state,
+    )
+
+
+def pair_of(source: KafkaCluster, destination: KafkaCluster) -> ClusterPair:
+    """What compares the logs of two clusters."""
+    return ClusterPair(
+        proofs=source.proofs(destination),
+        prefixes=source.log_prefixes(destination),
+        tails=source.divergent_tails(destination),
+        quarantine=source.quarantine(destination),
     )

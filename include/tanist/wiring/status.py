@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tanist.usecases.readers import StateReaders
 from tanist.usecases.status import observe as status
 from tanist.usecases.status.observe import StatusContext
-from tanist.wiring.failover import both_clusters, source_of
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import MirrorSpec
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.wiring.registry import ClusterRegistry
 
 
@@ -27,12 +22,10 @@ def look(
     Raises:
         NoStateTopic, UnknownMirror, UnsafeStateTopic; CouldNotTell, BrokerError: the destination cannot be read.
     """
-
-    def clusters(spec: MirrorSpec) -> FailoverContext:
-        return both_clusters(registry, spec, source_of(registry, spec), destination, context)
-
-    with closing(StateReaders(destination)) as readers:
-        reading = StatusContext(
-            readers=readers, silence=registry.silence(context.clock), clusters=clusters, context=context
-        )
-        return status.observe(reading, mirror)
+    reading = StatusContext(
+        destination=destination,
+        silence=registry.silence(context.clock),
+        clusters=lambda spec: registry.mirror(spec, destination),
+        context=context,
+    )
+    return status.observe(reading, mirror)

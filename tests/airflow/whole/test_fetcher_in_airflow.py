@@ -106,11 +106,8 @@ class Hosted:
         clock = SystemClock()
         run = CommandContext(clock=clock, by=clock.deadline(LONG))
         describer = self.world.describer(self.world.connect("west"), Selection((self.topic,)))
-        try:
-            for goal in ("lag=0", "state=MIRRORING"):
-                wait_for(MIRROR, Goal.parse(goal), describer, run)
-        finally:
-            describer.close()
+        for goal in ("lag=0", "state=MIRRORING"):
+            wait_for(MIRROR, Goal.parse(goal), describer, run)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tanist.usecases.command import CommandContext
 from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.run import run
-from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
+from tanist.wiring.failover import Folder, is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 from tests.fakes.halves import Halves
 
@@ -46,7 +46,7 @@ def _run(point: str, mirror: str, plan: str, evidence: str, until: str | None = 
     )
     with ClusterRegistry(load(None, os.environ)) as world:
         destination = world.connect(os.environ.get("TANIST_DESTINATION", "west"))
-        with failover_clusters(world, destination, mirror_name(mirror), command) as real:
-            halves = Halves(real.destination.producer_fencing, checkpoint)
-            clusters = replace(real, destination=replace(real.destination, producer_fencing=halves))
-            run(plan, clusters, tools, command, until=until, although_it_answers=True)
+        real = world.open_mirror(destination, mirror_name(mirror), command)
+        halves = Halves(real.destination.producer_fencing, checkpoint)
+        clusters = replace(real, destination=replace(real.destination, producer_fencing=halves))
+        run(plan, clusters, tools, command, until=until, although_it_answers=True)

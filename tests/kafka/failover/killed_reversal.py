@@ -15,7 +15,6 @@ from tanist.settings import load
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import reverse_mirror
-from tanist.wiring.failback import returned
 from tanist.wiring.failover import is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 
@@ -38,5 +37,5 @@ def main() -> None:
     clock = SystemClock()
     command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)
     with ClusterRegistry(load(None, os.environ)) as registry:
-        clusters = returned(registry, registry.connect(destination), mirror_name(mirror), command)
+        clusters = registry.open_mirror(registry.connect(destination), mirror_name(mirror), command).returned()
         reverse_mirror(request, clusters, command, checkpoint)

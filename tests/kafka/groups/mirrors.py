@@ -14,10 +14,11 @@ from tanist.domain.translation import Rules
 from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.command import CommandContext
-from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen, Views
 from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, translate_groups
-from tanist.wiring.registry import side_of
+from tanist.usecases.mirror import OpenMirror
+from tanist.wiring.registry import pair_of, side_of
+from tests.fakes.cluster import nowhere
 from tests.kafka.groups.readers import wanted
 
 if TYPE_CHECKING:
@@ -50,11 +51,13 @@ class Mirrored:
             self.stack.enter_context(KafkaCluster(each.cluster.endpoint()))
             for each in (self.rig.source, self.rig.destination)
         )
-        here = SourceContacts(
-            cluster=side_of(source), positions=source.positions(self.spec.mirror), proofs=source.proofs(destination)
+        self.mirror = OpenMirror(
+            spec=self.spec,
+            source=side_of(source),
+            destination=side_of(destination),
+            pair=pair_of(source, destination),
+            from_source=nowhere,
         )
-        there = destination.positions(self.spec.mirror)
-        self.contacts = GroupContacts(destination=side_of(destination), positions=there, source=here)
 
     def __enter__(self) -> Self:
         return self
@@ -62,12 +65,9 @@ class Mirrored:
     def __exit__(self, *_: object) -> None:
         self.stack.close()
 
-    def without_source(self) -> GroupContacts:
-        return GroupContacts(
-            destination=self.contacts.destination,
-            positions=self.contacts.positions,
-            source=Unreachable("it is not configured here"),
-        )
+    def without_source(self) -> OpenMirror:
+        unknown = Unreachable("it is not configured here")
+        return replace(self.mirror, source=unknown, pair=unknown)
 
     def kept(self, group: str, at: TopicPartition, offset: int) -> None:
         """As if the tail had written it down."""
@@ -93,15 +93,15 @@ class Mirrored:
         state = [wanted(self.spec, name, count) for name, count in names.items()]
         return Views(_view(state), _view(self.runs), _view(self.groups))
 
-    def translate(self, *names: str, contacts: GroupContacts | None = None, **more: Any) -> GroupSyncResult:
+    def translate(self, *names: str, mirror: OpenMirror | None = None, **more: Any) -> GroupSyncResult:
         request = SyncRequest(chosen=Chosen(names=frozenset(names) or None), **more)
-        return translate_groups(self.spec, contacts or self.contacts, request, run(), self.views())
+        return translate_groups(mirror or self.mirror, request, run(), self.views())
 
     def sync(
-        self, *names: str, rules: Rules | None = None, contacts: GroupContacts | None = None, dry_run: bool = False
+        self, *names: str, rules: Rules | None = None, mirror: OpenMirror | None = None, dry_run: bool = False
     ) -> GroupSyncResult:
         request = SyncRequest(chosen=Chosen(names=frozenset(names) or None), rules=rules or Rules())
-        return sync_groups(self.spec, contacts or self.contacts, request, run(dry_run=dry_run), self.views())
+        return sync_groups(mirror or self.mirror, request, run(dry_run=dry_run), self.views())
 
 
 def _view(records: list[StateRecord] | list[Any]) -> StateView:

@@ -71,8 +71,9 @@ class Both:
 
         def command() -> Any:
             with over_positions(endpoint, self.mirrored.spec.mirror) as positions:
-                contacts = replace(self.mirrored.contacts, positions=positions)
-                (row,) = self.mirrored.sync(self.group, contacts=contacts).rows
+                there = replace(self.mirrored.mirror.destination, positions=lambda _: positions)
+                mirror = replace(self.mirrored.mirror, destination=there)
+                (row,) = self.mirrored.sync(self.group, mirror=mirror).rows
                 return row
 
         return frozen(self.patch, command, *MOVES[moves])
@@ -154,10 +155,10 @@ def test_a_sync_whose_lock_is_lost_commits_nothing_more(both: Both) -> None:
             raise MirrorLocked("a failover has begun")
 
     request = SyncRequest(chosen=Chosen(names=frozenset(groups)), confirm=confirm)
-    contacts = both.mirrored.without_source()
+    mirror = both.mirrored.without_source()
     with pytest.raises(MirrorLocked):
-        sync_groups(both.mirrored.spec, contacts, request, run(), both.mirrored.views())
+        sync_groups(mirror, request, run(), both.mirrored.views())
     assert len(asked) == 2
     assert {committed(both.rig.destination.servers, group, both.at) for group in groups[:3]} == {NO_POSITION}
-    rows = both.mirrored.sync(*groups, contacts=contacts).rows
+    rows = both.mirrored.sync(*groups, mirror=mirror).rows
     assert all(row.committed for row in rows), [row.reason for row in rows if not row.committed]

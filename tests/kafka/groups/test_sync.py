@@ -88,7 +88,7 @@ def test_a_group_with_members_is_left_alone(
         (row,) = mirrored.sync(topic_name, rules=Rules(existing=True, backwards=True)).rows
         assert not row.committed
         assert "1 member(s) at the destination" in row.reason
-        outcome = mirrored.contacts.positions.commit(
+        outcome = mirrored.mirror.destination.positions(mirrored.spec.mirror).commit(
             {topic_name: {at: CommitChange(None, CommittedPosition(5, ""))}}, soon()
         )
         answer = outcome[topic_name]
@@ -173,7 +173,7 @@ def test_kept_positions_do_without_the_source(
     rig: Rig, mirrored: Mirrored, at: TopicPartition, group_name: str
 ) -> None:
     mirrored.kept(group_name, at, 11)
-    synced = mirrored.sync(group_name, contacts=mirrored.without_source())
+    synced = mirrored.sync(group_name, mirror=mirrored.without_source())
     (row,) = synced.rows
     assert (row.offset, row.translation.precision, row.committed) == (11, Precision.EXACT, True)
     assert row.compared.proof is Proof.NONE

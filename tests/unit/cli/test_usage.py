@@ -6,14 +6,13 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 import typer
 
-from tanist.cli import failover
 from tanist.cli.app import app
+from tanist.cli.options import Session
 from tanist.cli.output import fail, guard
 from tanist.domain.errors import Misconfigured
 from tanist.usecases.failover import abort, planning, status
@@ -63,7 +62,7 @@ def test_an_approval_without_a_reason_is_refused_before_a_cluster_is_asked(
     def asked(*_: object) -> NoReturn:
         raise AssertionError("a cluster was asked")
 
-    monkeypatch.setattr(failover, "opened", asked)
+    monkeypatch.setattr(Session, "mirror", asked)
     where = ("--destination", "west", "--config", str(file))
     for reason in ("", " "):
         answer = tanist("failover", "approve", "dr", "0123456789abcdef", *where, "--reason", reason)
@@ -113,7 +112,7 @@ def test_a_reason_is_one_line_whatever_was_typed(
     def heard(*given: Any, **named: Any) -> NoReturn:
         raise Misconfigured(repr(named["terms"].reason if "terms" in named else given[-1]))
 
-    monkeypatch.setattr(failover, "opened", lambda *_: nullcontext())
+    monkeypatch.setattr(Session, "mirror", lambda *_: None)
     monkeypatch.setattr(status, "runs", lambda *_: ())
     monkeypatch.setattr(planning, "approve_typed", heard)
     monkeypatch.setattr(abort, "abort", heard)

@@ -33,7 +33,7 @@ from tanist.usecases.failover import abort
 from tanist.usecases.failover.fences import lift
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.lock import Purpose, mirror_lock
-from tanist.usecases.readers import Silence
+from tanist.usecases.silence import Silence
 from tests.fakes.failover import MemoryFencing, MemoryProducerFencing, MemoryReplicas
 from tests.unit.usecases.failover.test_run import PLANNED, killer
 from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, FailoverWorld, Killed

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.failback.survey import TailCounts
-from tanist.ports.cluster import Cluster
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import Reversed, reverse
-from tanist.usecases.failback.survey import ReturnContext
+from tests.fakes.cluster import pair_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
     from tanist.ports.tails import CopiedSpan
+    from tanist.usecases.mirror import ReturnedMirror
     from tests.unit.usecases.failover.world import FailoverWorld
-
-UNUSED: Any = None
-"""A port that nobody may call here."""
 
 
 class NoTails:
@@ -53,22 +51,10 @@ class NoTransactions:
         raise NotImplementedError
 
 
-def returned(world: FailoverWorld) -> ReturnContext:
+def returned(world: FailoverWorld) -> ReturnedMirror:
     """Both clusters, as the way back sees them."""
-    both = world.clusters()
-    assert isinstance(both.source, Cluster)
-    return ReturnContext(
-        spec=both.spec,
-        source=both.source,
-        destination=both.destination,
-        tails=NoTails(),
-        quarantine=UNUSED,
-        replays=UNUSED,
-        transactions=NoTransactions(),
-        deletion=UNUSED,
-        sizes=UNUSED,
-        from_source=UNUSED,
-    )
+    both = replace(world.clusters(), pair=pair_with(tails=NoTails())).returned()
+    return replace(both, source=replace(both.source, transactions=NoTransactions()))
 
 
 def reverses(world: FailoverWorld) -> Reversed:

@@ -13,7 +13,6 @@ from tanist.domain.failback.reversal import Reversal
 from tanist.domain.failover.approving import APPROVALS_TOPIC, NoApproverTopic, NotApproved
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
-from tanist.usecases import state_topics
 from tanist.usecases.approvals import ApprovalTerms, sign
 from tanist.usecases.failback.aborting import AbortNotApproved, AbortRefused, abort_transactions
 from tanist.usecases.failback.replay_gate import DecisionRefused, permitted
@@ -45,7 +44,7 @@ def signed(world: FailoverWorld, plan: Any) -> Approval:
 
 
 def replays(world: FailoverWorld) -> None:
-    view = state_topics.read(returned(world).destination, STATE_TOPIC, world.soon())
+    view = returned(world).destination.state(STATE_TOPIC, world.soon())
     permitted(DECISION.hash, view, returned(world), world.command())
 
 
@@ -117,7 +116,7 @@ def test_the_command_that_approves_is_named_without_a_topic_of_approvers_too() -
 
 
 def begun(world: FailoverWorld, plan: Any) -> TailDecision:
-    view = state_topics.read(returned(world).destination, STATE_TOPIC, world.soon())
+    view = returned(world).destination.state(STATE_TOPIC, world.soon())
     return permitted(plan.hash, view, returned(world), world.command())
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.ports.clock import Deadline
+    from tanist.usecases.mirror import ReturnedMirror
 
 TERMS = ApprovalTerms.of("drill", 60)
 
@@ -48,6 +49,11 @@ def a_transaction(name: str) -> ReturnedTransaction:
     return ReturnedTransaction(name, 7, 1, EpochMs(5), "Ongoing", (TopicPartition("orders", 0),), 3)
 
 
+def with_transactions(world: FailoverWorld, port: OpenAtTheSource) -> ReturnedMirror:
+    mirror = returned(world)
+    return replace(mirror, source=replace(mirror.source, transactions=port))
+
+
 def failed_over() -> FailoverWorld:
     world = FailoverWorld()
     world.run(world.approve().plan)
@@ -57,7 +63,7 @@ def failed_over() -> FailoverWorld:
 def test_an_abort_ends_what_was_approved_and_says_what_is_open_afterwards() -> None:
     for stubborn in (False, True):
         world, port = failed_over(), OpenAtTheSource([a_transaction("paid")], stubborn)
-        clusters = replace(returned(world), transactions=port)
+        clusters = with_transactions(world, port)
         plan = plan_abort(clusters, EVERY_TOPIC, world.command()).plan
         approve_abort(plan.hash, EVERY_TOPIC, clusters, world.command(), terms=TERMS)
         port.found.append(a_transaction("begun since"))
@@ -72,7 +78,7 @@ def test_an_abort_ends_what_was_approved_and_says_what_is_open_afterwards() -> N
 
 def test_a_dry_run_of_an_abort_ends_nothing() -> None:
     world, port = failed_over(), OpenAtTheSource([a_transaction("paid")])
-    clusters = replace(returned(world), transactions=port)
+    clusters = with_transactions(world, port)
     plan = plan_abort(clusters, EVERY_TOPIC, world.command()).plan
     approve_abort(plan.hash, EVERY_TOPIC, clusters, world.command(), terms=TERMS)
     found = abort_transactions(plan.hash, clusters, replace(world.command(), dry_run=True))

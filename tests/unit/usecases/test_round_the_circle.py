@@ -9,21 +9,20 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.circle import CircleStage, locate
+from tanist.domain.failover.request import FailoverRequest
 from tanist.domain.moves import opposite
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import state_topics
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import reverse, reverse_after, reverse_mirror, switched
 from tanist.usecases.failback.withdrawing import ReversalWithdrawn
 from tanist.usecases.failover import planning
-from tanist.domain.failover.request import FailoverRequest
 from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
 from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 
 def approved() -> FailoverWorld:
@@ -38,7 +37,7 @@ def approved() -> FailoverWorld:
 
 def stages(world: FailoverWorld) -> tuple[CircleStage, CircleStage]:
     """As west and as east has it."""
-    west, east = (state_topics.read(each.side(), STATE_TOPIC, world.soon()) for each in (world.west, world.east))
+    west, east = (each.side().state(STATE_TOPIC, world.soon()) for each in (world.west, world.east))
     return locate(DR, west, east).stage, locate(DR, east, west).stage
 
 
@@ -87,12 +86,14 @@ def test_a_reversal_that_finds_another_mirror_of_its_name_is_withdrawn() -> None
     assert stages(world) == (CircleStage.FAILED_OVER, CircleStage.EMPTY)
 
 
-def from_east(world: FailoverWorld) -> ReturnContext:
+def from_east(world: FailoverWorld) -> ReturnedMirror:
     """As `returned`, of the mirror that the reversal has brought to east."""
     spec = world.east.view(STATE_TOPIC).mirror(DR)
     assert spec is not None
     old = returned(world)
-    return replace(old, spec=spec, source=old.destination, destination=old.source, from_source=lambda: returned(world))
+    return replace(
+        old, spec=spec, source=old.destination, destination=old.source, from_source=lambda _: returned(world)
+    )
 
 
 @pytest.mark.parametrize("point", ["state", "forgotten", "left"])
@@ -110,7 +111,7 @@ def test_a_reversal_is_completed_from_where_it_has_brought_the_mirror(point: str
 def test_a_cluster_that_has_taken_over_is_found_without_its_old_source() -> None:
     """It may die before the reversal; once the mirror copies from the new primary both are asked."""
     world = approved()
-    (run,) = state_topics.read(world.west.side(), STATE_TOPIC, world.soon()).failovers(DR)
+    (run,) = world.west.side().state(STATE_TOPIC, world.soon()).failovers(DR)
     world.east.dead = True
     assert switched(returned(world), "id-west", world.command()) == run
     world.east.dead = False
@@ -141,7 +142,7 @@ def test_a_failover_that_was_approved_with_its_reversal_is_followed_by_it_once()
 
 def test_only_a_failover_whose_plan_says_so_is_followed_by_a_reversal() -> None:
     world = approved()
-    (run,) = state_topics.read(world.west.side(), STATE_TOPIC, world.soon()).failovers(DR)
+    (run,) = world.west.side().state(STATE_TOPIC, world.soon()).failovers(DR)
     for plan in (run.plan, "of no run"):
         assert reverse_after(plan, returned(world), world.sink, world.command()) is None
     assert stages(world) == (CircleStage.FAILED_OVER, CircleStage.ABSENT)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.ports.replicas import ClusterSeen, Replicas
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 HUNG, MIRRORS_EACH = 3, 2
 
@@ -59,7 +59,7 @@ class Sources:
         """Whose source hangs."""
         return {f"{name}-{n}" for name in self.hung for n in range(MIRRORS_EACH)}
 
-    def of(self, spec: MirrorSpec) -> FailoverContext:
+    def of(self, spec: MirrorSpec) -> OpenMirror:
         if spec.source == "east":
             return clusters(spec, self.east, self.west)
         found = clusters(spec, self.hung[spec.source], self.west)
@@ -70,7 +70,7 @@ class Sources:
         """The mirrors whose source is said to be silent."""
         one = reading(self.east, self.west, context)
         found = status.observe(
-            StatusContext(readers=one.readers, silence=one.silence, clusters=self.of, context=one.context), None
+            StatusContext(destination=one.destination, silence=one.silence, clusters=self.of, context=one.context), None
         )
         assert len(found) == 1 + HUNG * MIRRORS_EACH
         return {

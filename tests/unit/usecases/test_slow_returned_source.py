@@ -10,7 +10,6 @@ import pytest
 from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import state_topics
 from tanist.usecases.failback.survey import see_returned
 from tanist.usecases.failover.source_seen import Coordinated, see_source
 from tanist.usecases.snapshot import ClusterSnapshot
@@ -50,7 +49,7 @@ def slow_source(world: FailoverWorld) -> ClusterSnapshot:
 def test_a_slow_source_is_waited_for_on_the_way_back() -> None:
     """It had four seconds for all that a failover asks of a source that may be dead."""
     world = FailoverWorld()
-    view = state_topics.read(world.west.side(), STATE_TOPIC, world.soon())
+    view = world.west.side().state(STATE_TOPIC, world.soon())
     topics = view.mirrored(DR)
     with pytest.raises(TimedOut):
         see_source(world.spec, slow_source(world), topics, view, Coordinated(), world.command(), whole=False)
@@ -62,6 +61,6 @@ def test_a_slow_source_is_waited_for_on_the_way_back() -> None:
 
 def test_a_source_is_not_waited_for_longer_than_the_command() -> None:
     world = FailoverWorld()
-    view = state_topics.read(world.west.side(), STATE_TOPIC, world.soon())
+    view = world.west.side().state(STATE_TOPIC, world.soon())
     with pytest.raises(TimedOut):
         see_returned(world.spec, slow_source(world), view.mirrored(DR), view, world.command(seconds=2))

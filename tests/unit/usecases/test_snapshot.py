@@ -16,16 +16,17 @@ from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.ports.clock import Deadline
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.planning import FailoverRequest
-from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.metadata.compare import MetadataRequest, diff
+from tanist.usecases.mirror import OpenMirror
 from tanist.usecases.mirrors.describe import Describer
-from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.silence import Silence
 from tanist.usecases.snapshot import ClusterSnapshot
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tanist.usecases.validation.prepare import ValidationRequest, prepare
 from tests.explorer.groups import NothingToCompare
+from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.counting import Questions
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
-    from tanist.usecases.failover.context import FailoverContext
 
 AT = PARTITIONS[0]
 
@@ -47,7 +47,7 @@ class Counted:
 
     world: FailoverWorld
     questions: Questions
-    clusters: FailoverContext
+    clusters: OpenMirror
     source: Cluster
 
     @classmethod
@@ -64,7 +64,7 @@ class Counted:
 def status(counted: Counted) -> MirrorStatus:
     """`tanist status`, and the status page."""
     reading = StatusContext(
-        readers=StateReaders(counted.clusters.destination),
+        destination=counted.clusters.destination,
         silence=Silence(counted.world.clock),
         clusters=lambda _: counted.clusters,
         context=counted.world.command(),
@@ -88,12 +88,15 @@ def validate(counted: Counted) -> None:
 
 def list_of_groups(counted: Counted) -> None:
     east, west = MemoryGroups(counted.world.east), MemoryGroups(counted.world.west)
-    contacts = GroupContacts(
-        destination=counted.clusters.destination,
-        positions=MemoryPositions(west, DR),
-        source=SourceContacts(cluster=counted.source, positions=MemoryPositions(east, DR), proofs=NothingToCompare()),
+    there, here = MemoryPositions(west, DR), MemoryPositions(east, DR)
+    mirror = OpenMirror(
+        spec=counted.world.spec,
+        source=replace(counted.source, positions=lambda _: here),
+        destination=replace(counted.clusters.destination, positions=lambda _: there),
+        pair=pair_with(proofs=NothingToCompare()),
+        from_source=nowhere,
     )
-    found = list_groups(counted.world.spec, contacts, Chosen(), counted.world.command())
+    found = list_groups(mirror, Chosen(), counted.world.command())
     assert [line.group for line in found.lines] == ["billing"]
 
 
@@ -103,10 +106,8 @@ def metadata(counted: Counted) -> None:
 
 
 COMMANDS = (status, plan, describe, validate, list_of_groups, metadata)
-AGAIN: dict[Callable[[Counted], object], dict[str, int]] = {
-    metadata: {"west __mirror_state.open": 2, "west __mirror_state.catch_up": 2}
-}
-"""To find the mirror, before the source is asked, and after: a fence that shows there has its run on record by then."""
+AGAIN: dict[Callable[[Counted], object], dict[str, int]] = {metadata: {"west __mirror_state.catch_up": 2}}
+"""Before the source is asked, and after: a fence that shows there has its run on record by then."""
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ def test_what_was_answered_stays_where_other_items_fail() -> None:
 def test_a_question_that_failed_for_one_mirror_leaves_the_others_their_answers() -> None:
     """One timeout at a mirror's partitions made those of every later mirror unknown in `mirrors describe`."""
     world = FailoverWorld()
-    stored = StateReaders(world.clusters().destination).view(STATE_TOPIC, world.soon())
+    stored = world.clusters().destination.state(STATE_TOPIC, world.soon())
     topics = [replace(topic, mirror=MirrorName("second")) for topic in stored.topics(DR)]
     world.worker.append([replace(world.spec, mirror=MirrorName("second")), *topics], world.soon())
     source = world.east.side()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.states import DesiredState
-from tanist.usecases.failback.survey import ReturnContext, topics_only_there
+from tanist.usecases.failback.survey import topics_only_there
+from tanist.usecases.mirror import ReturnedMirror
 from tanist.usecases.mirrors.create import CreateRequest, create
+from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.failover import GuardedCluster
 from tests.unit.usecases.commands import a_run
 
@@ -32,8 +33,8 @@ def test_only_topics_of_the_filters_are_named_that_no_mirror_has_at_either_clust
     east.with_topic(STATE_TOPIC).write(STATE_TOPIC, topic)
     west.write(STATE_TOPIC, replace(topic, mirror=MirrorName("third"), topic="a.other-mirror"))
     east.with_topic("a.only-there")
-    ports = ("tails", "quarantine", "replays", "transactions", "deletion", "sizes", "from_source")
-    others: dict[str, Any] = dict.fromkeys(ports)
     wide = replace(spec, include=("a[.].*",))
-    clusters = ReturnContext(spec=wide, source=east.side(), destination=west.side(), **others)
+    clusters = ReturnedMirror(
+        spec=wide, source=east.side(), destination=west.side(), pair=pair_with(), from_source=nowhere
+    )
     assert topics_only_there(clusters, a_run()) == ("a.only-there",)

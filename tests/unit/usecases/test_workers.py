@@ -10,7 +10,6 @@ import pytest
 from tanist.domain.logins import MirrorLogin, logins_of
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, WorkerAlive
-from tanist.usecases import state_topics
 from tanist.usecases.workers import UnknownWorker, WorkerRuns, forget_workers
 from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import MemoryCluster
@@ -39,7 +38,7 @@ class Workers:
         return forget_workers(ids, self.west, lambda: nullcontext(self.store), command or a_run(self.clock))
 
     def logins(self) -> tuple[MirrorLogin, ...]:
-        return logins_of(state_topics.read(self.west, STATE_TOPIC, self.clock.deadline(9)).workers())
+        return logins_of(self.west.state(STATE_TOPIC, self.clock.deadline(9)).workers())
 
 
 def test_login_of_an_ended_worker_counts_until_the_worker_is_forgotten() -> None:

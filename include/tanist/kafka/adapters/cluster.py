@@ -67,7 +67,11 @@ class KafkaCluster:
         self.producer_fencing = KafkaProducerFencing(self.router)
         self.opening = KafkaOpening(self.router)
         self.approvals = KafkaApprovals(self.router, allow_small=small_state)
-        self._state = Shared(self.router, Follower(endpoint, BRIEF_MS, keeps=True))
+        self.transactions = KafkaOpenTransactions(self.router)
+        self.deletion = KafkaTopicDeletion(self.router)
+        self.sizes = KafkaLogSizes(self.router)
+        self.replays = KafkaReplays(self.router)
+        self._state = Shared(self.router, Follower(endpoint, BRIEF_MS))
         self._positions: dict[MirrorName, KafkaPositions] = {}
 
     def __enter__(self) -> Self:
@@ -93,22 +97,6 @@ class KafkaCluster:
     def quarantine(self, destination: KafkaCluster) -> KafkaQuarantine:
         """Copies what only this cluster has, an old source, to quarantine topics of `destination`."""
         return KafkaQuarantine(self.router, destination.router, allow_small=destination.small_state)
-
-    def open_transactions(self) -> KafkaOpenTransactions:
-        """Finds and aborts transactions of this cluster."""
-        return KafkaOpenTransactions(self.router)
-
-    def topic_deletion(self) -> KafkaTopicDeletion:
-        """Deletes topics of this cluster."""
-        return KafkaTopicDeletion(self.router)
-
-    def log_sizes(self) -> KafkaLogSizes:
-        """Measures logs of this cluster."""
-        return KafkaLogSizes(self.router)
-
-    def replays(self) -> KafkaReplays:
-        """Appends rescued records to topics of this cluster."""
-        return KafkaReplays(self.router)
 
     def log_prefixes(self, destination: KafkaCluster) -> KafkaLogPrefixes:
         """Compares the logs of `destination` with those of this cluster, their source."""

@@ -25,26 +25,20 @@ _LONGEST_WAIT: Final = 0.1
 LOST_AFTER_SECONDS: Final = 5.0
 """A new leader may briefly report an end below what was read."""
 
-KEPT_SECONDS: Final = 60.0
-"""What was read is kept for so long after the last user has left: far less than brokers keep tombstones."""
-
 
 class Follower:
     """Follows topics with one consumer, in a thread of its own, and passes records to the reader of each topic.
 
-    Thread-safe. Connects with the first reader. `keeps`: a topic that is read again soon is read on from where its last
-    user has left it: commands look at the same topics many times.
+    Thread-safe. Connects with the first reader.
     """
 
-    def __init__(self, endpoint: Endpoint, quiet_ms: int, *, keeps: bool = False) -> None:
-        self._endpoint, self._quiet_ms, self._keeps = endpoint, quiet_ms, keeps
+    def __init__(self, endpoint: Endpoint, quiet_ms: int) -> None:
+        self._endpoint, self._quiet_ms = endpoint, quiet_ms
         self._wait = min(quiet_ms / 1000, _LONGEST_WAIT)
         self._changed = threading.Condition()
         self._readers: dict[str, Reader] = {}
         self._due: list[Reader] = []
         """Readers that come, or have left."""
-        self._kept: dict[str, Reader] = {}
-        """Without a user, and not followed."""
         self._tail: Tail | None = None
         self._thread: threading.Thread | None = None
         self._failure: TanistError | None = None
@@ -53,16 +47,16 @@ class Follower:
     def reader(self, topic: str, starts: Mapping[int, int], topic_id: str = "") -> Reader:
         """The reader of a topic, from the offsets `starts`: shared by all users until the last one has closed it.
 
-        `topic_id`: what was kept of another topic of that name is not used.
+        `topic_id`: users of another topic of that name get StateLogLost.
         """
         with self._changed:
             held = self._readers.get(topic)
+            if held is not None and held.topic_id != topic_id:
+                held.end(StateLogLost(f"{held.what} was deleted and created again"))
             if held is not None and held.ended() is None:
                 held.uses += 1
                 return held
-            reader = self._again(topic, topic_id) or Reader(
-                self, topic, f"topic {topic} of {self._endpoint.name}", starts, topic_id
-            )
+            reader = Reader(self, topic, f"topic {topic} of {self._endpoint.name}", starts, topic_id)
             if self._failure:
                 reader.end(self._failure)
                 return reader
@@ -75,16 +69,6 @@ class Follower:
             self._changed.notify_all()
             return reader
 
-    def _again(self, topic: str, topic_id: str) -> Reader | None:
-        """The reader that was kept of this topic, for its next user."""
-        kept = self._kept.pop(topic, None)
-        if kept is None or kept.topic_id != topic_id or kept.ended() is not None:
-            return None
-        if time.monotonic() - kept.left_at > KEPT_SECONDS:
-            return None
-        kept.uses = 1
-        return kept
-
     def release(self, reader: Reader) -> None:
         """One user less of a reader; the consumer stays for others."""
         with self._changed:
@@ -95,10 +79,6 @@ class Follower:
                 del self._readers[reader.topic]
             self._due.append(reader)
             self._changed.notify_all()
-            if self._keeps and reader.ended() is None:
-                reader.left_at = time.monotonic()
-                self._kept[reader.topic] = reader
-                return
         reader.end(Stopped(f"{reader.what}: closed"))
 
     def likely_cause(self) -> TanistError | None:
@@ -167,8 +147,7 @@ class Reader:
         self.topic, self.what, self.starts, self.topic_id = topic, what, starts, topic_id
         self.uses = 1
         self.followed = False
-        self.left_at = 0.0
-        """These three are the follower's own notes."""
+        """These two are the follower's own notes."""
         self._follower = follower
         self._changed = threading.Condition()
         self._records: dict[str, StateRecord] = {}

@@ -15,7 +15,6 @@ from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactio
 from tanist.domain.failover.approving import NotApproved, NotPermitted
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
-from tanist.usecases import state_topics
 from tanist.usecases.approvals import PlanKind, permit, sign
 from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.lock import Rehearsal
+    from tanist.usecases.mirror import ReturnedMirror
 
 ABORT_COLUMNS: Final = ("transactional_id", "producer_id", "state", "age_s", "partitions", "aborted")
 
@@ -84,7 +83,7 @@ class AbortOutcome:
     still_open: tuple[ReturnedTransaction, ...]
 
 
-def plan_abort(clusters: ReturnContext, topics: Selection, command: CommandContext) -> PlannedAbort:
+def plan_abort(clusters: ReturnedMirror, topics: Selection, command: CommandContext) -> PlannedAbort:
     """The open transactions of the topics that the mirror has failed over; changes nothing.
 
     Raises:
@@ -92,11 +91,11 @@ def plan_abort(clusters: ReturnContext, topics: Selection, command: CommandConte
         TransactionalIdAuthorizationFailed, UnsupportedVersion: not all are reported to this login.
         CouldNotTell, BrokerError: a cluster does not answer.
     """
-    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    view = clusters.destination.state(STATE_TOPIC, command.by)
     ensure_unlocked(view, clusters.spec.mirror)
     partitions = _fenced(clusters, view, topics, command)
     try:
-        found = clusters.transactions.on(partitions, command.by)
+        found = clusters.source.transactions.on(partitions, command.by)
     except BrokerError as refused:
         raise named(refused, clusters.source, "DESCRIBE on TransactionalId *") from refused
     spec = clusters.spec
@@ -112,14 +111,14 @@ def plan_abort(clusters: ReturnContext, topics: Selection, command: CommandConte
 
 
 def _fenced(
-    clusters: ReturnContext, view: StateView, topics: Selection, command: CommandContext
+    clusters: ReturnedMirror, view: StateView, topics: Selection, command: CommandContext
 ) -> list[TopicPartition]:
     """The partitions that the mirror has failed over; no producer may write to them at the old source.
 
     Raises as `plan_abort`.
     """
     left = [topic for topic, _ in failed_over(view, clusters.spec.mirror, topics)]
-    source = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None).reachable_source()
+    source = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination).reachable_source()
     seen = see_returned(clusters.spec, source, left, view, command)
     stands = seen.fences.known()
     if unfenced := [each.topic for each in left if stands.get(each.topic) is not True]:
@@ -130,7 +129,7 @@ def _fenced(
 def approve_abort(  # what an approver says, named
     plan_hash: str,
     topics: Selection,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     command: CommandContext,
     *,
     terms: ApprovalTerms,
@@ -149,7 +148,7 @@ def approve_abort(  # what an approver says, named
     return sign(plan.canonical_plan, terms, clusters, command)
 
 
-def abort_transactions(plan_hash: str, clusters: ReturnContext, command: CommandContext) -> AbortOutcome:
+def abort_transactions(plan_hash: str, clusters: ReturnedMirror, command: CommandContext) -> AbortOutcome:
     """Abort the approved transactions that are still open.
 
     Raises:
@@ -173,13 +172,13 @@ class _Aborting:
     """What each row is given."""
 
     plan: AbortPlan
-    clusters: ReturnContext
+    clusters: ReturnedMirror
     locked: LockedMirror | Rehearsal
     partitions: list[TopicPartition] = field(default_factory=list)
     aborted: list[ReturnedTransaction] = field(default_factory=list)
 
     def open(self) -> tuple[ReturnedTransaction, ...]:
-        return self.clusters.transactions.on(self.partitions, self.locked.command.by)
+        return self.clusters.source.transactions.on(self.partitions, self.locked.command.by)
 
     def find(self) -> None:
         self.partitions = _fenced(self.clusters, self.locked.view(), EVERY_TOPIC, self.locked.command)
@@ -206,10 +205,10 @@ def _like(wanted: ReturnedTransaction, found: Iterable[ReturnedTransaction]) -> 
     return [each for each in found if wanted.is_same(each) and each.may_be_aborted]
 
 
-def _abort(wanted: ReturnedTransaction, clusters: ReturnContext, locked: LockedMirror) -> None:
+def _abort(wanted: ReturnedTransaction, clusters: ReturnedMirror, locked: LockedMirror) -> None:
     right = f"WRITE on TransactionalId {wanted.transactional_id}" if wanted.transactional_id else "ALTER on Cluster"
     try:
-        clusters.transactions.abort(wanted, locked.confirm_action())
+        clusters.source.transactions.abort(wanted, locked.confirm_action())
     except BrokerError as refused:
         raise named(refused, clusters.source, right) from refused
 

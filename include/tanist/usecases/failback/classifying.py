@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tanist.ports.tails import KeyWritten, Replays, RescuedRecord, TailCopy
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def replay_of(view: StateView, tails: TopicTails, tail: PartitionTail) -> Replay
 
 
 def watch_keys(
-    clusters: ReturnContext, tails: TopicTails, tail: PartitionTail, rules: TopicRules, view: StateView, by: Deadline
+    clusters: ReturnedMirror, tails: TopicTails, tail: PartitionTail, rules: TopicRules, view: StateView, by: Deadline
 ) -> KeyWatch:
     """What the new primary has of the keys of a tail now.
 
@@ -119,7 +119,7 @@ def watch_keys(
     """
     copy, count = copy_of(tails, tail), 0
     last_offsets: dict[bytes, int] = {}
-    for each in clusters.replays.rescued(copy, by):
+    for each in clusters.destination.replays.rescued(copy, by):
         count += 1
         if each.key is not None:
             last_offsets[each.key] = each.offset
@@ -129,7 +129,7 @@ def watch_keys(
     ids = clusters.spec.producer_ids
     replayers = {number for each in view.replays(clusters.spec.mirror) for number in each.producer_ids}
     watch = KeyWatch(
-        replays=clusters.replays,
+        replays=clusters.destination.replays,
         copy=copy,
         rules=rules,
         last_offsets=last_offsets,

@@ -22,7 +22,6 @@ from tanist.domain.failback.decision import (
 from tanist.domain.failback.pending import left_undecided
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.tails import TailStage
-from tanist.usecases import state_topics
 from tanist.usecases.approvals import sign
 from tanist.usecases.failback.classifying import records_from, replay_of, rules_of, watch_keys
 from tanist.usecases.failback.quarantined import ensure_present
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from tanist.domain.tails import TopicTails
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 DECISION_COLUMNS = ("topic", "partition", "records", *(str(each) for each in TailClass), "compacted")
 
@@ -69,7 +68,7 @@ class PlannedDecision:
 
 
 def plan_decision(
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     topics: Selection,
     given: Mapping[TailClass, TailAction],
     command: CommandContext,
@@ -87,7 +86,7 @@ def plan_decision(
         undecided. ClassesMissing: a class has records, and is not given.
         QuarantineChanged: rescued records are not in quarantine any more.
     """
-    view, mirror = state_topics.read(clusters.destination, STATE_TOPIC, command.by), clusters.spec.mirror
+    view, mirror = clusters.destination.state(STATE_TOPIC, command.by), clusters.spec.mirror
     ensure_unlocked(view, mirror)
     tails = undecided_tails(view, mirror, topics)
     ensure_present(clusters, tails, command.by)
@@ -130,7 +129,7 @@ def undecided_tails(view: StateView, mirror: MirrorName, topics: Selection) -> t
     return tuple(found[name] for name in topics.chosen(found, "topic whose tails are rescued and undecided"))
 
 
-def _counts(clusters: ReturnContext, view: StateView, tails: TopicTails, command: CommandContext) -> list[TailCount]:
+def _counts(clusters: ReturnedMirror, view: StateView, tails: TopicTails, command: CommandContext) -> list[TailCount]:
     rules = rules_of(clusters.destination.topics.describe([tails.topic], command.by)[tails.topic])
     found = []
     for tail in tails.with_records():
@@ -148,7 +147,7 @@ def approve_decision(  # what an approver says, named
     plan_hash: str,
     topics: Selection,
     given: Mapping[TailClass, TailAction],
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     command: CommandContext,
     *,
     terms: ApprovalTerms,

@@ -15,11 +15,11 @@ from tanist.domain.tails import hold_changes, hold_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.lock import LockedMirror, Rehearsal
+    from tanist.usecases.mirror import ReturnedMirror
 
 
-def hold(clusters: ReturnContext, topics: Sequence[str], locked: LockedMirror | Rehearsal) -> dict[str, TanistError]:
+def hold(clusters: ReturnedMirror, topics: Sequence[str], locked: LockedMirror | Rehearsal) -> dict[str, TanistError]:
     """Hold retention and cleaning of `topics` at the old source; returns the topics where that failed.
 
     What they had is stored before anything is set, so a command that was killed in between is simply run again.
@@ -52,7 +52,9 @@ def hold(clusters: ReturnContext, topics: Sequence[str], locked: LockedMirror | 
     return failed
 
 
-def release(clusters: ReturnContext, topics: Iterable[str], locked: LockedMirror | Rehearsal) -> dict[str, TanistError]:
+def release(
+    clusters: ReturnedMirror, topics: Iterable[str], locked: LockedMirror | Rehearsal
+) -> dict[str, TanistError]:
     """Put back what `topics` had before they were held; returns the topics where that failed: they stay held."""
     command, held = locked.command, locked.view().retention_held(clusters.spec.mirror)
     wanted = [held[topic] for topic in topics if topic in held]

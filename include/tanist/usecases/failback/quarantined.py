@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import PartitionTail, TopicTails
     from tanist.ports.clock import Deadline
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 
 class QuarantineChanged(Refused):
@@ -41,7 +41,7 @@ def copy_of(tails: TopicTails, tail: PartitionTail) -> TailCopy:
     )
 
 
-def missing(clusters: ReturnContext, tails: TopicTails, by: Deadline) -> tuple[str, ...]:
+def missing(clusters: ReturnedMirror, tails: TopicTails, by: Deadline) -> tuple[str, ...]:
     """The quarantine partitions that do not have all offsets that were rescued into them, with the reason.
 
     Raises:
@@ -62,13 +62,13 @@ def missing(clusters: ReturnContext, tails: TopicTails, by: Deadline) -> tuple[s
     return tuple(found)
 
 
-def ensure_present(clusters: ReturnContext, tails: Iterable[TopicTails], by: Deadline) -> None:
+def ensure_present(clusters: ReturnedMirror, tails: Iterable[TopicTails], by: Deadline) -> None:
     """Raises QuarantineChanged if quarantine topics do not have all offsets that were rescued into them."""
     if wrong := [reason for of in tails for reason in missing(clusters, of, by)]:
         refuse(QuarantineChanged(reason) for reason in wrong)
 
 
-def altered_topics(clusters: ReturnContext, view: StateView, names: Collection[str], by: Deadline) -> dict[str, str]:
+def altered_topics(clusters: ReturnedMirror, view: StateView, names: Collection[str], by: Deadline) -> dict[str, str]:
     """Of the last promotions of these topics those whose rescued records are not in quarantine any more, and why.
 
     Raises as `altered`.
@@ -78,7 +78,7 @@ def altered_topics(clusters: ReturnContext, view: StateView, names: Collection[s
     return {topic: reasons for topic, reasons in found.items() if reasons}
 
 
-def altered(clusters: ReturnContext, tails: TopicTails, by: Deadline) -> Iterator[str]:
+def altered(clusters: ReturnedMirror, tails: TopicTails, by: Deadline) -> Iterator[str]:
     """The partitions whose rescued records are not in quarantine as they were rescued; all of them are read.
 
     Raises:
@@ -89,6 +89,6 @@ def altered(clusters: ReturnContext, tails: TopicTails, by: Deadline) -> Iterato
         return
     for each in tails.with_records():
         copy = copy_of(tails, each)
-        found = clusters.quarantine.rescued(copy, by)
+        found = clusters.pair.quarantine.rescued(copy, by)
         if found.digest != each.digest:
             yield f"{copy.into} has {found.records} of {each.records} rescued records, or others"

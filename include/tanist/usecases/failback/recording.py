@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.lock import LockedMirror, Rehearsal
+    from tanist.usecases.mirror import ReturnedMirror
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Surveyed:
     without_copy: tuple[str, ...] = ()
 
 
-def survey_and_record(clusters: ReturnContext, topics: Selection, command: CommandContext) -> Surveyed:
+def survey_and_record(clusters: ReturnedMirror, topics: Selection, command: CommandContext) -> Surveyed:
     """Survey the topics, and record the tails of those whose old source cannot get more records.
 
     Raises:
@@ -55,7 +55,7 @@ def survey_and_record(clusters: ReturnContext, topics: Selection, command: Comma
     return found if topics != EVERY_TOPIC else replace(found, without_copy=topics_only_there(clusters, command))
 
 
-def surveyed(clusters: ReturnContext, topics: Selection, locked: LockedMirror | Rehearsal) -> Surveyed:
+def surveyed(clusters: ReturnedMirror, topics: Selection, locked: LockedMirror | Rehearsal) -> Surveyed:
     """As `survey_and_record`, under the lock of the caller."""
     view, mirror = locked.view(), clusters.spec.mirror
     promoted = {entry.topic: entry for _, entry in failed_over(view, mirror, topics)}
@@ -76,7 +76,7 @@ def surveyed(clusters: ReturnContext, topics: Selection, locked: LockedMirror | 
 
 
 def known_tails(
-    clusters: ReturnContext, found: Sequence[PartitionSurvey], view: StateView, command: CommandContext
+    clusters: ReturnedMirror, found: Sequence[PartitionSurvey], view: StateView, command: CommandContext
 ) -> tuple[TopicTails, ...]:
     """What is to be on record of the surveyed topics; none of a topic whose old source may still get records."""
     mirror = clusters.spec.mirror
@@ -92,7 +92,7 @@ def known_tails(
 
 
 def _tails(
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     entry: TopicLineage,
     found: Sequence[PartitionSurvey],
     before: TopicTails | None,

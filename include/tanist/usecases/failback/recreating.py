@@ -147,7 +147,7 @@ def _must_be_in_quarantine(of: Reversing, names: Collection[str]) -> None:
 def _delete(of: Reversing, topic: ReturningTopic) -> None:
     source, again = of.old, topic.recreation
     assert again is not None  # noqa: S101
-    error = of.clusters.deletion.delete(topic.topic, again.topic_id, of.lock.confirm_action())
+    error = of.clusters.source.deletion.delete(topic.topic, again.topic_id, of.lock.confirm_action())
     if error is not None and not error.retriable:
         raise TopicCannotReturn(f"{topic.topic!r} cannot be deleted at {source.name!r}: {error}") from error
     if error is not None:

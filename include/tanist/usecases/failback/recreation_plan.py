@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class UnfitTopic:
 
 
 def unfit_topics(
-    view: StateView, clusters: ReturnContext, names: Sequence[str], command: CommandContext
+    view: StateView, clusters: ReturnedMirror, names: Sequence[str], command: CommandContext
 ) -> list[UnfitTopic]:
     """Those of `names` that are not what they were: at either cluster."""
     mirror, by = clusters.spec.mirror, command.by
@@ -80,7 +80,7 @@ def uncompared_topics(found: Iterable[PartitionSurvey], unfit: Iterable[UnfitTop
 
 def plan_recreations(
     view: StateView,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     names: Sequence[str],
     uncompared: Collection[TopicPartition],
     command: CommandContext,
@@ -108,7 +108,7 @@ def plan_recreations(
     ends = clusters.source.logs.true_ends([at for each in unseen.values() for at in each], command.by)
     again = [TopicPartition(name, n) for name, facts in new.items() for n in range(facts.partitions)]
     logs = clusters.destination.logs.ends(again, command.by)
-    sizes = clusters.sizes.sizes(again, command.by)
+    sizes = clusters.destination.sizes.sizes(again, command.by)
     found: dict[str, tuple[int, Recreation]] = {}
     for name in names:
         ours = [at for at in again if at.topic == name]

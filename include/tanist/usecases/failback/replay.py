@@ -21,7 +21,6 @@ from tanist.domain.failback.decision import (
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.tails import ReplayProgress, TailDecision, TailStage
-from tanist.usecases import state_topics
 from tanist.usecases.failback.classifying import KeyWatch, records_from, replay_of, rules_of, watch_keys
 from tanist.usecases.failback.holding import release
 from tanist.usecases.failback.replay_gate import ReplayDenied, permitted
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from tanist.domain.tails import PartitionTail, TopicTails
     from tanist.ports.tails import RescuedRecord
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.lock import Rehearsal
+    from tanist.usecases.mirror import ReturnedMirror
 
 REPLAY_COLUMNS = ("topic", "partition", "records", "replayed", "dropped", "restated", "done")
 _MOST_RECORDS: Final = 1_000
@@ -79,14 +78,14 @@ class ReplayOutcome:
     not_released: Mapping[str, TanistError]
 
 
-def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: CommandContext) -> ReplayOutcome:
+def replay(plan: str, clusters: ReturnedMirror, tools: ReplayTools, command: CommandContext) -> ReplayOutcome:
     """Carry out an approved plan to its end, or go on with one that was cut short.
 
     Raises:
         NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, DecisionUnfinished: nothing was changed.
         ReplayUnknown. CouldNotTell, BrokerError: partial, run it again.
     """
-    seen = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    seen = clusters.destination.state(STATE_TOPIC, command.by)
     held = seen.decision(clusters.spec.mirror, plan)
     if held is not None and held.status is RunStatus.DONE:
         return _released(held, seen, clusters, command)
@@ -104,7 +103,7 @@ def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: Comm
         return _Replay(clusters, tools, locked, decision, DecisionPlan.read(decision.plan_json), view).run()
 
 
-def _released(done: TailDecision, seen: StateView, clusters: ReturnContext, command: CommandContext) -> ReplayOutcome:
+def _released(done: TailDecision, seen: StateView, clusters: ReturnedMirror, command: CommandContext) -> ReplayOutcome:
     """Of a plan that is carried out: put back the retention that a replay killed at its end has left held."""
     decided = {each.topic for each in seen.tails(done.mirror) if each.stage is TailStage.DONE}
     held = decided & seen.retention_held(done.mirror).keys() & set(DecisionPlan.read(done.plan_json).topics)
@@ -115,7 +114,7 @@ def _released(done: TailDecision, seen: StateView, clusters: ReturnContext, comm
 
 
 def _put_back(
-    clusters: ReturnContext, topics: Sequence[str], locked: LockedMirror | Rehearsal
+    clusters: ReturnedMirror, topics: Sequence[str], locked: LockedMirror | Rehearsal
 ) -> Mapping[str, TanistError]:
     """What could not be put back; the old source may be silent by now."""
     try:
@@ -126,7 +125,7 @@ def _put_back(
 
 @dataclass(slots=True)
 class _Replay:
-    clusters: ReturnContext
+    clusters: ReturnedMirror
     tools: ReplayTools
     locked: LockedMirror
     decision: TailDecision
@@ -227,7 +226,7 @@ class _Partition:
         found = replay_of(self._locked.view(), self._tails, self._tail)
         if found is not None and found.plan == self._owner.decision.plan:
             return found
-        by, replays = self._locked.command.by, self._clusters.replays
+        by, replays = self._locked.command.by, self._clusters.destination.replays
         begin = found.end if found is not None else self._tail.common_end
         progress = ReplayProgress(
             mirror=self._clusters.spec.mirror,
@@ -254,7 +253,7 @@ class _Partition:
         if not progress.count:
             return progress
         by = self._locked.command.by
-        found = self._clusters.replays.replayed(self._at, progress.start, progress.producer_id, by)
+        found = self._clusters.destination.replays.replayed(self._at, progress.start, progress.producer_id, by)
         sequence = 0 if found.sequence is None and not progress.sequence else found.sequence
         last = -1 if found.offset is None else found.offset
         if sequence == progress.sequence + progress.count or last >= progress.begin:
@@ -292,7 +291,9 @@ class _Partition:
                 outgoing.append(record)
                 replayed += 1
             elif _to_restate(record, watch):
-                outgoing.append(self._clusters.replays.current(record, watch.last.get(record.key or b""), self._now()))
+                outgoing.append(
+                    self._clusters.destination.replays.current(record, watch.last.get(record.key or b""), self._now())
+                )
                 restated += 1
         batch = (replayed, len(chunk) - replayed, restated)
         progress = replace(
@@ -316,7 +317,9 @@ class _Partition:
     def _append(self, watch: KeyWatch, outgoing: Sequence[RescuedRecord], progress: ReplayProgress) -> None:
         until = self._locked.confirm_action()
         try:
-            self._clusters.replays.append(watch.copy, outgoing, progress.producer_id, progress.sequence, until)
+            self._clusters.destination.replays.append(
+                watch.copy, outgoing, progress.producer_id, progress.sequence, until
+            )
         except TopicAuthorizationFailed as why:
             raise ReplayDenied(f"{self._at}: {why.reason}") from why
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 
 class DecisionRefused(NotPermitted):
@@ -52,7 +52,7 @@ DECISIONS: Final = PlanKind(
 )
 
 
-def permitted(plan: str, view: StateView, clusters: ReturnContext, command: CommandContext) -> TailDecision:
+def permitted(plan: str, view: StateView, clusters: ReturnedMirror, command: CommandContext) -> TailDecision:
     """The decision as it is on record, or as it is begun on a fresh approval.
 
     Raises:
@@ -84,7 +84,7 @@ def permitted(plan: str, view: StateView, clusters: ReturnContext, command: Comm
     )
 
 
-def _with_time(begun: TailDecision, clusters: ReturnContext, command: CommandContext) -> TailDecision:
+def _with_time(begun: TailDecision, clusters: ReturnedMirror, command: CommandContext) -> TailDecision:
     """The decision with the time by which records have expired. An earlier version stored none: that of the approval.
 
     It stands in for the time at which the decision was begun where the approval does not exist any more.
@@ -116,8 +116,8 @@ def _must_fit(plan: DecisionPlan, view: StateView) -> list[TopicTails]:
     return tails
 
 
-def _must_be_writable(plan: DecisionPlan, clusters: ReturnContext, command: CommandContext) -> None:
+def _must_be_writable(plan: DecisionPlan, clusters: ReturnedMirror, command: CommandContext) -> None:
     """Raises ReplayDenied if this login may not write to the topics."""
-    answers = clusters.replays.may_write(plan.topics, command.by)
+    answers = clusters.destination.replays.may_write(plan.topics, command.by)
     if denied := sorted(topic for topic, may in answers.items() if may is False):
         raise ReplayDenied(f"this login may not write to {named(denied, ', ')} at {clusters.spec.destination!r}")

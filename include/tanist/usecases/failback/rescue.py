@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tanist.ports.tails import TailDigest
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.recording import Surveyed
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 RESCUE_COLUMNS = (
     "topic",
@@ -89,7 +89,7 @@ class RescueOutcome:
     torn: tuple[TornTransaction, ...] = ()
 
 
-def rescue(clusters: ReturnContext, topics: Selection, tools: RescueTools, command: CommandContext) -> RescueOutcome:
+def rescue(clusters: ReturnedMirror, topics: Selection, tools: RescueTools, command: CommandContext) -> RescueOutcome:
     """Survey, and rescue every tail of the topics whose old source cannot get more records.
 
     Raises:
@@ -115,7 +115,7 @@ def rescue(clusters: ReturnContext, topics: Selection, tools: RescueTools, comma
 
 @dataclass(slots=True)
 class _Rescue:
-    clusters: ReturnContext
+    clusters: ReturnedMirror
     tools: RescueTools
     locked: LockedMirror
     torn: tuple[TornTransaction, ...]
@@ -156,7 +156,7 @@ class _Rescue:
 
     def _prepared(self, tails: TopicTails) -> TopicTails:
         """With the quarantine topic, its writer, and where each copy begins: stored before the first append."""
-        by, quarantine = self.locked.command.by, self.clusters.quarantine
+        by, quarantine = self.locked.command.by, self.clusters.pair.quarantine
         name = tails.quarantine or quarantine_topic(tails.topic)
         quarantine.create(name, len(tails.tails), by)
         new = [each for each in tails.with_records() if each.copied_from < 0]
@@ -170,7 +170,7 @@ class _Rescue:
         return self._write(replace(tails, quarantine=name, producer_id=producer_id, tails=all_tails))
 
     def _partition(self, tails: TopicTails, tail: PartitionTail) -> PartitionTail:
-        by, quarantine, copy = self.locked.command.by, self.clusters.quarantine, copy_of(tails, tail)
+        by, quarantine, copy = self.locked.command.by, self.clusters.pair.quarantine, copy_of(tails, tail)
         for count in quarantine.copy(copy, self._confirm, by):
             self.tools.report(copy.source, count, tail.records)
             self.tools.checkpoint("appended")
@@ -202,17 +202,21 @@ def _is_open(tails: TopicTails) -> bool:
     return tails.stage in {TailStage.SURVEYED, TailStage.RESCUED} and bool(tails.with_records())
 
 
-def torn_transactions(clusters: ReturnContext, seen: Surveyed, command: CommandContext) -> tuple[TornTransaction, ...]:
+def torn_transactions(clusters: ReturnedMirror, seen: Surveyed, command: CommandContext) -> tuple[TornTransaction, ...]:
     """The transactions of which a part was copied, or may have been, and a part is in a tail.
 
     Of what was copied the last LOOK_BACK offsets of each surveyed partition are read. What cannot be read is left out.
     """
     known = [each for each in seen.found if each.common_end is not None and each.end is not None]
     tails = {each.partition: _tail_span(each, 0) for each in known if each.tail and each.tail.records}
-    if not _parts(clusters.tails.transactions(tails, command.by)):
+    if not _parts(clusters.pair.tails.transactions(tails, command.by)):
         return ()
     return torn(
-        _parts(clusters.tails.transactions({each.partition: _tail_span(each, LOOK_BACK) for each in known}, command.by))
+        _parts(
+            clusters.pair.tails.transactions(
+                {each.partition: _tail_span(each, LOOK_BACK) for each in known}, command.by
+            )
+        )
     )
 
 
@@ -236,7 +240,7 @@ def _words(found: TailDigest) -> str:
 MANIFEST_VERSION: Final = 1
 
 
-def manifest(clusters: ReturnContext, found: Sequence[TopicTails], torn: Sequence[TornTransaction]) -> dict[str, Any]:
+def manifest(clusters: ReturnedMirror, found: Sequence[TopicTails], torn: Sequence[TornTransaction]) -> dict[str, Any]:
     """What was rescued, as it goes into the evidence: ranges, counts and digests."""
     spec = clusters.spec
     return {

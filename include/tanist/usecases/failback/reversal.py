@@ -29,7 +29,6 @@ from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, only, pattern_problems
-from tanist.usecases import state_topics
 from tanist.usecases.approvals import PlanKind, permit, sign
 from tanist.usecases.failback.quarantined import altered_topics
 from tanist.usecases.failback.recreation_plan import plan_recreations, uncompared_topics, unfit_topics
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.recreation_plan import UnfitTopic
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
     from tanist.usecases.mirrors.decide import TopicPlan
 
 PURPOSE: Final = Purpose(operation="mirrors reverse", waits=True, reverses=True, patient=True)
@@ -100,7 +99,7 @@ class PlannedReversal:
     found: tuple[PartitionSurvey, ...]
 
 
-def mirror_logins(clusters: ReturnContext, *views: StateView) -> frozenset[str]:
+def mirror_logins(clusters: ReturnedMirror, *views: StateView) -> frozenset[str]:
     """The principals that workers have at either cluster, which are never denied; if none is known, those of ours.
 
     `views`: the states of both clusters.
@@ -117,7 +116,7 @@ def given_at_source(view: StateView, mirror: MirrorName, topic: str) -> tuple[Ac
 
 
 def plan(
-    request: ReversalRequest, clusters: ReturnContext, command: CommandContext, *, approves: bool = False
+    request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext, *, approves: bool = False
 ) -> PlannedReversal:
     """The plan as the clusters are now. `approves`: for an approver, who need not have the permissions to run it.
 
@@ -128,7 +127,7 @@ def plan(
     if wrong := pattern_problems(request.exclude):
         refuse(wrong)
     spec, by = clusters.spec, command.by
-    view = state_topics.read(clusters.destination, STATE_TOPIC, by)
+    view = clusters.destination.state(STATE_TOPIC, by)
     ensure_unlocked(view, spec.mirror, PURPOSE)
     behind = _left_behind(view, spec.mirror, request)
     if not (returning_names := _candidates(view, spec.mirror) - behind.keys()):
@@ -140,7 +139,7 @@ def plan(
     again = _recreated(names, request, found, unfit)
     collected = ProblemCollector(_problems(found, request, unfit, again))
     collected.problems += _undecided(view, spec.mirror, behind, request)
-    there = state_topics.read(clusters.source, STATE_TOPIC, by)
+    there = clusters.source.state(STATE_TOPIC, by)
     collected.problems += _owned(there, spec.mirror, spec.mirror_id)
     collected.attempt(lambda: must_be_free(there, spec.mirror, names))
     if not approves and not collected.problems:  # what is missing there was reported by name
@@ -166,9 +165,9 @@ def plan(
     )
 
 
-def unfinished(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
+def unfinished(clusters: ReturnedMirror, command: CommandContext) -> MirrorMove | None:
     """The reversal that was interrupted; None: there is none."""
-    return state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(clusters.spec.mirror)
+    return clusters.destination.state(STATE_TOPIC, command.by).moving(clusters.spec.mirror)
 
 
 def _candidates(view: StateView, mirror: MirrorName) -> set[str]:
@@ -246,7 +245,7 @@ def _problems(
 
 def _returning(  # noqa: PLR0913, PLR0917  # what a plan is made of
     view: StateView,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     names: Sequence[str],
     found: Sequence[PartitionSurvey],
     again: Collection[str],
@@ -275,7 +274,7 @@ def _owned(there: StateView, mirror: MirrorName, mirror_id: str) -> list[TanistE
 
 
 def topic_plans(
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     there: StateView,
     names: Sequence[str],
     command: CommandContext,
@@ -302,7 +301,7 @@ def topic_plans(
 def approve(  # what an approver says, named
     plan_hash: str,
     request: ReversalRequest,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     command: CommandContext,
     *,
     terms: ApprovalTerms,
@@ -333,7 +332,9 @@ REVERSALS: Final = PlanKind(
 )
 
 
-def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> Approval:
+def approval_of(
+    made: Reversal, request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext
+) -> Approval:
     """The approval of the plan that the clusters make now.
 
     Raises:
@@ -347,20 +348,20 @@ def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContex
     return found.approval
 
 
-def last_withdrawn(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
+def last_withdrawn(clusters: ReturnedMirror, command: CommandContext) -> MirrorMove | None:
     """The last reversal, if it was withdrawn: its approval is used, and so are those that it remembers."""
-    move = state_topics.read(clusters.destination, STATE_TOPIC, command.by).move(clusters.spec.mirror)
+    move = clusters.destination.state(STATE_TOPIC, command.by).move(clusters.spec.mirror)
     return move if move is not None and move.status is MoveStatus.WITHDRAWN else None
 
 
-def _of_failover(made: Reversal, failover: str, clusters: ReturnContext, command: CommandContext) -> Approval:
+def _of_failover(made: Reversal, failover: str, clusters: ReturnedMirror, command: CommandContext) -> Approval:
     """The approval of the failover plan `failover`, which was approved with the reversal after it.
 
     Raises:
         ReversalNotApproved: it was not, or has not accepted what speaks against the reversal now.
     """
     mirror = clusters.spec.mirror
-    run = state_topics.read(clusters.destination, STATE_TOPIC, command.by).failover(mirror, failover)
+    run = clusters.destination.state(STATE_TOPIC, command.by).failover(mirror, failover)
     found = plan_of(run) if run is not None and run.status is RunStatus.DONE else None
     how = REVERSALS.approved_by(made.hash, clusters)
     if run is None or found is None or not found.intent.reverse:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.domain.state_record import StateRecord
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.failover.journal import Sink
+    from tanist.usecases.mirror import ReturnedMirror
 
 _SETTLE_SECONDS: Final = 30.0
 _REVERSE: Final = "reverse"
@@ -66,7 +66,7 @@ def _at_no_point(_point: str) -> None:
 
 def reverse(
     request: ReversalRequest,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     command: CommandContext,
     checkpoint: Callable[[str], None] = _at_no_point,
 ) -> Reversed:
@@ -77,7 +77,7 @@ def reverse(
         What `plan` raises; then nothing was changed. ReversalWithdrawn: the old source is as it was before.
     """
     mirror = clusters.spec.mirror
-    if state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(mirror) is None:
+    if clusters.destination.state(STATE_TOPIC, command.by).moving(mirror) is None:
         _approved(request, clusters, command)
     with mirror_lock(clusters.destination, mirror, PURPOSE, command) as lock:
         state_topics.still(lock.view(), clusters.spec)
@@ -89,14 +89,14 @@ def reverse(
 
 
 def _approved(
-    request: ReversalRequest, clusters: ReturnContext, command: CommandContext
+    request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext
 ) -> tuple[MirrorMove, list[StateRecord]]:
     """The move, and what is stored with it: the topics as they are, and the tails that are not done.
 
     Those go on record, as nobody surveys them once the mirror has moved.
     """
     planned = plan(request, clusters, command)
-    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    view = clusters.destination.state(STATE_TOPIC, command.by)
     known = known_tails(clusters, planned.found, view, command)
     approval = approval_of(planned.plan, request, clusters, command)
     spec, last = clusters.spec, last_withdrawn(clusters, command)
@@ -154,7 +154,7 @@ def _bring_state(of: Reversing) -> None:
 
 def reverse_mirror(
     request: ReversalRequest,
-    clusters: ReturnContext,
+    clusters: ReturnedMirror,
     command: CommandContext,
     checkpoint: Callable[[str], None] = _at_no_point,
 ) -> Reversed:
@@ -163,11 +163,11 @@ def reverse_mirror(
     If the mirror has failed over since that one, the request is for the next one. Raises as `reverse`.
     """
     mirror, by = clusters.spec.mirror, command.by
-    here = state_topics.read(clusters.destination, STATE_TOPIC, by)
+    here = clusters.destination.state(STATE_TOPIC, by)
     state_topics.spec_of(here, mirror, clusters.destination.name)
-    place = locate(mirror, here, state_topics.read(clusters.source, STATE_TOPIC, by))
+    place = locate(mirror, here, clusters.source.state(STATE_TOPIC, by))
     if place.source_is_incomplete:
-        done = reverse(request, clusters.from_source(), command, checkpoint)
+        done = reverse(request, clusters.from_source(command).returned(), command, checkpoint)
         if done.topics:
             return done
     else:
@@ -180,21 +180,17 @@ def reverse_mirror(
 # ── after a failover ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def switched(clusters: ReturnContext, to: str, command: CommandContext) -> FailoverRun | None:
+def switched(clusters: ReturnedMirror, to: str, command: CommandContext) -> FailoverRun | None:
     """The failover by which the cluster with the id `to` has taken over, as `MirrorPlace.switch_to` finds it.
 
     `clusters`: of the mirror where it is now. If that is at `to`, its source is not asked: it may be lost by then.
     """
-    here = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
-    at_source = (
-        None
-        if clusters.spec.destination_cluster_id == to
-        else state_topics.read(clusters.source, STATE_TOPIC, command.by)
-    )
+    here = clusters.destination.state(STATE_TOPIC, command.by)
+    at_source = None if clusters.spec.destination_cluster_id == to else clusters.source.state(STATE_TOPIC, command.by)
     return locate(clusters.spec.mirror, here, at_source).switch_to(to)
 
 
-def reverse_after(failover: str, clusters: ReturnContext, evidence: Sink, command: CommandContext) -> Reversed | None:
+def reverse_after(failover: str, clusters: ReturnedMirror, evidence: Sink, command: CommandContext) -> Reversed | None:
     """Reverse the mirror once the failover `failover` is done, if its plan has a reversal; or complete that.
 
     None: the plan has none, or the mirror has failed over again since. For a while it waits for what is not settled
@@ -202,7 +198,7 @@ def reverse_after(failover: str, clusters: ReturnContext, evidence: Sink, comman
 
     Raises as `reverse_mirror`.
     """
-    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    view = clusters.destination.state(STATE_TOPIC, command.by)
     run = view.failover(clusters.spec.mirror, failover)
     plan = plan_of(run) if run is not None else None
     if plan is None or not plan.intent.reverse:
@@ -221,7 +217,7 @@ def reverse_after(failover: str, clusters: ReturnContext, evidence: Sink, comman
     return done
 
 
-def _once_settled(request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> Reversed:
+def _once_settled(request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext) -> Reversed:
     by = command.clock.deadline(_SETTLE_SECONDS)
     while True:
         try:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import Interrupted, TanistError
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import state_topics
 from tanist.usecases.failback.reversal import mirror_logins, topic_plans
 from tanist.usecases.rights import named
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.lock import LockedMirror
+    from tanist.usecases.mirror import ReturnedMirror
     from tanist.usecases.mirrors.decide import TopicPlan
 
 
@@ -32,7 +31,7 @@ class Reversing:
     `move`: as it is stored. `warnings`: for the person, at the end.
     """
 
-    clusters: ReturnContext
+    clusters: ReturnedMirror
     command: CommandContext
     lock: LockedMirror
     checkpoint: Callable[[str], None]
@@ -59,7 +58,7 @@ class Reversing:
 
     def there(self) -> StateView:
         """What the state topic of the old source says now."""
-        return state_topics.read(self.old, STATE_TOPIC, self.command.by)
+        return self.old.state(STATE_TOPIC, self.command.by)
 
     def mirrors(self) -> frozenset[str]:
         """The principals of the mirror, which are never denied, as they were when this was first asked."""

@@ -101,7 +101,7 @@ def end_arrival(home: Cluster, mirror: MirrorName, command: CommandContext) -> b
     Raises:
         UnknownMirror: it has moved on, or was deleted. MirrorLocked: another command changes it.
     """
-    view = state_topics.read(home, STATE_TOPIC, command.by)
+    view = home.state(STATE_TOPIC, command.by)
     state_topics.spec_of(view, mirror, home.name)
     if locate(mirror, view).arrival is None:
         return False

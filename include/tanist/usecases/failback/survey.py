@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.answers import attempt
@@ -23,7 +23,7 @@ from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.lineage import TopicLineage
@@ -33,13 +33,10 @@ if TYPE_CHECKING:
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
-    from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
-    from tanist.ports.recreation import LogSizes, TopicDeletion
-    from tanist.ports.tails import DivergentTails, Quarantine, Replays
-    from tanist.ports.transactions import OpenTransactions
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.source_seen import SourceSeen
+    from tanist.usecases.mirror import ReturnedMirror
     from tanist.usecases.snapshot import ClusterSnapshot
 
 SURVEY_COLUMNS = (
@@ -75,34 +72,14 @@ class MirrorReversed(NothingFailedOver):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReturnContext:
-    """Both clusters of a mirror whose old source has returned, and how their logs are compared.
-
-    `transactions`, `deletion`: of the old source; `sizes`: of the logs of the new primary. `from_source`: makes the
-    same for the direction before the last reversal, which has `source` as its destination until that is completed.
-    """
-
-    spec: MirrorSpec
-    source: Cluster
-    destination: Cluster
-    tails: DivergentTails
-    quarantine: Quarantine
-    replays: Replays
-    transactions: OpenTransactions
-    deletion: TopicDeletion
-    sizes: LogSizes
-    from_source: Callable[[], ReturnContext]
-
-
-def survey(clusters: ReturnContext, topics: Selection, command: CommandContext) -> tuple[PartitionSurvey, ...]:
+def survey(clusters: ReturnedMirror, topics: Selection, command: CommandContext) -> tuple[PartitionSurvey, ...]:
     """Every partition of the topics that this mirror has failed over and that were not mirrored again since.
 
     Raises:
         NothingFailedOver: there is none. TopicNotInMirror: an expression of `topics` matches none of them.
         AnotherCluster: what answers is not the old source. CouldNotTell, BrokerError: a cluster does not answer.
     """
-    both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None)
+    both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination)
     view = both.destination.state(STATE_TOPIC, command.by)
     promoted = failed_over(view, clusters.spec.mirror, topics)
     source = both.reachable_source()
@@ -157,12 +134,12 @@ def failed_over(view: StateView, mirror: MirrorName, topics: Selection) -> list[
     return [(left[name], last[name]) for name in names]
 
 
-def topics_only_there(clusters: ReturnContext, command: CommandContext) -> tuple[str, ...]:
+def topics_only_there(clusters: ReturnedMirror, command: CommandContext) -> tuple[str, ...]:
     """Topics of the old source that the mirror's filters match and that were never in it: only the old source has them.
 
     Such as one that was created there after the last `tanist metadata sync`. No survey, rescue or reversal is about it.
     """
-    both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None)
+    both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination)
     source, view = both.reachable_source(), both.destination.state(STATE_TOPIC, command.by)
     copied_there = {each.topic for each in source.state(STATE_TOPIC, command.by).mirrored()}
     found = topics_without_copy(clusters.spec, view, source, command.by)
@@ -292,19 +269,19 @@ def _mapped(begun: PartitionSurvey, offsets: OffsetMap) -> PartitionSurvey:
 
 
 def _compared(
-    found: Sequence[PartitionSurvey], view: StateView, clusters: ReturnContext, by: Deadline
+    found: Sequence[PartitionSurvey], view: StateView, clusters: ReturnedMirror, by: Deadline
 ) -> Iterator[PartitionSurvey]:
     wanted = [each for each in found if each.end is not None and each.identical]
     spans = {each.partition: _span(each, view, clusters.spec.mirror) for each in wanted}
-    commons = clusters.tails.common_ends(spans, by)
+    commons = clusters.pair.tails.common_ends(spans, by)
     tails = {
         each.partition: (commons[each.partition], each.end)
         for each in wanted
         if not isinstance(commons[each.partition], TanistError)
     }
-    counts = clusters.tails.counts(tails, by)  # type: ignore[arg-type]
+    counts = clusters.pair.tails.counts(tails, by)  # type: ignore[arg-type]
     growth = {at: span for each in found if (at := each.partition) in tails and (span := _growth(each))}
-    grown = clusters.tails.counts(growth, by)
+    grown = clusters.pair.tails.counts(growth, by)
     for each in found:
         if isinstance(nothing := commons.get(each.partition), NothingToCompare):
             why = (*each.reasons, nothing.reason)

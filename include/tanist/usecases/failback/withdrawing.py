@@ -20,7 +20,6 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.domain.state_view import NOTHING_YET
 from tanist.ports.topics import TopicFacts
-from tanist.usecases import state_topics
 from tanist.usecases.failback.old_source import record_fences
 from tanist.usecases.failback.reversal import PURPOSE, given_at_source, mirror_logins, topic_plans
 from tanist.usecases.failback.reversal_route import REVERSAL
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from tanist.domain.moves import MirrorMove
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirror import ReturnedMirror
 
 _STAYS_UNFINISHED: Final = (AuthorizationFailed, MirrorLocked, OperatorFenced)
 """A permission can be granted; who has lost the lock changes nothing any more."""
@@ -58,7 +57,7 @@ def cannot_end(error: TanistError) -> bool:
     return any(isinstance(one, Refused) and not isinstance(one, _STAYS_UNFINISHED) for one in each(error))
 
 
-def topics_before(made: Reversal, clusters: ReturnContext, command: CommandContext) -> tuple[TopicBefore, ...]:
+def topics_before(made: Reversal, clusters: ReturnedMirror, command: CommandContext) -> tuple[TopicBefore, ...]:
     """What is stored with the plan before anything is changed at the old source.
 
     Raises:
@@ -68,7 +67,7 @@ def topics_before(made: Reversal, clusters: ReturnContext, command: CommandConte
     described = old.topics.describe(names, command.by)
     denied = old.opening.denied(names, command.by)
     again = {each.topic for each in made.topics if each.recreation is not None}
-    view, there = (state_topics.read(side, STATE_TOPIC, command.by) for side in (clusters.destination, clusters.source))
+    view, there = (side.state(STATE_TOPIC, command.by) for side in (clusters.destination, clusters.source))
     mirrors, acls = mirror_logins(clusters, view, there), old.opening.writing(names, command.by)
     changes = {each.name: each.changes for each in topic_plans(clusters, there, names, command, again)}
     found = []
@@ -147,10 +146,10 @@ def _fenced(of: Reversing) -> StateView:
         return store.catch_up(of.command.by)
 
 
-def withdrawable(clusters: ReturnContext, command: CommandContext) -> MirrorMove:
+def withdrawable(clusters: ReturnedMirror, command: CommandContext) -> MirrorMove:
     """The unfinished reversal that `withdraw` puts back. Raises NoReversal, or Interrupted. Changes nothing."""
     mirror = clusters.spec.mirror
-    place = locate(mirror, state_topics.read(clusters.destination, STATE_TOPIC, command.by))
+    place = locate(mirror, clusters.destination.state(STATE_TOPIC, command.by))
     if place.arrival is not None:
         raise _moved(place.arrival)
     if place.departure is None:
@@ -159,7 +158,7 @@ def withdrawable(clusters: ReturnContext, command: CommandContext) -> MirrorMove
 
 
 def withdraw(
-    clusters: ReturnContext, reason: str, command: CommandContext, checkpoint: Callable[[str], None] = _at_no_point
+    clusters: ReturnedMirror, reason: str, command: CommandContext, checkpoint: Callable[[str], None] = _at_no_point
 ) -> str:
     """Put back what an unfinished reversal has changed; returns what was done. `reason`: is stored with it.
 

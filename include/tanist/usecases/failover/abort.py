@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.journal import Tools
+    from tanist.usecases.mirror import OpenMirror
 
 
 class WasCleared(Refused):
@@ -44,7 +43,7 @@ class AbortResult:
 
 
 def abort(
-    clusters: FailoverContext, tools: Tools, command: CommandContext, reason: str = "", *, approval: str | None = None
+    clusters: OpenMirror, tools: Tools, command: CommandContext, reason: str = "", *, approval: str | None = None
 ) -> AbortResult:
     """Undo an unfinished run, alive or dead. `reason`: why, for others to read.
 
@@ -57,20 +56,20 @@ def abort(
         NothingToAbort, PastReturn: nothing was changed.
     """
     command = replace(command, holder=tools.runner, is_process_dead=tools.is_process_dead)
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        plan = _to_abort(observer.view(), clusters, approval).plan
-        purpose = Purpose(operation="failover abort", plan=plan, aborts=True, waits=True)
-        with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
-            record = _to_abort(lock.view(), clusters, approval)
-            fresh = replace(command, by=command.clock.deadline(UNDO_SECONDS))
-            session = RunSession(lock=lock, command=fresh, record=record, begun=True)
-            journal = Journal(tools=tools, clock=command.clock, evidence=open_evidence(tools, record, {}))
-            why = _abort_reason(record, journal.evidence, tools.runner, reason)
-            tools.report("abort", BEGINS, "")
-            intent = ApprovedPlan.read(record.plan_json).intent
-            owed = undo(Undoing(intent=intent, clusters=clusters, session=session, checkpoint=tools.checkpoint), why)
-            journal.report("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
-            return AbortResult(record=session.record, pending=tuple(owed))
+    observer = Observer(clusters=clusters, context=command)
+    plan = _to_abort(observer.view(), clusters, approval).plan
+    purpose = Purpose(operation="failover abort", plan=plan, aborts=True, waits=True)
+    with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
+        record = _to_abort(lock.view(), clusters, approval)
+        fresh = replace(command, by=command.clock.deadline(UNDO_SECONDS))
+        session = RunSession(lock=lock, command=fresh, record=record, begun=True)
+        journal = Journal(tools=tools, clock=command.clock, evidence=open_evidence(tools, record, {}))
+        why = _abort_reason(record, journal.evidence, tools.runner, reason)
+        tools.report("abort", BEGINS, "")
+        intent = ApprovedPlan.read(record.plan_json).intent
+        owed = undo(Undoing(intent=intent, clusters=clusters, session=session, checkpoint=tools.checkpoint), why)
+        journal.report("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
+        return AbortResult(record=session.record, pending=tuple(owed))
 
 
 def undo(of: Undoing, reason: str) -> list[str]:
@@ -80,7 +79,7 @@ def undo(of: Undoing, reason: str) -> list[str]:
     return of.pending
 
 
-def _to_abort(view: StateView, clusters: FailoverContext, approval: str | None) -> FailoverRun:
+def _to_abort(view: StateView, clusters: OpenMirror, approval: str | None) -> FailoverRun:
     running = [run for run in view.failovers(clusters.spec.mirror) if run.status is RunStatus.RUNNING]
     unfinished = [run for run in running if approval in {None, run.approval}]
     if not unfinished:

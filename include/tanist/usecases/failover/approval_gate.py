@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 
 class ApprovalVoid(NotPermitted):
@@ -62,7 +62,7 @@ class ApprovalGate:
 
     plan: str
     request: str | None
-    clusters: FailoverContext
+    clusters: OpenMirror
     command: CommandContext
 
     def permit(self, view: StateView) -> Permit[ApprovedPlan]:

@@ -1,63 +1,9 @@
-"""Both clusters as a failover sees them."""
+"""How long a failover waits for what it cannot hurry."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-from tanist.usecases.snapshot import MirrorSnapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tanist.domain.errors import TanistError
-    from tanist.domain.records import MirrorSpec
-    from tanist.ports.clock import Deadline
-    from tanist.ports.cluster import Cluster
-    from tanist.usecases.readers import StateReaders
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsMoved:
-    """What became of consumer groups: one row per group and partition, as `tanist groups sync` prints it.
-
-    `problems`: what was not moved, or not all the way. `mismatches`: where the map is proved to be wrong.
-    """
-
-    rows: tuple[Mapping[str, Any], ...] = ()
-    problems: tuple[str, ...] = ()
-    mismatches: tuple[str, ...] = ()
-
-
-class MoveGroups(Protocol):
-    def __call__(
-        self,
-        topics: Sequence[str],
-        groups: Sequence[str],
-        by: Deadline,
-        confirm: Callable[[], None],
-        *,
-        ask_source: bool,
-    ) -> GroupsMoved:
-        """The final translation, committed, of the groups that an expression of `groups` names.
-
-        `confirm` is asked as by `SyncRequest`. `ask_source`: False where it is known not to answer.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailoverContext:
-    """`source` is the reason where there is no way to it at all."""
-
-    spec: MirrorSpec
-    source: Cluster | TanistError
-    destination: Cluster
-    move_groups: MoveGroups
-
-    def snapshot(self, readers: StateReaders | None = None) -> MirrorSnapshot:
-        """A new snapshot of both, of which nothing has been read. `readers`: of the state topics, which stay open."""
-        return MirrorSnapshot.of(self.spec, self.source, self.destination, readers)
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.lock import LockedMirror
+    from tanist.usecases.mirror import OpenMirror
 
 _SET: Final = frozenset({*HOLDS_PRODUCERS_OFF, FenceStatus.PENDING})
 """Nothing is to be done: it is in force, or a fetcher is about to set it."""
@@ -59,20 +58,18 @@ class FenceRow:
     group: FenceGroup | None = None
 
 
-def fences(clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow, ...]:
+def fences(clusters: OpenMirror, command: CommandContext) -> tuple[FenceRow, ...]:
     """Every fence on record, and whether it stands; then those that stand and are not on record."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        return _rows(observer.view(), clusters, command)
+    observer = Observer(clusters=clusters, context=command)
+    return _rows(observer.view(), clusters, command)
 
 
-def _rows(view: StateView, clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow, ...]:
+def _rows(view: StateView, clusters: OpenMirror, command: CommandContext) -> tuple[FenceRow, ...]:
     groups = fence_groups(view, clusters.spec)
     return tuple(row for group in groups for row in _rows_of(group, view, clusters, command))
 
 
-def _rows_of(
-    group: FenceGroup, view: StateView, clusters: FailoverContext, command: CommandContext
-) -> tuple[FenceRow, ...]:
+def _rows_of(group: FenceGroup, view: StateView, clusters: OpenMirror, command: CommandContext) -> tuple[FenceRow, ...]:
     held, by = group.topics, command.clock.deadline(SOURCE_SECONDS)
     source = _at(group, clusters).snapshot().source
     if isinstance(source, TanistError):
@@ -89,7 +86,7 @@ def _rows_of(
     return (*(_row(each, seen, group) for each in held), *strange)
 
 
-def _at(group: FenceGroup, clusters: FailoverContext) -> FailoverContext:
+def _at(group: FenceGroup, clusters: OpenMirror) -> OpenMirror:
     """`clusters` with the one whose topics the fences of `group` are about as the source."""
     if group.spec.source == clusters.spec.source:
         return clusters
@@ -108,7 +105,7 @@ def _row(fence: FencedTopic, seen: SourceFences, group: FenceGroup) -> FenceRow:
 
 
 def lift(
-    clusters: FailoverContext,
+    clusters: OpenMirror,
     command: CommandContext,
     *,
     of_promoted: bool,
@@ -133,7 +130,7 @@ def lift(
 
 
 def _lift_of(
-    group: FenceGroup, ours: Sequence[FencedTopic], clusters: FailoverContext, lock: LockedMirror
+    group: FenceGroup, ours: Sequence[FencedTopic], clusters: OpenMirror, lock: LockedMirror
 ) -> list[FencedTopic]:
     clock = lock.command.clock
     lock.confirm()
@@ -144,7 +141,7 @@ def _lift_of(
 
 def _may_be_lifted(
     view: StateView,
-    clusters: FailoverContext,
+    clusters: OpenMirror,
     command: CommandContext,
     topics: Selection,
     *,
@@ -177,7 +174,7 @@ def _may_be_lifted(
     return free
 
 
-def _needed(needed: Sequence[str], clusters: FailoverContext, command: CommandContext) -> str:
+def _needed(needed: Sequence[str], clusters: OpenMirror, command: CommandContext) -> str:
     """Why these source fences are not lifted, with the command for the one that is most likely meant.
 
     That is the first that the destination has no more, which is about to be copied again. No command names several.
@@ -207,7 +204,7 @@ def _to_be_lifted(row: FenceRow) -> FencedTopic | None:
 # ── set ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def set_again(clusters: FailoverContext, command: CommandContext, topics: Selection) -> tuple[FencedTopic, ...]:
+def set_again(clusters: OpenMirror, command: CommandContext, topics: Selection) -> tuple[FencedTopic, ...]:
     """Set the source fences of failed-over topics that were lifted. One that is in force, or pending, stays as it is.
 
     The settings that are there now are stored before. Where the source does not answer the fence is PENDING, and a
@@ -224,7 +221,7 @@ def set_again(clusters: FailoverContext, command: CommandContext, topics: Select
     return _change("fence set", decide, _set_of, clusters, command)
 
 
-def _may_be_set(view: StateView, clusters: FailoverContext, command: CommandContext, topics: Selection) -> list[_Found]:
+def _may_be_set(view: StateView, clusters: OpenMirror, command: CommandContext, topics: Selection) -> list[_Found]:
     mirror = clusters.spec.mirror
     if (running := view.unfinished(mirror)) is not None:
         raise StillNeeded(f"plan {running.plan} is unfinished: {running.next_actions}")
@@ -248,7 +245,7 @@ def _as_seen(row: FenceRow) -> FencedTopic:
 
 
 def _set_of(
-    group: FenceGroup, ours: Sequence[FencedTopic], clusters: FailoverContext, lock: LockedMirror
+    group: FenceGroup, ours: Sequence[FencedTopic], clusters: OpenMirror, lock: LockedMirror
 ) -> list[FencedTopic]:
     due = {each.topic: each for each in ours if each.status not in _SET}
     if not due:
@@ -282,13 +279,13 @@ def _or_pending(old: FencedTopic, answer: FencedTopic | TanistError) -> FencedTo
 def _change(
     operation: str,
     decide: Callable[[StateView], list[_Found]],
-    act: Callable[[FenceGroup, Sequence[FencedTopic], FailoverContext, LockedMirror], list[FencedTopic]],
-    clusters: FailoverContext,
+    act: Callable[[FenceGroup, Sequence[FencedTopic], OpenMirror, LockedMirror], list[FencedTopic]],
+    clusters: OpenMirror,
     command: CommandContext,
 ) -> tuple[FencedTopic, ...]:
     """What `act` leaves of the fences that `decide` finds, under the lock of the mirror. A dry run finds them only."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        found = decide(observer.view())
+    observer = Observer(clusters=clusters, context=command)
+    found = decide(observer.view())
     if command.dry_run:
         return tuple(fence for _, fence in found)
     with mirror_lock(clusters.destination, clusters.spec.mirror, Purpose(operation=operation), command) as lock:

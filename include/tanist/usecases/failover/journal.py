@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.evidence import Evidence
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.page import as_json
 from tanist.domain.failover.plan import canonical
+from tanist.usecases.failover.moved_groups import move_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import FailoverRun
     from tanist.ports.clock import Clock
-    from tanist.usecases.failover.context import FailoverContext, Timeouts
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import Timeouts
+    from tanist.usecases.failover.moved_groups import GroupsMoved
+    from tanist.usecases.groups.sync import SyncRequest
+    from tanist.usecases.mirror import OpenMirror
+
+    MoveGroups: TypeAlias = Callable[[OpenMirror, SyncRequest, CommandContext], GroupsMoved]
 
 
 class Sink(Protocol):
@@ -56,6 +63,8 @@ class Tools:
     is_process_dead: Callable[[str], bool] = field(default=_unknown)
     """Whether another runner is certainly dead; False: not known, so its heartbeat is watched."""
     checkpoint: Callable[[str], None] = field(default=_nowhere)
+    move_groups: MoveGroups = field(default=move_groups)
+    """The last translation of the groups of a run."""
     report: Callable[[str, str, str], None] = field(default=_report_to_nobody)
     """Hears of each step what becomes of it, and why, where there is a reason; the same again is not told."""
 
@@ -122,7 +131,7 @@ def open_evidence(tools: Tools, record: FailoverRun, head: Mapping[str, Any]) ->
     return Evidence(head=canonical(new if found is None else new | {"earlier": json.loads(as_json(found))}))
 
 
-def evidence_head(approval: Approval, plan: ApprovedPlan, facts: Facts, clusters: FailoverContext) -> Mapping[str, Any]:
+def evidence_head(approval: Approval, plan: ApprovedPlan, facts: Facts, clusters: OpenMirror) -> Mapping[str, Any]:
     """Approval, forecast and facts as they are when the run begins."""
     cost = forecast(plan.intent, facts)
     return {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import Intent, Limitation, Plan
     from tanist.ports.clock import Clock
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 _AGAIN_SECONDS: Final = 0.5
 KEEP_SECONDS: Final = 5.0
@@ -47,7 +47,7 @@ class PlanBlocked(Refused):
     )
 
 
-def keep(plan: Plan, clusters: FailoverContext, command: CommandContext) -> str:
+def keep(plan: Plan, clusters: OpenMirror, command: CommandContext) -> str:
     """Store the words of `plan` at the destination, and forget expired ones; nothing is written where that is done.
 
     As workers write: it fences no command, and takes no lock. Returns why it could not be stored; empty: it is.
@@ -64,7 +64,7 @@ def keep(plan: Plan, clusters: FailoverContext, command: CommandContext) -> str:
     return ""
 
 
-def of_reversal(clusters: FailoverContext, intent: Intent, command: CommandContext) -> tuple[Limitation, ...]:
+def of_reversal(clusters: OpenMirror, intent: Intent, command: CommandContext) -> tuple[Limitation, ...]:
     """The limitations of the reversal that are known before the failover; none while the source does not answer."""
     source = clusters.source
     if isinstance(source, TanistError):
@@ -74,7 +74,7 @@ def of_reversal(clusters: FailoverContext, intent: Intent, command: CommandConte
     return (writable_limitation(found),) if found else ()
 
 
-def _approved(clusters: FailoverContext, command: CommandContext) -> frozenset[str] | None:
+def _approved(clusters: OpenMirror, command: CommandContext) -> frozenset[str] | None:
     """The plans that somebody has approved; None: this login cannot read that."""
     found = attempt(lambda: clusters.destination.approvals.all(command.by))
     if isinstance(found, NoApproverTopic):
@@ -82,14 +82,14 @@ def _approved(clusters: FailoverContext, command: CommandContext) -> frozenset[s
     return None if isinstance(found, TanistError) else frozenset(each.plan for each in approvals(found))
 
 
-def kept_words(plan: str, clusters: FailoverContext, command: CommandContext) -> str | None:
+def kept_words(plan: str, clusters: OpenMirror, command: CommandContext) -> str | None:
     """The words of the plan with this hash, as they were shown; None: it is not kept."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        found = kept_plan(observer.view(), clusters.spec, plan, command.clock.now())
+    observer = Observer(clusters=clusters, context=command)
+    found = kept_plan(observer.view(), clusters.spec, plan, command.clock.now())
     return None if found is None else found.plan_json
 
 
-def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: CommandContext) -> Facts:
+def must_be_covered(plan: str, words: str, clusters: OpenMirror, command: CommandContext) -> Facts:
     """Whether the `words` of the plan with the hash `plan` cover what both clusters are now; returns those facts.
 
     Fewer offsets at risk, or a limitation that is gone, voids nothing. What a cluster does not tell for the moment is
@@ -100,8 +100,8 @@ def must_be_covered(plan: str, words: str, clusters: FailoverContext, command: C
         of an earlier mirror of the name, or cannot be read. NotToldNow.
     """
     seen = read_words(plan, words, clusters)
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        facts = _known_facts(seen, observer, command)
+    observer = Observer(clusters=clusters, context=command)
+    facts = _known_facts(seen, observer, command)
     against = (each for each in limitations(seen.intent, facts) if each.name != SEEN_LATER)
     refuse_blocked(seen.intent, tuple(against), clusters.destination.name)
     reversal = of_reversal(clusters, seen.intent, command) if seen.intent.reverse else ()
@@ -136,7 +136,7 @@ def refuse_blocked(intent: Intent, found: Sequence[Limitation], destination: str
         raise PlanBlocked(f"{what}. Plan again: {plan_command(intent, destination, blocking)}")
 
 
-def read_words(plan: str, words: str, clusters: FailoverContext) -> ApprovedPlan:
+def read_words(plan: str, words: str, clusters: OpenMirror) -> ApprovedPlan:
     """The plan with these words. Raises NotPermitted: this version cannot read it, or it is of another mirror."""
     try:
         seen = ApprovedPlan.read(words)

@@ -38,7 +38,7 @@ from tanist.usecases.command import PATIENT_SOURCE_SECONDS, SOURCE_SECONDS
 from tanist.usecases.failover.source_seen import Coordinated, LeadersMove, SourceSeen, see_source, silent, soon
 from tanist.usecases.failover.tails import foreign, longer, without_markers
 from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
-from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
     from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 
 
@@ -67,37 +67,20 @@ class Look:
 
 @dataclass(slots=True, kw_only=True)
 class Observer:
-    """Looks again and again; readers of the state topics stay open.
+    """Looks again and again. `silence`: of a reading of several mirrors."""
 
-    `shared`, `silence`: of a reading of several mirrors; without them the observer has its own, and closes them.
-    """
-
-    clusters: FailoverContext
+    clusters: OpenMirror
     context: CommandContext
-    shared: StateReaders | None = None
     silence: Silence | None = None
-    _own: StateReaders | None = None
     _coordinated: Coordinated = field(default_factory=Coordinated)
-
-    def close(self) -> None:
-        if self._own is not None:
-            self._own.close()
-
-    @property
-    def readers(self) -> StateReaders:
-        if self.shared is not None:
-            return self.shared
-        if self._own is None:
-            self._own = StateReaders(self.clusters.destination)
-        return self._own
 
     def view(self, topic: str = STATE_TOPIC) -> StateView:
         """A state topic as it is now."""
-        return self.readers.view(topic, self.context.by)
+        return self.clusters.destination.state(topic, self.context.by)
 
     def snapshot(self) -> MirrorSnapshot:
         """A new snapshot of both clusters, of which nothing has been read."""
-        return self.clusters.snapshot(self.readers)
+        return self.clusters.snapshot()
 
     def look_for(self, intent: Intent, plan: str, *, ask_source: bool = True) -> Facts:
         """The facts of `see`, of the topics of a plan as they are on record now."""

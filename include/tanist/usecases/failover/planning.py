@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
     from tanist.usecases.snapshot import MirrorSnapshot
 
 MOMENT_SECONDS: Final = 10.0
@@ -105,7 +104,7 @@ class Planned:
         return any(reason.blocks for reason in self.plan.limitations)
 
 
-def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
+def plan(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> Planned:
     """The plan as the facts make it now, or in a moment where a cluster does not tell them; changes nothing.
 
     Raises:
@@ -114,18 +113,18 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
     """
     if request.dead_since is not None and request.dead_since > command.clock.now() + SKEW_MS:
         raise Misconfigured(f"--source-dead-since lies in the future: {request.dead_since} ms")
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        snapshot = observer.snapshot()
-        view = snapshot.destination.state(STATE_TOPIC, command.by)
-        wanted = chosen(view, clusters, request.topics)
-        if request.reverse:
-            must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
-        _must_match(request.groups, snapshot, command)
-        bare = intent_of(clusters.spec, request, wanted)
-        facts = _known_facts(bare, request, wanted, snapshot, observer)
-        if request.loss_tolerance is None:
-            must_not_be_seen_by_workers(bare, facts, observer, view)
-        made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
+    observer = Observer(clusters=clusters, context=command)
+    snapshot = observer.snapshot()
+    view = snapshot.destination.state(STATE_TOPIC, command.by)
+    wanted = chosen(view, clusters, request.topics)
+    if request.reverse:
+        must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
+    _must_match(request.groups, snapshot, command)
+    bare = intent_of(clusters.spec, request, wanted)
+    facts = _known_facts(bare, request, wanted, snapshot, observer)
+    if request.loss_tolerance is None:
+        must_not_be_seen_by_workers(bare, facts, observer, view)
+    made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
     if request.reverse:
         made = replace(
             made, limitations=tuple(sorted((*made.limitations, *of_reversal(clusters, made.intent, command))))
@@ -167,12 +166,12 @@ def _known_facts(
     return once_told(look, is_awaited, clock, Deadline(by))
 
 
-def plan_and_keep(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
+def plan_and_keep(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> Planned:
     """As `plan`; its words are stored at the destination, where our login may write them. Nothing else is changed."""
     return kept(plan(request, clusters, command), clusters, command)
 
 
-def kept(found: Planned, clusters: FailoverContext, command: CommandContext) -> Planned:
+def kept(found: Planned, clusters: OpenMirror, command: CommandContext) -> Planned:
     """`found`, stored where that can be."""
     why = keep(found.plan, clusters, command)
     return replace(found, kept=not why, not_kept=why)
@@ -196,7 +195,7 @@ def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[Topic
     )
 
 
-def chosen(view: StateView, clusters: FailoverContext, topics: Selection) -> tuple[TopicDesired, ...]:
+def chosen(view: StateView, clusters: OpenMirror, topics: Selection) -> tuple[TopicDesired, ...]:
     """Those of `topics` that are in the mirror.
 
     Raises:
@@ -228,7 +227,7 @@ def must_not_be_blocked(found: Planned) -> None:
 def approve_typed(  # what is approved, and what about it was typed
     plan_hash: str,
     typed: Mapping[str, Any],
-    clusters: FailoverContext,
+    clusters: OpenMirror,
     command: CommandContext,
     *,
     terms: ApprovalTerms,
@@ -257,7 +256,7 @@ def approve_typed(  # what is approved, and what about it was typed
 
 
 def _must_say(
-    plan_hash: str, intent: Intent, typed: Mapping[str, Any], clusters: FailoverContext, command: CommandContext
+    plan_hash: str, intent: Intent, typed: Mapping[str, Any], clusters: OpenMirror, command: CommandContext
 ) -> None:
     """Raises AnotherPlan unless the plan is what was typed."""
     if problems := pattern_problems(each for name in ("include", "exclude", "groups") for each in typed.get(name, ())):
@@ -268,8 +267,8 @@ def _must_say(
         groups=intent.groups,
         reverse=intent.reverse,
     )
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        known = [each.topic for each in observer.view().mirrored(clusters.spec.mirror)]
+    observer = Observer(clusters=clusters, context=command)
+    known = [each.topic for each in observer.view().mirrored(clusters.spec.mirror)]
     if unlike := differences(intent, replace(own, **typed), known):
         raise AnotherPlan(f"plan {plan_hash} is another one: {'; '.join(unlike)}")
 
@@ -277,7 +276,7 @@ def _must_say(
 def approve(  # noqa: PLR0913  # what an approver says, named
     plan_hash: str,
     wanted: FailoverRequest | None,
-    clusters: FailoverContext,
+    clusters: OpenMirror,
     command: CommandContext,
     *,
     terms: ApprovalTerms,
@@ -311,9 +310,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     return approval
 
 
-def _made_by(
-    wanted: FailoverRequest | None, plan_hash: str, clusters: FailoverContext, command: CommandContext
-) -> Planned:
+def _made_by(wanted: FailoverRequest | None, plan_hash: str, clusters: OpenMirror, command: CommandContext) -> Planned:
     """The plan that `wanted` makes now, if that is the one with this hash. Raises PlanNotKept."""
     if wanted is None:
         raise PlanNotKept(plan_hash, clusters.destination.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.plan import Intent
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.planning import FailoverRequest, Planned
+    from tanist.usecases.mirror import OpenMirror
 
 
-def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
+def plan(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> Planned:
     """Planned where that can be; else unplanned, which takes by name what no drain mends."""
     found = planning.plan(replace(request, mode=Mode.PLANNED), clusters, command)
     if not found.blocked or only_for_now(tuple(each for each in found.plan.limitations if each.blocks)):
@@ -39,12 +38,12 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
     return planning.plan(replace(request, mode=Mode.UNPLANNED), clusters, command)
 
 
-def plan_and_keep(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
+def plan_and_keep(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> Planned:
     """As `plan`; its words are stored, see `planning.plan_and_keep`."""
     return planning.kept(plan(request, clusters, command), clusters, command)
 
 
-def approved_plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> str:
+def approved_plan(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> str:
     """The plan to run: one that is unfinished for just these topics, else the latest approved one of just these topics.
 
     In whatever mode it was approved, that one runs if it covers what is so now.
@@ -72,13 +71,11 @@ def approved_plan(request: FailoverRequest, clusters: FailoverContext, command: 
     )
 
 
-def _approved(
-    request: FailoverRequest, clusters: FailoverContext, command: CommandContext
-) -> Iterator[tuple[str, str]]:
+def _approved(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> Iterator[tuple[str, str]]:
     """The plans of just these topics that have a usable approval, each with its words; the latest approval first."""
     mirror, store = clusters.spec.mirror, clusters.destination.approvals
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        view = observer.view()
+    observer = Observer(clusters=clusters, context=command)
+    view = observer.view()
     names = [each.topic for each in planning.chosen(view, clusters, request.topics)]
     try:
         entries = store.all(command.by)
@@ -99,9 +96,9 @@ def _is_asked_for(intent: Intent, request: FailoverRequest, names: list[str]) ->
     return (sorted(intent.names), intent.groups, intent.reverse) == (sorted(names), request.groups, request.reverse)
 
 
-def _unfinished(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> str | None:
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        held = observer.view().unfinished(clusters.spec.mirror)
+def _unfinished(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> str | None:
+    observer = Observer(clusters=clusters, context=command)
+    held = observer.view().unfinished(clusters.spec.mirror)
     if held is None:
         return None
     as_begun = replace(

@@ -6,7 +6,6 @@ steps of `route`.
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -50,9 +49,9 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.approvals import Permit
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.journal import Tools
     from tanist.usecases.lock import LockedMirror
+    from tanist.usecases.mirror import OpenMirror
 
 FRESH_SECONDS: Final = 3.0
 """A look that is older says what was before this process was frozen."""
@@ -85,7 +84,7 @@ class RunOutcome:
 
 def run(  # noqa: PLR0913 -- what a caller may ask for, named
     plan: str,
-    clusters: FailoverContext,
+    clusters: OpenMirror,
     tools: Tools,
     command: CommandContext,
     *,
@@ -109,23 +108,23 @@ def run(  # noqa: PLR0913 -- what a caller may ask for, named
     """
     command = replace(command, holder=tools.runner, is_process_dead=tools.is_process_dead)
     began = command.clock.monotonic()
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        gate, view = ApprovalGate(plan, request, clusters, command), observer.view()
-        if (over := _over(gate, view, tools, until)) is not None:
-            return over
-        ROUTE.up_to(until)
-        purpose = _purpose(gate, view)
-        ensure_unlocked(view, clusters.spec.mirror, purpose)
-        first = _look_again(gate, observer, observer.view, tools)
-        if not although_it_answers:
-            must_not_answer(first.permit.approved.intent, first.facts, clusters.destination.name)
-        if (done := _done_already(first, tools, until)) is not None:
-            return done
-        with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
-            look = _look_behind(lock, first, gate, observer, tools)
-            if (move := lock.view().moving(clusters.spec.mirror)) is not None:
-                lock.append([Tombstone(move.key)])
-            return _go(_runner(lock, look, gate, tools, observer), look.facts, began, until)
+    observer = Observer(clusters=clusters, context=command)
+    gate, view = ApprovalGate(plan, request, clusters, command), observer.view()
+    if (over := _over(gate, view, tools, until)) is not None:
+        return over
+    ROUTE.up_to(until)
+    purpose = _purpose(gate, view)
+    ensure_unlocked(view, clusters.spec.mirror, purpose)
+    first = _look_again(gate, observer, observer.view, tools)
+    if not although_it_answers:
+        must_not_answer(first.permit.approved.intent, first.facts, clusters.destination.name)
+    if (done := _done_already(first, tools, until)) is not None:
+        return done
+    with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
+        look = _look_behind(lock, first, gate, observer, tools)
+        if (move := lock.view().moving(clusters.spec.mirror)) is not None:
+            lock.append([Tombstone(move.key)])
+        return _go(_runner(lock, look, gate, tools, observer), look.facts, began, until)
 
 
 def _purpose(gate: ApprovalGate, view: StateView) -> Purpose:

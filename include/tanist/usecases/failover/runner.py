@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import ApprovedPlan, Intent
     from tanist.usecases.approvals import Permit
     from tanist.usecases.failover.approval_gate import ApprovalGate
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.journal import Journal, Tools
     from tanist.usecases.failover.observe import Observer
     from tanist.usecases.failover.route import Step
     from tanist.usecases.failover.session import RunSession
     from tanist.usecases.failover.step import Done
+    from tanist.usecases.mirror import OpenMirror
 
 INVARIANTS: Final = "invariants"
 """In the evidence: in place of a step, where an invariant is broken."""
@@ -72,7 +72,7 @@ class Runner:
 
     gate: ApprovalGate
     permit: Permit[ApprovedPlan]
-    clusters: FailoverContext
+    clusters: OpenMirror
     tools: Tools
     observer: Observer
     session: RunSession
@@ -169,6 +169,7 @@ class Runner:
             session=self.session,
             observer=self.observer,
             checkpoint=self.tools.checkpoint,
+            move_groups=self.tools.move_groups,
         )
 
     def _must_go_on(self, facts: Facts) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.readers import Silence
+    from tanist.usecases.silence import Silence
     from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 
 

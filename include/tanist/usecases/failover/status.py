@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.invariants import Breach
     from tanist.domain.pending_reversal import PendingReversal
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +33,12 @@ class RunSeen:
     """Of the last run: the reversal after it, or another one, that is left to be completed."""
 
 
-def runs(clusters: FailoverContext, command: CommandContext) -> tuple[RunSeen, ...]:
+def runs(clusters: OpenMirror, command: CommandContext) -> tuple[RunSeen, ...]:
     """All runs of a mirror, the latest last."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        view = observer.view()
-        found = sorted(view.failovers(clusters.spec.mirror), key=lambda run: run.started_at)
-        seen = tuple(_seen(record, observer, command) for record in found)
+    observer = Observer(clusters=clusters, context=command)
+    view = observer.view()
+    found = sorted(view.failovers(clusters.spec.mirror), key=lambda run: run.started_at)
+    seen = tuple(_seen(record, observer, command) for record in found)
     left = pending_reversal(view, clusters.spec.mirror)
     return (*seen[:-1], replace(seen[-1], reversal=left)) if seen and left is not None else seen
 
@@ -55,7 +54,7 @@ def _seen(record: FailoverRun, observer: Observer, command: CommandContext) -> R
     return RunSeen(record=record, left=left, facts=facts, age_ms=age, broken=check_invariants(facts))
 
 
-def record(clusters: FailoverContext, plan: str, command: CommandContext) -> FailoverRun | None:
+def record(clusters: OpenMirror, plan: str, command: CommandContext) -> FailoverRun | None:
     """What is on record of the run of `plan`; None: it never began."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        return observer.view().failover(clusters.spec.mirror, plan)
+    observer = Observer(clusters=clusters, context=command)
+    return observer.view().failover(clusters.spec.mirror, plan)

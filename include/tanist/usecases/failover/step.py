@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext, Timeouts
+    from tanist.usecases.failover.context import Timeouts
+    from tanist.usecases.failover.journal import MoveGroups
     from tanist.usecases.failover.observe import Observer
     from tanist.usecases.failover.session import RunSession
+    from tanist.usecases.mirror import OpenMirror
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -81,7 +83,7 @@ class Undoing:
     """
 
     intent: Intent
-    clusters: FailoverContext
+    clusters: OpenMirror
     session: RunSession
     checkpoint: Callable[[str], None]
     pending: list[str] = field(default_factory=list)
@@ -91,18 +93,19 @@ class Undoing:
 class StepContext:
     """All that the action of a step is given, the same for all steps; made anew for each attempt.
 
-    What a step changes of its run goes through `session`. `facts`: of the last look before. `checkpoint`: as in
-    `Tools`.
+    What a step changes of its run goes through `session`. `facts`: of the last look before. `checkpoint`,
+    `move_groups`: as in `Tools`.
     """
 
     approved: ApprovedPlan
-    clusters: FailoverContext
+    clusters: OpenMirror
     command: CommandContext
     patience: Timeouts
     facts: Facts
     session: RunSession
     observer: Observer
     checkpoint: Callable[[str], None]
+    move_groups: MoveGroups
 
     @property
     def intent(self) -> Intent:

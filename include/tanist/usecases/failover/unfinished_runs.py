@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.request import FailoverRequest
     from tanist.domain.records import FailoverRun
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.mirror import OpenMirror
 
 
 WATCH_SECONDS: Final = 10.0
@@ -47,7 +46,7 @@ class MustBeFinished(Refused):
 
 
 def must_be_asked_for(
-    held: FailoverRun, request: FailoverRequest, clusters: FailoverContext, command: CommandContext
+    held: FailoverRun, request: FailoverRequest, clusters: OpenMirror, command: CommandContext
 ) -> None:
     """Whether the unfinished run `held` is what somebody asks for: whoever goes on with it asks nobody again.
 
@@ -57,8 +56,8 @@ def must_be_asked_for(
     """
     if problems := pattern_problems((*request.include, *request.exclude, *request.groups)):
         refuse(problems)
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        topics = observer.view().mirrored(clusters.spec.mirror)
+    observer = Observer(clusters=clusters, context=command)
+    topics = observer.view().mirrored(clusters.spec.mirror)
     unlike = differences(
         ApprovedPlan.read(held.plan_json).intent,
         request,
@@ -74,13 +73,13 @@ def must_be_asked_for(
         )
 
 
-def not_reversed(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
+def not_reversed(request: FailoverRequest, clusters: OpenMirror, command: CommandContext) -> FailoverRun | None:
     """The failover that is done, and whose reversal, which was approved with it, is not; None: there is none.
 
     Raises as `must_be_asked_for`: it is not what somebody asks for.
     """
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        left = pending_reversal(observer.view(), clusters.spec.mirror)
+    observer = Observer(clusters=clusters, context=command)
+    left = pending_reversal(observer.view(), clusters.spec.mirror)
     if left is None or left.run is None:
         return None
     must_be_asked_for(left.run, request, clusters, command)
@@ -121,14 +120,14 @@ def must_be_undoable(held: FailoverRun) -> None:
 
 
 def must_be_ours(
-    plan: str, wanted: FailoverRequest, request: str, clusters: FailoverContext, command: CommandContext
+    plan: str, wanted: FailoverRequest, request: str, clusters: OpenMirror, command: CommandContext
 ) -> None:
     """Whether the run of `plan`, as far as it has begun, is what is asked for, or has begun on an answer to `request`.
 
     Raises what `must_be_asked_for` does.
     """
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        held = observer.view().failover(clusters.spec.mirror, plan)
+    observer = Observer(clusters=clusters, context=command)
+    held = observer.view().failover(clusters.spec.mirror, plan)
     if held is None or held.status is not RunStatus.RUNNING:
         return
     try:
@@ -138,30 +137,30 @@ def must_be_ours(
             raise
 
 
-def begun_on(held: FailoverRun, request: str, clusters: FailoverContext, command: CommandContext) -> bool:
+def begun_on(held: FailoverRun, request: str, clusters: OpenMirror, command: CommandContext) -> bool:
     """Whether `held` is on an approval that answers `request`."""
     entries = clusters.destination.approvals.all(command.by)
     return any(each.id == held.approval and each.request == request for each in approvals(entries))
 
 
-def unfinished(clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
+def unfinished(clusters: OpenMirror, command: CommandContext) -> FailoverRun | None:
     """The unfinished run of this mirror; None: there is none."""
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        return observer.view().unfinished(clusters.spec.mirror)
+    observer = Observer(clusters=clusters, context=command)
+    return observer.view().unfinished(clusters.spec.mirror)
 
 
-def left_alone(clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
+def left_alone(clusters: OpenMirror, command: CommandContext) -> FailoverRun | None:
     """The unfinished run of this mirror that nobody is at work on; None: there is none.
 
     Raises:
         RunUnderWay: somebody is, or has been within the seconds that we watched.
     """
-    with closing(Observer(clusters=clusters, context=command)) as observer:
-        first = observer.view().unfinished(clusters.spec.mirror)
-        until = command.clock.deadline(WATCH_SECONDS)
-        while first is not None and until.left(command.clock.monotonic()):
-            command.clock.wait(_LOOK_SECONDS)
-            now = observer.view().unfinished(clusters.spec.mirror)
-            if now is not None and (now.plan, now.at) != (first.plan, first.at):
-                raise RunUnderWay(f"{now.runner or 'another process'} is running plan {now.plan}")
-        return observer.view().unfinished(clusters.spec.mirror)
+    observer = Observer(clusters=clusters, context=command)
+    first = observer.view().unfinished(clusters.spec.mirror)
+    until = command.clock.deadline(WATCH_SECONDS)
+    while first is not None and until.left(command.clock.monotonic()):
+        command.clock.wait(_LOOK_SECONDS)
+        now = observer.view().unfinished(clusters.spec.mirror)
+        if now is not None and (now.plan, now.at) != (first.plan, first.at):
+            raise RunUnderWay(f"{now.runner or 'another process'} is running plan {now.plan}")
+    return observer.view().unfinished(clusters.spec.mirror)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.logs import LogEnds
-    from tanist.ports.positions import GroupFacts
+    from tanist.ports.positions import GroupFacts, Positions
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
+    from tanist.usecases.mirror import OpenMirror
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,20 +129,18 @@ class Gathered:
         )
 
 
-def gather(
-    spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, context: CommandContext, seen: Views | None = None
-) -> Gathered:
+def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Views | None = None) -> Gathered:
     """Read source and destination once. A source that does not answer is a fact here, never an error.
 
     Raises:
         what the destination answers if it cannot be read.
     """
-    destination = ClusterSnapshot(cluster=contacts.destination)
+    spec, destination = mirror.spec, ClusterSnapshot(cluster=mirror.destination)
     seen = seen or views(destination, context)
     partitions = _partitions(seen.state, spec.mirror, chosen)
     kept = seen.groups.group_positions(spec)
     ours = [each for each in kept if each.partition in partitions]
-    source_answer = _ask(spec, contacts, chosen, {each.group for each in ours}, sorted(partitions), context)
+    source_answer = _ask(mirror, chosen, {each.group for each in ours}, sorted(partitions), context)
     copies = destination.ends(sorted(partitions), context.by)
     return Gathered(
         spec=spec,
@@ -238,37 +236,33 @@ def _ends(known: Mapping[TopicPartition, KnownEnd], source_answer: SourceAnswer)
 
 
 def _ask(
-    spec: MirrorSpec,
-    contacts: GroupContacts,
-    chosen: Chosen,
-    kept: set[str],
-    partitions: Sequence[TopicPartition],
-    context: CommandContext,
+    mirror: OpenMirror, chosen: Chosen, kept: set[str], partitions: Sequence[TopicPartition], context: CommandContext
 ) -> SourceAnswer:
-    source = contacts.source
+    spec, source = mirror.spec, mirror.source
     if not chosen.ask_source:
         return SourceAnswer(down=SourceNotAsked(f"{spec.source!r} is known not to answer"))
     if isinstance(source, TanistError):
         return SourceAnswer(down=source)
     try:
-        cluster = ClusterSnapshot(cluster=source.cluster)
+        cluster = ClusterSnapshot(cluster=source)
         cluster_ids.same_as_pinned(spec, cluster.cluster_id(context.first_contact()), None)
-        return _answers(source, cluster, chosen, kept, partitions, context.first_contact())
+        positions = source.positions(spec.mirror)
+        return _answers(positions, cluster, chosen, kept, partitions, context.first_contact())
     except TanistError as down:
         return SourceAnswer(down=down)
 
 
 def _answers(
-    source: SourceContacts,
+    committed: Positions,
     cluster: ClusterSnapshot,
     chosen: Chosen,
     kept: set[str],
     partitions: Sequence[TopicPartition],
     by: Deadline,
 ) -> SourceAnswer:
-    groups = source.positions.groups(by)
+    groups = committed.groups(by)
     names = sorted(chosen.of(groups.keys() | kept))
-    answers = source.positions.committed(names, by) if names else {}
+    answers = committed.committed(names, by) if names else {}
     return SourceAnswer(
         groups=groups,
         positions={

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.domain.names import TopicPartition
-    from tanist.domain.records import MirrorSpec
     from tanist.ports.positions import GroupFacts
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.groups.contacts import GroupContacts
     from tanist.usecases.groups.gather import Chosen, Freshest, Gathered
+    from tanist.usecases.mirror import OpenMirror
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +44,14 @@ class GroupsListed:
     seen: Gathered
 
 
-def list_groups(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, context: CommandContext) -> GroupsListed:
+def list_groups(mirror: OpenMirror, chosen: Chosen, context: CommandContext) -> GroupsListed:
     """The groups that have a position in the mirror; as they were stored if the source does not answer.
 
     Raises:
         what the destination answers if it cannot be read.
     """
-    seen = gather(spec, contacts, chosen, context)
-    there = contacts.positions.groups(context.by)
+    seen = gather(mirror, chosen, context)
+    there = mirror.destination.positions(mirror.spec.mirror).groups(context.by)
     lines = tuple(_line(seen, group, seen.positions.get(group, {}), there) for group in seen.names)
     return GroupsListed(lines=lines, seen=seen)
 

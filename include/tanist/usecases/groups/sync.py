@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tanist.domain.names import TopicPartition
-    from tanist.domain.records import MirrorSpec
     from tanist.ports.positions import Outcome
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.groups.contacts import GroupContacts
     from tanist.usecases.groups.gather import Gathered, Views
     from tanist.usecases.groups.rows import PositionRow
+    from tanist.usecases.mirror import OpenMirror
 
 PROVE_SECONDS: Final = 10.0
 _MOST_AGAIN: Final = 2
@@ -79,18 +78,18 @@ class GroupSyncResult:
 
 
 def translate_groups(
-    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext, views: Views | None = None
+    mirror: OpenMirror, request: SyncRequest, context: CommandContext, views: Views | None = None
 ) -> GroupSyncResult:
     """The translated offset of every position, its proof, and what would be committed. Changes nothing.
 
     Raises:
         the destination's error if it cannot be read. A silent source or a failed group becomes rows with reasons.
     """
-    return _planned(_look(spec, contacts, request, context, views), contacts, request, context)
+    return _planned(_look(mirror, request, context, views), mirror, request, context)
 
 
 def sync_groups(
-    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext, views: Views | None = None
+    mirror: OpenMirror, request: SyncRequest, context: CommandContext, views: Views | None = None
 ) -> GroupSyncResult:
     """Translate, prove, and commit what may be committed (not with `dry_run`). Idempotent, per position.
 
@@ -98,20 +97,18 @@ def sync_groups(
     still the one that the decision was based on. Commits that an earlier command left pending are undone first. Raises
     as `translate_groups` (nothing was committed then), and what `request.confirm` raises.
     """
-    look = _look(spec, contacts, request, context, views)
+    look = _look(mirror, request, context, views)
     if context.dry_run:
-        return _planned(look, contacts, request, context)
-    synced = _commit(spec, look, contacts, request, context)
+        return _planned(look, mirror, request, context)
+    synced = _commit(mirror, look, request, context)
     for _ in range(_MOST_AGAIN):
         if not any(isinstance(row.error, GroupCommitFenced) for row in synced.failed):
             break
-        synced = _commit(spec, look, contacts, request, context)
+        synced = _commit(mirror, look, request, context)
     return synced
 
 
-def sync_locked(
-    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext
-) -> GroupSyncResult:
+def sync_locked(mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     """`sync_groups` under the mirror's lock, which a failover may take over at any time.
 
     Raises:
@@ -119,24 +116,23 @@ def sync_locked(
         destination never will be. Otherwise as `sync_groups`.
     """
     if context.dry_run:
-        return sync_groups(spec, contacts, request, context)
+        return sync_groups(mirror, request, context)
     purpose = Purpose(operation="groups sync", preemptible=True)
-    with mirror_lock(contacts.destination, spec.mirror, purpose, context) as lock:
-        return sync_groups(lock.spec, contacts, replace(request, confirm=lock.confirm), context)
+    with mirror_lock(mirror.destination, mirror.spec.mirror, purpose, context) as lock:
+        return sync_groups(replace(mirror, spec=lock.spec), replace(request, confirm=lock.confirm), context)
 
 
-def _commit(
-    spec: MirrorSpec, look: _Look, contacts: GroupContacts, request: SyncRequest, context: CommandContext
-) -> GroupSyncResult:
+def _commit(mirror: OpenMirror, look: _Look, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     """If the commit is fenced although we hold the lock (a frozen command woke up), decide again and repeat it."""
+    spec, positions = mirror.spec, mirror.destination.positions(mirror.spec.mirror)
     if look.seen.names:
         request.confirm()
-        contacts.positions.take_over(look.seen.names, context.by)
-    planned = _planned(look, contacts, request, context)
+        positions.take_over(look.seen.names, context.by)
+    planned = _planned(look, mirror, request, context)
     wanted = to_commit(planned.rows, f"{spec.mirror} {spec.source}")
     if not wanted:
         return planned
-    outcome = contacts.positions.commit(wanted, context.by, request.confirm)
+    outcome = positions.commit(wanted, context.by, request.confirm)
     return replace(planned, rows=tuple(_done(row, outcome) for row in planned.rows))
 
 
@@ -148,40 +144,38 @@ class _Look:
     rows: tuple[PositionRow, ...]
 
 
-def _look(
-    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext, views: Views | None
-) -> _Look:
-    seen = gather(spec, contacts, request.chosen, context, views)
+def _look(mirror: OpenMirror, request: SyncRequest, context: CommandContext, views: Views | None) -> _Look:
+    seen = gather(mirror, request.chosen, context, views)
     request.confirm()  # also a heartbeat: a silent source takes its time, and so do proofs
-    return _Look(seen, _prove(translated(seen), seen, contacts, request, context))
+    return _Look(seen, _prove(translated(seen), seen, mirror, request, context))
 
 
-def _planned(look: _Look, contacts: GroupContacts, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
-    there = _there(contacts, look.seen, context)
+def _planned(look: _Look, mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
+    there = _there(mirror, look.seen, context)
     return GroupSyncResult(rows=decided(look.rows, there, request.rules), seen=look.seen, there=there)
 
 
-def _there(contacts: GroupContacts, seen: Gathered, context: CommandContext) -> DestinationGroups:
-    groups = contacts.positions.groups(context.by)
-    names = seen.names
-    committed = contacts.positions.committed(names, context.by) if names else {}
+def _there(mirror: OpenMirror, seen: Gathered, context: CommandContext) -> DestinationGroups:
+    positions, names = mirror.destination.positions(mirror.spec.mirror), seen.names
+    groups = positions.groups(context.by)
+    committed = positions.committed(names, context.by) if names else {}
     return DestinationGroups(groups=groups, committed=committed, primary_until=seen.primary_until)
 
 
 def _prove(
     rows: tuple[PositionRow, ...],
     seen: Gathered,
-    contacts: GroupContacts,
+    mirror: OpenMirror,
     request: SyncRequest,
     context: CommandContext,
 ) -> tuple[PositionRow, ...]:
     """Compare the records of all translated positions, as far as the source answers within the time."""
-    if seen.source_answer.down is not None or isinstance(contacts.source, TanistError):
+    if seen.source_answer.down is not None or isinstance(mirror.pair, TanistError):
         return proved(rows, {}, "the source does not answer")
     pairs = sorted({row.pair for row in rows if row.pair is not None})
     by = Deadline(min(context.by.at, context.clock.deadline(request.prove_seconds).at))
     return proved(
-        rows, contacts.source.proofs.compare(pairs, by) if pairs else {}, "only an exact translation can be compared"
+        rows, mirror.pair.proofs.compare(pairs, by) if pairs else {}, "only an exact translation can be compared"
     )
 
 

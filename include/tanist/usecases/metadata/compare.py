@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
-    from tanist.ports.state import StateStore
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.decide import Situation, TopicPlan
@@ -79,14 +77,12 @@ def diff(
         MirrorLocked: a failover is under way. AnotherCluster, UnknownMirror, TopicNotInMirror.
         A cluster's error if it cannot be queried at all; an error of a single topic is a row.
     """
-    with comparing(request, destination, connect, context) as compare:
-        return compare(None)
+    return comparing(request, destination, connect, context)(None)
 
 
-@contextmanager
 def comparing(
     request: MetadataRequest, destination: Cluster, connect: Callable[[str], Cluster], context: CommandContext
-) -> Iterator[Callable[[Collection[str] | None], MetadataComparison]]:
+) -> Callable[[Collection[str] | None], MetadataComparison]:
     """A function that compares all requested topics (None) or some of them, any number of times.
 
     The result holds for the time of the call: compare again under the lock before acting on it. That call also raises
@@ -94,14 +90,14 @@ def comparing(
     """
     name = _checked(request)
     spec = spec_at(destination, name, context)
-    with closing(destination.open_store(STATE_TOPIC, None, context.by)) as store:
-        source = connect(spec.source)
+    source = connect(spec.source)
 
-        def compare(only: Collection[str] | None) -> MetadataComparison:
-            now = state_topics.still(store.catch_up(context.by), spec)
-            return _compare(request, MirrorSnapshot.of(now, source, destination), store, context, only)
+    def compare(only: Collection[str] | None) -> MetadataComparison:
+        view = destination.state(STATE_TOPIC, context.by)
+        both = MirrorSnapshot.of(state_topics.still(view, spec), source, destination)
+        return _compare(request, both, view, context, only)
 
-        yield compare
+    return compare
 
 
 def _checked(request: MetadataRequest) -> MirrorName:
@@ -114,23 +110,23 @@ def _checked(request: MetadataRequest) -> MirrorName:
 def _compare(
     request: MetadataRequest,
     both: MirrorSnapshot,
-    store: StateStore,
+    view: StateView,
     context: CommandContext,
     only: Collection[str] | None,
 ) -> MetadataComparison:
     spec, at_source = both.spec, both.reachable_source()
-    ensure_unlocked(store.view(), spec.mirror)
+    ensure_unlocked(view, spec.mirror)
     source_id = at_source.cluster_id(context.first_contact())
     cluster_ids.same_as_pinned(spec, source_id, None)
     names = at_source.topic_names(context.by)
-    inside, outside = _names(request, spec, store.view(), names)
+    inside, outside = _names(request, spec, view, names)
     if only is not None:
         inside, outside = (tuple(name for name in some if name in only) for some in (inside, outside))
     reported = read_promotions(at_source, context.by)
     source = _with_rules(at_source, _seen(at_source, inside, context), context)
     copies = _seen(both.destination, inside, context)
     # The record is read after the source: a fence that shows in what was read has its run on record by now.
-    view = store.catch_up(context.by)
+    view = both.destination.cluster.state(STATE_TOPIC, context.by)
     ensure_unlocked(view, spec.mirror)
     situation = take.situation(both.destination, view, spec, context.by)
     rules = _rules(both, view, situation, lost=any(copies[name] is None for name in inside), context=context)

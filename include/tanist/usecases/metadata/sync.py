@@ -69,18 +69,18 @@ def sync(
 
     With `dry_run` nothing is changed, and the rows to change stay DIFFERS. Raises as `compare.diff`.
     """
-    with comparing(request, destination, connect, context) as compare:
-        compared = compare(None)
-        spec, due = compared.spec, compared.due
-        context.announce([*due])
-        if context.dry_run or not due:
-            return MetadataSyncResult(spec=spec, rows=compared.rows)
-        purpose = Purpose(operation="metadata sync", preemptible=True)
-        with mirror_lock(destination, spec.mirror, purpose, context) as lock:
-            now = compare(due)  # a whole failover may have been between the first look and the lock
-            done = {name: _act(each, destination, lock, context.by) for name, each in now.due.items()}
-            _record(list(done.values()), lock)
-            _deny(done, destination, lock)
+    compare = comparing(request, destination, connect, context)
+    compared = compare(None)
+    spec, due = compared.spec, compared.due
+    context.announce([*due])
+    if context.dry_run or not due:
+        return MetadataSyncResult(spec=spec, rows=compared.rows)
+    purpose = Purpose(operation="metadata sync", preemptible=True)
+    with mirror_lock(destination, spec.mirror, purpose, context) as lock:
+        now = compare(due)  # a whole failover may have been between the first look and the lock
+        done = {name: _act(each, destination, lock, context.by) for name, each in now.due.items()}
+        _record(list(done.values()), lock)
+        _deny(done, destination, lock)
     last = {each.topic: each for each in compared.decisions} | {each.topic: each for each in now.decisions}
     rows = [done[name].rows() if name in done else iter(last[name].rows) for name in sorted(last)]
     return MetadataSyncResult(spec=spec, rows=tuple(row for some in rows for row in some))

@@ -145,7 +145,7 @@ def examine(
     ids = found.attempt(lambda: cluster_ids.distinct(source, destination, context)) or ("", "")
     found.raise_all()
     by = context.by
-    view = state_topics.read(destination, STATE_TOPIC, by)
+    view = destination.state(STATE_TOPIC, by)
     spec = spec_of_request(request, (source, destination), ids, context.clock)
     if existing := view.mirror(spec.mirror):
         return Draft(spec=same_settings(existing, with_choices(spec, existing, request)), exists=True, view=view)
@@ -153,7 +153,7 @@ def examine(
         found.attempt(lambda: writers.must_be_permitted(destination, by))
     new_state = found.attempt(lambda: state_topics.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
-    found.attempt(lambda: state_topics.read(destination, OFFSETS_TOPIC, by))
+    found.attempt(lambda: destination.state(OFFSETS_TOPIC, by))
     at_source, copies = ClusterSnapshot(cluster=source), ClusterSnapshot(cluster=destination)
     situation = take.situation(copies, view, spec, by, adopting=prefixes is not None)
     selection = Selection(request.include, request.exclude)

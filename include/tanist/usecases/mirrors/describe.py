@@ -18,7 +18,7 @@ from tanist.domain.selection import EVERY_TOPIC
 from tanist.domain.states import MIRROR_STATES, MirrorState
 from tanist.domain.topic_configs import LOG_APPEND_TIME, TIMESTAMP_TYPE
 from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.silence import Silence
 from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def must_match(topics: Selection, found: Sequence[Described]) -> None:
 
 @dataclass(slots=True)
 class Describer:
-    """Describes mirrors of one destination repeatedly; connections and readers stay open.
+    """Describes mirrors of one destination repeatedly; connections stay open.
 
     `connect` opens the source that a spec names; if it raises, the source is unknown.
     """
@@ -222,7 +222,6 @@ class Describer:
     selection: Selection = EVERY_TOPIC
     _sources: dict[str, Cluster | TanistError] = field(default_factory=dict)
     _silence: Silence | None = None
-    _readers: StateReaders | None = None
 
     def describe(self, mirror: MirrorName | None, context: CommandContext) -> tuple[Described, ...]:
         """One mirror, or all of them.
@@ -243,21 +242,7 @@ class Describer:
 
     def _destination(self) -> ClusterSnapshot:
         """Of the destination; nothing has been read."""
-        return ClusterSnapshot(cluster=self.destination, readers=self._state_readers())
-
-    def view(self, topic: str, by: Deadline) -> StateView:
-        """The current view of a state topic; the reader stays open."""
-        return self._state_readers().view(topic, by)
-
-    def close(self) -> None:
-        """Close the readers; the clusters are closed by the caller that opened them."""
-        if self._readers is not None:
-            self._readers.close()
-
-    def _state_readers(self) -> StateReaders:
-        if self._readers is None:
-            self._readers = StateReaders(self.destination)
-        return self._readers
+        return ClusterSnapshot(cluster=self.destination)
 
     def _described(self, both: MirrorSnapshot, context: CommandContext) -> Described:
         spec, state = both.spec, both.destination.state(records.STATE_TOPIC, context.by)

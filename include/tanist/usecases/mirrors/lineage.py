@@ -12,7 +12,6 @@ from tanist.domain.lineage import Segment, segments, writer_of
 from tanist.domain.names import TopicPartition
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import state_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -109,7 +108,7 @@ def _read(connect: Callable[[], Cluster], context: CommandContext) -> StateView 
     try:
         cluster = connect()
         cluster.topics.cluster_id(context.first_contact())
-        return state_topics.read(cluster, STATE_TOPIC, context.by)
+        return cluster.state(STATE_TOPIC, context.by)
     except TanistError as why:
         return why
 

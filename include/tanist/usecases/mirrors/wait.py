@@ -122,7 +122,8 @@ def wait_for(
     while True:
         (described,) = describer.describe(mirror, CommandContext(clock=clock, by=clock.deadline(_LOOK_SECONDS)))
         if not described.topics:
-            raise NothingToWaitFor(_copies_nothing(described.spec, describer.view(STATE_TOPIC, context.by)))
+            view = describer.destination.state(STATE_TOPIC, context.by)
+            raise NothingToWaitFor(_copies_nothing(described.spec, view))
         must_match(describer.selection, [described])
         if hopeless := goal.hopeless(described.rows):
             raise WaitedInVain(_few(hopeless))

@@ -23,7 +23,7 @@ from tanist.domain.saved_state import StateOutdated, stopped_partition
 from tanist.domain.selection import Selection
 from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import DesiredState
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import cluster_ids
 from tanist.usecases.mirrors import observe, take, writers
 from tanist.usecases.mirrors.adopt import Adoption
 from tanist.usecases.mirrors.create import remember_longer, same_settings, spec_of_request, with_choices, wrong
@@ -140,7 +140,7 @@ def _examine(
     ids = problems.attempt(lambda: cluster_ids.distinct(source, destination, context)) or ("", "")
     problems.raise_all()
     by, spec = context.by, spec_of_request(request, (source, destination), ids, context.clock)
-    view = state_topics.read(destination, STATE_TOPIC, by)
+    view = destination.state(STATE_TOPIC, by)
     if (existing := view.mirror(mirror_name(request.mirror))) is not None:
         return _Found(spec=same_settings(existing, with_choices(spec, existing, request)), view=view)
     at_source, copies = ClusterSnapshot(cluster=source), ClusterSnapshot(cluster=destination)

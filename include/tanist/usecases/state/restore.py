@@ -34,7 +34,7 @@ from tanist.domain.saved_state import (
 )
 from tanist.domain.state_record import MirrorRecord
 from tanist.domain.state_view import NOTHING_YET, fold
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import cluster_ids
 from tanist.usecases.mirrors.ownership import must_be_free, take_in
 from tanist.usecases.state.promoted import lineage_of_logs, look_at_logs, promoted_since, reported
 
@@ -124,8 +124,8 @@ def restore(
         destination,
         tools,
         context,
-        state_topics.read(destination, STATE_TOPIC, context.by),
-        state_topics.read(destination, OFFSETS_TOPIC, context.by),
+        destination.state(STATE_TOPIC, context.by),
+        destination.state(OFFSETS_TOPIC, context.by),
     )
     found = ProblemCollector()
     examined = []
@@ -231,7 +231,7 @@ class _Examination:
         try:
             there = self.tools.moved_to(move)
             there.topics.cluster_id(self.context.first_contact())
-            view = state_topics.read(there, STATE_TOPIC, self.context.by)
+            view = there.state(STATE_TOPIC, self.context.by)
         except TanistError as error:
             raise SourceStateUnknown(
                 f"mirror {move.mirror!r} moved to {move.destination!r}, which does not say whether it still has it "
@@ -250,7 +250,7 @@ class _Examination:
         try:
             source = self.tools.source_of(spec)
             source.topics.cluster_id(self.context.first_contact())
-            return source, state_topics.read(source, STATE_TOPIC, self.context.by)
+            return source, source.state(STATE_TOPIC, self.context.by)
         except TanistError as error:
             raise SourceStateUnknown(
                 f"mirror {spec.mirror!r}: {spec.source!r} does not say whether another cluster took over from it since "

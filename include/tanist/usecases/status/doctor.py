@@ -70,14 +70,14 @@ def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandCo
         if not state_topics.exists(side, STATE_TOPIC, context.by):
             yield _principal(side, (), context)
             return  # no destination of ours
-        view = state_topics.read(side, STATE_TOPIC, context.by)
+        view = side.state(STATE_TOPIC, context.by)
         if promotions := _only_promotions(view):
             yield _principal(side, (), context)
             yield _replaced_source(name, promotions)
             return
         yield _state_topic(side, context)
         yield _expiration(side, context)
-        groups = state_topics.read(side, GROUPS_TOPIC, context.by)
+        groups = side.state(GROUPS_TOPIC, context.by)
     except TanistError as error:
         yield unknown(f"state topic of {name}", error)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
-    from tanist.usecases.readers import Silence, StateReaders
+    from tanist.usecases.mirror import OpenMirror
+    from tanist.usecases.silence import Silence
     from tanist.usecases.snapshot import MirrorSnapshot
 
 _SIDE_BY_SIDE: Final = 64
@@ -52,7 +51,7 @@ def state_topic_problem(destination: Cluster, context: CommandContext) -> str | 
     """Why the state topics are not safe; None: they are."""
     try:
         for topic in (STATE_TOPIC, OFFSETS_TOPIC):
-            destination.open_store(topic, None, context.by).close()
+            destination.state(topic, context.by)
     except TanistError as error:
         return error.reason
     return None
@@ -77,14 +76,14 @@ class MirrorStatus:
 class StatusContext:
     """One observation of a destination. `clusters`: both clusters of a mirror; mirrors share a source."""
 
-    readers: StateReaders
+    destination: Cluster
     silence: Silence
-    clusters: Callable[[MirrorSpec], FailoverContext]
+    clusters: Callable[[MirrorSpec], OpenMirror]
     context: CommandContext
 
     def snapshot(self) -> ClusterSnapshot:
         """Of the destination; nothing has been read."""
-        return ClusterSnapshot(cluster=self.readers.destination, readers=self.readers)
+        return ClusterSnapshot(cluster=self.destination)
 
 
 def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorStatus, ...]:
@@ -155,7 +154,7 @@ def _seen(reading: StatusContext, spec: MirrorSpec, destination: ClusterSnapshot
 
 def _look(
     reading: StatusContext,
-    clusters: FailoverContext,
+    clusters: OpenMirror,
     both: MirrorSnapshot,
     wanted: Sequence[TopicDesired],
     destination_id: str,
@@ -168,6 +167,5 @@ def _look(
         source = SourceFacts(state=SourceState.SILENT, reason=str(elsewhere), another_cluster=elsewhere.reason)
         facts = Facts(now=reading.context.clock.now(), source=source)
         return Look(facts=facts, source=nothing, destination=nothing)
-    shared, silence = reading.readers, reading.silence
-    with closing(Observer(clusters=clusters, context=reading.context, shared=shared, silence=silence)) as observer:
-        return observer.see(wanted, snapshot=both)
+    observer = Observer(clusters=clusters, context=reading.context, silence=reading.silence)
+    return observer.see(wanted, snapshot=both)

@@ -18,7 +18,6 @@ from tanist.settings import load
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failback import replay
 from tanist.usecases.failback.rescue import RescueTools, rescue
-from tanist.wiring.failback import returned
 from tanist.wiring.failover import Folder, is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 from tanist_testkit.sandbox import forks
@@ -48,7 +47,7 @@ def main() -> None:
     command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)
     write = Folder(Path(evidence)).write_manifest
     with ClusterRegistry(load(None, os.environ)) as world:
-        clusters = returned(world, world.connect("west"), mirror_name(mirror), command)
+        clusters = world.open_mirror(world.connect("west"), mirror_name(mirror), command).returned()
         if plan:
             replay.replay(plan[0], clusters, replay.ReplayTools(manifest=write, checkpoint=checkpoint), command)
         else:

@@ -34,7 +34,7 @@ from tanist.usecases.command import CommandContext
 from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.run import run
-from tanist.wiring.failover import Folder, failover_clusters, runner
+from tanist.wiring.failover import Folder, runner
 from tanist.wiring.registry import ClusterRegistry
 from tests.fakes.halves import HALF, Halves
 from tests.kafka.failover.conftest import Pair, running
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
     from tanist.ports.opening import Opening
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.run import RunOutcome
+    from tanist.usecases.mirror import OpenMirror
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
@@ -163,14 +163,14 @@ def trio(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pyte
 
 
 @contextmanager
-def at_work(pair: Pair, command: CommandContext, mirror: str = "three") -> Iterator[FailoverContext]:
+def at_work(pair: Pair, command: CommandContext, mirror: str = "three") -> Iterator[OpenMirror]:
     with ClusterRegistry(load(None, pair.environment())) as world:
         destination = world.connect("west")
-        with failover_clusters(world, destination, mirror_name(mirror), command) as clusters:
-            yield clusters
+        clusters = world.open_mirror(destination, mirror_name(mirror), command)
+        yield clusters
 
 
-def barriers(clusters: FailoverContext) -> dict[TopicPartition, object]:
+def barriers(clusters: OpenMirror) -> dict[TopicPartition, object]:
     spec = clusters.spec
     ids = dict.fromkeys(PARTITIONS, ProducerIds(spec.data_id, spec.marker_id, spec.start_id))
     return dict(clusters.destination.producer_fencing.proof(ids, CLOCK.deadline(30)))

@@ -24,11 +24,12 @@ from tanist.kafka.protocol.approval import decode, encode, encode_withdrawal
 from tanist.usecases.approvals import read_plan
 from tanist.usecases.failover.approval_gate import FAILOVERS
 from tests.unit.domain.facts_drawn import intents
-from tests.unit.usecases.returning import UNUSED
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Entry
 
+UNREAD: Any = None
+"""No mirror is looked at before the words can be read."""
 DR, NOW = MirrorName("dr"), EpochMs(1_700_000_000_000)
 WORDS = '{"a":"ü"}'
 ASKED = ApprovalRequest(
@@ -148,7 +149,7 @@ def test_words_that_nest_too_deep_are_no_plan() -> None:
     found = read(but(shown=words, plan=hash_of(words)))
     assert found is not None
     with pytest.raises(NotApproved, match="cannot be read"):
-        read_plan(FAILOVERS, found, UNUSED)
+        read_plan(FAILOVERS, found, UNREAD)
 
 
 def test_whatever_bytes_lie_there_the_good_approval_is_found() -> None:

@@ -11,7 +11,7 @@ from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover import standing
-from tanist.usecases.readers import Silence
+from tanist.usecases.silence import Silence
 from tests.unit.usecases.failover.world import DR, WRITER, FailoverWorld, Killed
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tanist.domain.checks import Verdict
 from tanist.domain.records import RunStatus
 from tanist.fetcher.producer_fences import KEEP_SECONDS
 from tanist.usecases.failover.standing import checks
-from tanist.usecases.readers import Silence
+from tanist.usecases.silence import Silence
 from tests.fakes.failover import MemoryProducerFencing
 from tests.unit.fetcher.test_debts import debts, settled
 from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer

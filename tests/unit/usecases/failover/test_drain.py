@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -231,8 +230,8 @@ def test_a_source_that_dies_while_its_open_transactions_are_asked_for_does_not_s
         raise Unreachable("east:9092: connection reset")
 
     monkeypatch.setattr(MemoryReplicas, "open_transactions", dies)
-    with closing(Observer(clusters=world.clusters(), context=world.command())) as observer:
-        facts = observer.look(observer.view().topics(DR))
+    observer = Observer(clusters=world.clusters(), context=world.command())
+    facts = observer.look(observer.view().topics(DR))
     assert (facts.source.transactions, facts.source.transactions_told) == ((), None)
     assert "connection reset" in facts.source.transactions_reason
     world.plan(Mode.UNPLANNED)

@@ -13,12 +13,13 @@ from tanist.domain.names import EpochMs, SourceOffset
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.domain.translation import Proof, Withheld
 from tanist.ports.positions import ProofResult
+from tanist.usecases.failover.moved_groups import move_groups
 from tanist.usecases.failover.run import run as run_failover
-from tanist.usecases.failover.steps.groups import moved_by
-from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
-from tanist.usecases.groups.gather import Chosen
-from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked
+from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.lock import FRESH_MS, Purpose, mirror_lock
+from tanist.usecases.mirror import OpenMirror
+from tests.fakes.cluster import nowhere as nobody
+from tests.fakes.cluster import pair_with
 from tests.fakes.positions import BEFORE_END, BEFORE_PENDING, BEFORE_READ, MemoryGroups, MemoryPositions
 from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld, Killed
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster, ClusterPair
     from tanist.ports.positions import GroupFacts, Pair
-    from tanist.usecases.failover.context import FailoverContext, GroupsMoved
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.moved_groups import GroupsMoved
     from tanist.usecases.failover.run import RunOutcome
     from tanist.usecases.groups.sync import GroupSyncResult
 
@@ -71,7 +74,8 @@ class Moving:
 
     world: FailoverWorld = field(default_factory=FailoverWorld)
     groups: MemoryGroups = field(init=False)
-    source: SourceContacts | TanistError = field(default_factory=lambda: Unreachable("it is not configured here"))
+    source: Cluster | TanistError = field(default_factory=lambda: Unreachable("it is not configured here"))
+    pair: ClusterPair | TanistError = field(default_factory=lambda: Unreachable("it is not configured here"))
 
     def __post_init__(self) -> None:
         world = self.world
@@ -87,7 +91,8 @@ class Moving:
         groups = MemoryGroups(self.world.east)
         groups.commit(GROUP, AT, 50)
         positions = SlowPositions(groups, DR, lambda: self.world.clock.jump(slow))
-        self.source = SourceContacts(cluster=self.world.east.side(), positions=positions, proofs=Comparing(comparing))
+        self.source = replace(self.world.east.side(), positions=lambda _: positions)
+        self.pair = pair_with(proofs=Comparing(comparing))
 
     def stands(self) -> int | None:
         found = self.groups.group(GROUP).now(AT)
@@ -117,27 +122,24 @@ class Moving:
 
     def sync(self, checkpoint: Callable[[str], None] = nowhere) -> GroupSyncResult:
         command = replace(self.world.command(), holder="sync")
-        return sync_locked(self.world.spec, self._contacts(checkpoint), SyncRequest(), command)
+        return sync_locked(self._mirror(self.world.west.side(), checkpoint), SyncRequest(), command)
 
     def failover(self, plan: str, checkpoint: Callable[[str], None] = nowhere, runner: str = "eve@host") -> RunOutcome:
         """With the real use case behind the step `groups`."""
-        command = self.world.command()
+        clusters = self.world.clusters("operator")
+        mirror = replace(self._mirror(clusters.destination, checkpoint), source=clusters.source)
+        tools = replace(self.world.tools(runner=runner), move_groups=self._move_groups)
+        return run_failover(plan, mirror, tools, self.world.command())
 
-        def move(
-            topics: Sequence[str], groups: Sequence[str], by: Deadline, confirm: Callable[[], None], *, ask_source: bool
-        ) -> GroupsMoved:
-            chosen = Chosen(groups=tuple(groups), topics=frozenset(topics), ask_source=ask_source)
-            request = SyncRequest(chosen=chosen, confirm=confirm)
-            return moved_by(sync_groups(self.world.spec, self._contacts(checkpoint), request, command))
+    def _move_groups(self, mirror: OpenMirror, request: SyncRequest, command: CommandContext) -> GroupsMoved:
+        """As the source answers group commands here, whether it answers the failover or not."""
+        return move_groups(replace(mirror, source=self.source, pair=self.pair), request, command)
 
-        clusters: FailoverContext = replace(self.world.clusters("operator"), move_groups=move)
-        return run_failover(plan, clusters, self.world.tools(runner=runner), command)
-
-    def _contacts(self, checkpoint: Callable[[str], None]) -> GroupContacts:
-        return GroupContacts(
-            destination=self.world.west.side(),
-            positions=MemoryPositions(self.groups, DR, checkpoint),
-            source=self.source,
+    def _mirror(self, destination: Cluster, checkpoint: Callable[[str], None]) -> OpenMirror:
+        positions = MemoryPositions(self.groups, DR, checkpoint)
+        there = replace(destination, positions=lambda _: positions)
+        return OpenMirror(
+            spec=self.world.spec, source=self.source, destination=there, pair=self.pair, from_source=nobody
         )
 
 

@@ -16,10 +16,9 @@ from tanist.domain.translation import Conservative, CopySpan, Exact, Proof, With
 from tanist.ports.positions import ProofResult
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.context import GroupsMoved
 from tanist.usecases.failover.items import outcome_item, plan_item
+from tanist.usecases.failover.moved_groups import GroupsMoved, moved_by
 from tanist.usecases.failover.planning import FailoverRequest
-from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.groups.gather import Freshest, Gathered
 from tanist.usecases.groups.gather import SourceAnswer as AskedSource
 from tanist.usecases.groups.rows import DestinationGroups, PositionRow

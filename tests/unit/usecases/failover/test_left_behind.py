@@ -10,7 +10,7 @@ import pytest
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.standing import checks
-from tanist.usecases.readers import Silence
+from tanist.usecases.silence import Silence
 from tests.unit.usecases.failover.test_growth import MORE, grow
 from tests.unit.usecases.failover.world import PARTITIONS, FailoverWorld
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Verdict
 from tanist.usecases.failover.standing import checks
-from tanist.usecases.readers import Silence
+from tanist.usecases.silence import Silence
 from tests.unit.usecases.failover.world import FailoverWorld
 
 if TYPE_CHECKING:

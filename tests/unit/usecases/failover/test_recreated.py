@@ -17,7 +17,7 @@ from tanist.domain.records import CopiedUpTo, PromotionEpoch, RunStatus, TopicDe
 from tanist.domain.states import DesiredState
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.standing import checks
-from tanist.usecases.readers import Silence
+from tanist.usecases.silence import Silence
 from tests.fakes.failover import MemoryProducerFencing, MemoryReplicas
 from tests.unit.fetcher.test_debts import debts, settled, view
 from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld

@@ -16,7 +16,7 @@ from tanist.domain.failover.plan import NOT_SHUT_OUT
 from tanist.domain.logins import MirrorLogin
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.standing import checks
-from tanist.usecases.readers import Silence
+from tanist.usecases.silence import Silence
 from tests.unit.usecases.failover.world import DATA, DR, TOPICS, WRITER, FailoverWorld
 
 if TYPE_CHECKING:

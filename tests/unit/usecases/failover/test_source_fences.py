@@ -17,7 +17,7 @@ from tanist.usecases.failover.fences import StillNeeded, lift
 from tanist.usecases.failover.fences import fences as fence_rows
 from tanist.usecases.failover.setting_fences import lifted
 from tanist.usecases.failover.standing import checks
-from tanist.usecases.readers import Silence
+from tanist.usecases.silence import Silence
 from tests.fakes.failover import MemoryFencing
 from tests.unit.usecases.failover.test_run import assert_promoted
 from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverWorld

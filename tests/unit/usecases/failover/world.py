@@ -26,11 +26,14 @@ from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.context import FailoverContext, GroupsMoved, Timeouts
+from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.journal import Tools
+from tanist.usecases.failover.moved_groups import GroupsMoved
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import RunOutcome, run
+from tanist.usecases.mirror import OpenMirror
 from tests.fakes.clock import JumpingClock
+from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.failover import (
     GuardedCluster,
     MemoryApprovals,
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.approving import Approval
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import ClusterPair
+    from tanist.usecases.groups.sync import SyncRequest
 
 DR = MirrorName("dr")
 RATE = 4.0
@@ -85,6 +90,7 @@ class FailoverWorld:
     sink: MemorySink = field(default_factory=MemorySink)
     groups_moved: GroupsMoved = field(default_factory=lambda: GroupsMoved(rows=({"group": "billing"},)))
     moved: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
+    pair: ClusterPair = field(default_factory=pair_with)
 
     def __post_init__(self) -> None:
         self.east = GuardedCluster("east", authorizer=self.authorizer, clock=self.clock)
@@ -217,8 +223,8 @@ class FailoverWorld:
     def soon(self, seconds: float = 30) -> Deadline:
         return self.clock.deadline(seconds)
 
-    def clusters(self, user: str = "approver", *, approver: bool = True) -> FailoverContext:
-        return FailoverContext(
+    def clusters(self, user: str = "approver", *, approver: bool = True) -> OpenMirror:
+        return OpenMirror(
             spec=self.spec,
             source=self.east.side(),
             destination=replace(
@@ -226,20 +232,13 @@ class FailoverWorld:
                 opening=MemoryOpening(self.west, self.must_be_sealed),
                 approvals=MemoryApprovals(self.west, user, approver=approver),
             ),
-            move_groups=self._move_groups,
+            pair=self.pair,
+            from_source=nowhere,
         )
 
-    def _move_groups(
-        self,
-        topics: Sequence[str],
-        groups: Sequence[str],
-        by: Deadline,
-        confirm: Callable[[], None],
-        *,
-        ask_source: bool,
-    ) -> GroupsMoved:
-        confirm()
-        self.moved.append((tuple(topics), tuple(groups)))
+    def _move_groups(self, _mirror: OpenMirror, request: SyncRequest, _command: CommandContext) -> GroupsMoved:
+        request.confirm()
+        self.moved.append((tuple(sorted(request.chosen.topics or ())), request.chosen.groups))
         return self.groups_moved
 
     def command(self, seconds: float = 600) -> CommandContext:
@@ -264,7 +263,9 @@ class FailoverWorld:
 
     def tools(self, checkpoint: Callable[[str], None] = lambda _: None, runner: str = "eve@host") -> Tools:
         patience = Timeouts(proof=2.0, drain=60.0, budget=5.0)
-        return Tools(patience=patience, sink=self.sink, runner=runner, checkpoint=checkpoint)
+        return Tools(
+            patience=patience, sink=self.sink, runner=runner, checkpoint=checkpoint, move_groups=self._move_groups
+        )
 
     def run(  # noqa: PLR0913 -- as `run`
         self,

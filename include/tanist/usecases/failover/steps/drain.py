@@ -10,7 +10,7 @@ from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.postconditions import drained
 from tanist.usecases.failover.step import Done
-from tanist.usecases.readers import SILENT_SECONDS
+from tanist.usecases.silence import SILENT_SECONDS
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts, PartitionFacts

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.failover.facts import SourceState
-from tanist.usecases.failover.context import GroupsMoved
 from tanist.usecases.failover.step import Done
-from tanist.usecases.groups.items import position_item
+from tanist.usecases.groups.gather import Chosen
+from tanist.usecases.groups.sync import SyncRequest
 
 if TYPE_CHECKING:
     from tanist.usecases.failover.step import StepContext
-    from tanist.usecases.groups.rows import PositionRow
-    from tanist.usecases.groups.sync import GroupSyncResult
+
+_PROVE_SECONDS: Final = 2.0
+"""Time limit of comparing records: offsets are committed without a proof rather than late."""
 
 
 def do(context: StepContext) -> Done:
@@ -20,24 +22,14 @@ def do(context: StepContext) -> Done:
 
     The mark is good for the call that made it: consumers of the source go on committing.
     """
-    asked = context.facts.source.state is not SourceState.SILENT
-    moved = context.clusters.move_groups(
-        context.intent.names, context.intent.groups, context.by, context.session.confirm, ask_source=asked
+    chosen = Chosen(
+        groups=tuple(context.intent.groups),
+        topics=frozenset(context.intent.names),
+        ask_source=context.facts.source.state is not SourceState.SILENT,
     )
+    request = SyncRequest(chosen=chosen, prove_seconds=_PROVE_SECONDS, confirm=context.session.confirm)
+    moved = context.move_groups(context.clusters, request, replace(context.command, by=context.by))
     context.checkpoint("groups:moved")
     context.session.mark("groups")
     rows = [dict(row) for row in moved.rows]
     return Done({"rows": rows, "problems": list(moved.problems), "mismatches": list(moved.mismatches)})
-
-
-def moved_by(synced: GroupSyncResult) -> GroupsMoved:
-    """A synchronisation as the evidence tells it."""
-    return GroupsMoved(
-        rows=tuple(position_item(row) for row in synced.rows),
-        problems=tuple(map(_describe, synced.problems)),
-        mismatches=tuple(map(_describe, synced.mismatches)),
-    )
-
-
-def _describe(row: PositionRow) -> str:
-    return f"{row.group} on {row.partition}: {row.reason}"

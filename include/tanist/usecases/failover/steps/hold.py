@@ -15,13 +15,13 @@ from tanist.usecases.rights import refusals, run_needs
 if TYPE_CHECKING:
     from tanist.domain.failover.plan import Intent
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.step import StepContext
+    from tanist.usecases.mirror import OpenMirror
 
 _MOST_NAMED: Final = 5
 
 
-def ensure_permissions(intent: Intent, clusters: FailoverContext, command: CommandContext) -> None:
+def ensure_permissions(intent: Intent, clusters: OpenMirror, command: CommandContext) -> None:
     """Whether this login may do at both clusters what the steps to come need, before there is no way back.
 
     Of the source only what a planned failover cannot do without: an unplanned one leaves a source fence pending, with
@@ -40,7 +40,7 @@ def ensure_permissions(intent: Intent, clusters: FailoverContext, command: Comma
 
 
 def _refused_by_the_source(
-    intent: Intent, clusters: FailoverContext, command: CommandContext
+    intent: Intent, clusters: OpenMirror, command: CommandContext
 ) -> tuple[AuthorizationFailed, ...]:
     source = clusters.source
     if intent.mode is not Mode.PLANNED or isinstance(source, TanistError):
