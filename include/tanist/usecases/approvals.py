@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
@@ -10,6 +11,7 @@ from tanist.domain.errors import Misconfigured
 from tanist.domain.failover.approving import (
     LONGEST_MS,
     ApprovalRequest,
+    ApprovalUsed,
     NoApproverTopic,
     NotApproved,
     Withdrawal,
@@ -141,6 +143,7 @@ class PlanKind(Generic[P]):
     `read`: of canonical JSON; raises ValueError, KeyError, TypeError or RecursionError for a plan of another kind, and
     `unreadable` says that of an approval. `fits`: whether a plan is of the mirror as it is now, `unfit` says that it is
     not. `command`: approves a plan, with `{mirror}`, `{destination}` and `{plan}`; empty: errors do not name it.
+    `without_topic`: where there is no topic of approvals either, a plan is just not approved; False: NoApproverTopic.
     """
 
     read: Callable[[str], P]
@@ -150,6 +153,12 @@ class PlanKind(Generic[P]):
     not_approved: type[NotApproved]
     not_permitted: type[Refused]
     command: str = ""
+    without_topic: bool = False
+
+    def with_options(self, words: Iterable[str]) -> Self:
+        """The same, of a plan that is made with these options of the command."""
+        options = shlex.join(words).replace("{", "{{").replace("}", "}}")
+        return replace(self, command=self.command.replace(" --approve", f" {options} --approve")) if options else self
 
     def approved_by(self, plan: str, at: ApprovedAt) -> str:
         """The command that approves the plan with the hash `plan`, after a colon; empty: errors do not name it."""
@@ -180,8 +189,8 @@ def permit(  # noqa: PLR0913  # what is approved, where, and what has used it
     `runs`, `request`: as in `choose`. `used`: ids of approvals of runs that are not on record any more.
 
     Raises:
-        NotApproved, as the kind has it: there is none, or it is one of another kind. NoApproverTopic: where errors of
-        the kind do not name the command that approves. ApprovalUsed. The kind's `not_permitted`: it
+        NotApproved, as the kind has it: there is none, or it is one of another kind. NoApproverTopic, see
+        `without_topic`. ApprovalUsed. The kind's `not_permitted`: it
         has expired, or our clock is behind; the plan is not of the mirror as it is now.
     """
     approval = find_approval(kind, plan, runs, at, command, request=request, used=used)
@@ -204,13 +213,15 @@ def find_approval(  # noqa: PLR0913  # as `permit`
     try:
         entries = at.destination.approvals.all(command.by)
     except NoApproverTopic:
-        if not kind.command:
+        if not kind.without_topic:
             raise
         entries = ()
     try:
         return choose(without(entries, used), runs, at.spec.mirror, plan, request)
     except NotApproved as missing:
         raise kind.not_approved(f"{missing.reason}{kind.approved_by(plan, at)}") from missing
+    except ApprovalUsed as used_up:
+        raise ApprovalUsed(f"{used_up.reason}{kind.approved_by(plan, at)}") from used_up
 
 
 def read_plan(kind: PlanKind[P], approval: Approval, at: ApprovedAt) -> P:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,14 @@ import pytest
 from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
 from tanist.domain.failback.open_transactions import AbortPlan
 from tanist.domain.failback.reversal import Reversal
-from tanist.domain.failover.approving import APPROVALS_TOPIC, NoApproverTopic, NotApproved
+from tanist.domain.failover.approving import APPROVALS_TOPIC, ApprovalUsed, NoApproverTopic, NotApproved
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.usecases.approvals import ApprovalTerms, sign
 from tanist.usecases.failback.aborting import AbortNotApproved, AbortRefused, abort_transactions
 from tanist.usecases.failback.replay_gate import DecisionRefused, permitted
 from tanist.usecases.failback.reversal import ReversalNotApproved, ReversalRequest, approval_of
+from tanist.usecases.failover.abort import abort
 from tests.unit.usecases.failover.world import DR, FailoverWorld
 from tests.unit.usecases.returning import returned
 
@@ -113,6 +115,31 @@ def test_the_command_that_approves_is_named_without_a_topic_of_approvers_too() -
         aborts(world)
     with pytest.raises(NoApproverTopic):
         replays(world)
+
+
+def test_the_command_that_approves_a_reversal_has_the_options_that_made_it() -> None:
+    """Typed as it was printed, it planned something else."""
+    request = ReversalRequest(exclude=("pay{2}ments",), accept=("TAIL_UNDECIDED",), recreate=(r"orders\.v1",))
+    world = FailoverWorld()
+    with pytest.raises(ReversalNotApproved) as refused:
+        approval_of(REVERSAL, request, returned(world), world.command())
+    typed = shlex.split(str(refused.value).partition(": tanist ")[2].partition(" (")[0])
+    assert typed[:4] == ["mirrors", "reverse", "dr", "--destination"]
+    options = ["--exclude", "pay{2}ments", "--accept", "TAIL_UNDECIDED", "--recreate", r"orders\.v1"]
+    assert typed[5:] == [*options, "--approve", REVERSAL.hash, "--reason", "..."]
+
+
+def test_a_failover_that_is_not_approved_or_used_up_names_the_command_that_approves_it() -> None:
+    world = FailoverWorld()
+    plan = world.plan().plan.hash
+    typed = f"tanist failover approve dr {plan} --destination west --reason"
+    with pytest.raises(NotApproved, match=typed):
+        world.run(plan)
+    world.approve()
+    world.run(plan, until="fence")
+    abort(world.clusters("operator"), world.tools(), world.command(), "drill")
+    with pytest.raises(ApprovalUsed, match=typed):
+        world.run(plan)
 
 
 def begun(world: FailoverWorld, plan: Any) -> TailDecision:

@@ -63,6 +63,7 @@ ABORTS: Final = PlanKind(
     not_approved=AbortNotApproved,
     not_permitted=AbortRefused,
     command="tanist failback abort-transactions {mirror} --destination {destination} --approve {plan} --reason ...",
+    without_topic=True,
 )
 
 

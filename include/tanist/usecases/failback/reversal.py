@@ -90,6 +90,12 @@ class ReversalRequest:
     answers: str | None = None
     failover: str | None = None
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What asks a command for the same."""
+        named = (("--exclude", self.exclude), ("--accept", self.accept), ("--recreate", self.recreate))
+        return tuple(word for option, values in named for value in values for word in (option, value))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedReversal:
@@ -314,7 +320,11 @@ def approve(  # what an approver says, named
     """
     made = plan(request, clusters, command, approves=True).plan
     if made.hash != plan_hash:
-        raise AnotherReversal(f"{plan_hash} was requested, but the plan is now {made.hash}")
+        named = ", ".join(each.name for each in made.limitations) or "nothing"
+        raise AnotherReversal(
+            f"{plan_hash} was requested, but the plan is now {made.hash}: {len(made.topics)} topic(s) return, and "
+            f"{named} speaks against it"
+        )
     return sign(made.canonical_plan, terms, clusters, command, request=request.answers or "")
 
 
@@ -329,6 +339,7 @@ REVERSALS: Final = PlanKind(
     not_approved=ReversalNotApproved,
     not_permitted=ReversalNotApproved,
     command="tanist mirrors reverse {mirror} --destination {destination} --approve {plan} --reason ...",
+    without_topic=True,
 )
 
 
@@ -344,7 +355,9 @@ def approval_of(
         return _of_failover(made, request.failover, clusters, command)
     last = last_withdrawn(clusters, command)
     runs, used = ([last], last.used) if last else ([], ())
-    found = permit(REVERSALS, made.hash, runs, clusters, command, request=request.answers, used=used)
+    found = permit(
+        REVERSALS.with_options(request.options), made.hash, runs, clusters, command, request=request.answers, used=used
+    )
     return found.approval
 
 
