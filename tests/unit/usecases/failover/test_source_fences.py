@@ -107,9 +107,8 @@ def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted
     MemoryFencing(world.east).apply([each for each in before.values() if isinstance(each, FenceBefore)], world.soon())
     assert fences(world).verdict is Verdict.FAIL
     assert "`tanist fence lift --unrecorded`" in fences(world).reason
-    for mode in Mode:
-        found = {each.name: each.detail for each in world.plan(mode).plan.limitations}
-        assert f"not on record: {TOPIC}" in found["SOURCE_FENCED"]
+    found = {each.name: each.detail for each in world.plan().plan.limitations}
+    assert f"not on record: {TOPIC}" in found["SOURCE_FENCED"]
     (row,) = fence_rows(world.clusters(), world.command())
     assert (row.source_fence.topic, row.stands) == (TOPIC, True)
     with pytest.raises(StillNeeded, match="--unrecorded"):
