@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,12 +11,14 @@ import pytest
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.fences import FenceBefore, FenceStatus
+from tanist.domain.fences import FenceBefore, FencedTopic, FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.fences import StillNeeded, lift
 from tanist.usecases.failover.fences import fences as fence_rows
+from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.setting_fences import to_be_set
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.failover.undo import lifted
 from tanist.usecases.readers import Silence
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.checks import Check
     from tanist.domain.errors import TanistError
+    from tanist.domain.names import EpochMs
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
 
@@ -182,3 +187,40 @@ def test_a_fence_that_was_taken_away_is_proved_since_it_was_set_again() -> None:
     after = {each.topic: each.proved_at for each in view(world).source_fences(DR)}
     assert all(since is not None and since < between for since in before.values())
     assert all(since is not None and since >= between for since in after.values())
+
+
+def test_an_old_proof_is_forgotten_when_a_fence_is_set_again() -> None:
+    """A lift was asked for since, and may have reached the source: what it took then, no proof has seen."""
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.run(plan, until="fence")
+    proved = {each.topic: each for each in view(world).source_fences(DR)}
+    assert all(each.proved_at is not None for each in proved.values())
+    asked = {name: replace(each, status=FenceStatus.LIFT_PENDING) for name, each in proved.items()}
+    for held, status, since in ((proved, FenceStatus.PROVED, True), (asked, FenceStatus.SNAPSHOT, False)):
+        for each in to_be_set(world.east.side(), TOPICS, held, plan, world.soon()).values():
+            assert isinstance(each, FencedTopic)
+            assert (each.status, each.proved_at is not None) == (status, since)
+
+
+def test_a_source_that_answers_without_its_fence_is_not_bound_by_an_old_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fence may have been taken away, and only the source can tell; one that is silent stands still."""
+    world = FailoverWorld()
+    intent = ApprovedPlan.read(world.approve().plan_json).intent
+    world.run(world.approve().plan, until="fence")
+    since = {each.topic: each.proved_at for each in view(world).source_fences(DR)}
+
+    def ended() -> dict[str, EpochMs | None]:
+        with closing(Observer(clusters=world.clusters(), context=world.command())) as observer:
+            return {each.partition.topic: each.fenced_since for each in observer.look_for(intent, "").partitions}
+
+    assert ended() == since
+
+    def unreported(_: MemoryFencing, before: Sequence[FenceBefore], by: Deadline) -> dict[str, TanistError]:
+        del by
+        return {each.topic: TimedOut("east") for each in before}
+
+    monkeypatch.setattr(MemoryFencing, "fence_status", unreported)
+    assert ended() == dict.fromkeys(TOPICS)
+    world.east.dead = True
+    assert ended() == since
