@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.checks import Mode, Readiness, Verdict
+from tanist.domain.checks import Check, Mode, Readiness, Verdict
 from tanist.domain.failover import loss
 from tanist.domain.failover.facts import SourceState, Uncopied
 from tanist.domain.failover.forecast import forecast, forecast_words
@@ -15,7 +15,7 @@ from tanist.domain.failover.health import judged, workers_check
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan, Limitation
-from tanist.domain.fences import FencedTopic, FenceStatus
+from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
 from tanist.domain.records import WorkerAlive
 from tanist.domain.states import MirrorState
@@ -135,16 +135,35 @@ def test_an_old_run_is_told_and_stops_every_other() -> None:
         assert "plan cafe of nobody" in detail(facts, mode, "RUN_UNFINISHED")
 
 
-def test_a_fence_that_an_earlier_failover_left_is_named_in_both_modes() -> None:
+def test_a_fence_that_an_earlier_failover_left_is_named_by_a_planned_plan_and_by_the_status() -> None:
     """Producers were refused under a green status."""
     fence = FencedTopic(topic="orders", status=FenceStatus.LIFT_PENDING, wanted_by="cafe")
-    for mode in Mode:
-        assert word(plan(altered(source_fence=fence), mode).limitations) is ACCEPT
-        assert "`tanist fence lift dr --destination west --topic orders`" in detail(
-            altered(source_fence=fence), mode, "SOURCE_FENCED"
-        )
-        lifted = altered(source_fence=replace(fence, status=FenceStatus.LIFTED))
-        assert "SOURCE_FENCED" not in names(lifted, mode)
+    assert word(plan(altered(source_fence=fence), PLANNED).limitations) is ACCEPT
+    assert "`tanist fence lift dr --destination west --topic orders`" in detail(
+        altered(source_fence=fence), PLANNED, "SOURCE_FENCED"
+    )
+    assert "SOURCE_FENCED" not in names(altered(source_fence=replace(fence, status=FenceStatus.LIFTED)), PLANNED)
+    passing = Check(name="fences", verdict=Verdict.PASS)
+    (check,) = [c for c in judged(intents(), altered(source_fence=fence), (passing,)).checks if c.name == "fences"]
+    assert check.verdict is Verdict.FAIL
+    assert "SOURCE_FENCED" in check.reason
+
+
+@pytest.mark.parametrize("status", [FenceStatus.UNRECORDED, FenceStatus.LIFTED, FenceStatus.LIFT_PENDING])
+def test_a_silent_source_that_answers_again_behind_a_fence_voids_no_unplanned_approval(status: FenceStatus) -> None:
+    """An unplanned failover needs its source to be fenced: a DENY that nobody has recorded was APPROVAL_VOID."""
+    before = silent()
+    fence = FencedTopic(
+        topic="orders",
+        status=status,
+        wanted_by="cafe",
+        before=FenceBefore(topic="orders", kind=FenceKind.DENY_WRITE),
+    )
+    made = plan(before, UNPLANNED)
+    answers = replace(altered(source_fence=fence, fence_stands=True), partitions=before.partitions)
+    assert not news(ApprovedPlan.read(made.canonical_plan), answers)
+    again = planned_intent(intents()[UNPLANNED], answers, made.intent.loss_tolerance)
+    assert make_plan(again, answers, made.steps).hash == made.hash
 
 
 def test_a_run_that_is_not_over_is_not_told_to_lift_its_own_fence() -> None:

@@ -1,4 +1,4 @@
-"""An old source that has returned and is slow: the way back needs it, so it is waited for and not called dead."""
+"""A source that is slow is waited for, and not called dead, where nothing goes on without it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failback.survey import see_returned
+from tanist.usecases.failover import planning
+from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.source_seen import Coordinated, see_source
 from tanist.usecases.snapshot import ClusterSnapshot
 from tests.unit.usecases.failover.world import DR, FailoverWorld
@@ -39,11 +43,15 @@ class Slow:
         return call
 
 
-def slow_source(world: FailoverWorld) -> ClusterSnapshot:
+def slow_cluster(world: FailoverWorld) -> Cluster:
     found: Cluster | TanistError = world.clusters().source
     assert not isinstance(found, TanistError)
     slow: Any = {name: Slow(getattr(found, name), world.clock) for name in ("logs", "replicas", "fencing")}
-    return ClusterSnapshot(cluster=replace(found, **slow))
+    return replace(found, **slow)
+
+
+def slow_source(world: FailoverWorld) -> ClusterSnapshot:
+    return ClusterSnapshot(cluster=slow_cluster(world))
 
 
 def test_a_slow_source_is_waited_for_on_the_way_back() -> None:
@@ -64,3 +72,14 @@ def test_a_source_is_not_waited_for_longer_than_the_command() -> None:
     view = world.west.side().state(STATE_TOPIC, world.soon())
     with pytest.raises(TimedOut):
         see_returned(world.spec, slow_source(world), view.mirrored(DR), view, world.command(seconds=2))
+
+
+@pytest.mark.parametrize(("mode", "state"), [(Mode.PLANNED, SourceState.ALIVE), (Mode.UNPLANNED, SourceState.SILENT)])
+def test_a_slow_source_is_waited_for_by_a_planned_failover_and_its_run(mode: Mode, state: SourceState) -> None:
+    """It had four seconds, as one that an unplanned failover does without, and was SOURCE_DOWN."""
+    world = FailoverWorld()
+    clusters = replace(world.clusters(), source=slow_cluster(world))
+    made = planning.plan(FailoverRequest(mode=mode, loss_tolerance=0), clusters, world.command()).plan
+    observer = Observer(clusters=clusters, context=world.command())
+    assert observer.look_for(made.intent, made.hash).source.state is state
+    assert "SOURCE_DOWN" not in {each.name for each in made.limitations}

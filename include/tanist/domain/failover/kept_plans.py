@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 KEPT_MS: Final = LONGEST_MS
 MOST_KEPT: Final = 50
-"""Plans of a mirror. Where there are more the oldest are dropped, down to `LEFT_KEPT`."""
+"""Plans of a mirror. Where there would be more the oldest are dropped: those that nobody has approved down to
+`LEFT_KEPT`, so that approvals are not read for every new plan."""
 LEFT_KEPT: Final = 40
 REFRESH_MS: Final = 3_600_000
 """A plan that is made again is stored again only where its record is older than this."""
@@ -47,8 +48,9 @@ def to_keep(
 ) -> tuple[StateRecord, ...]:
     """What is written so that `plan` is kept, and no plan of this name that has expired; empty: nothing.
 
-    Plans of a deleted mirror of the name are as good as expired: what a late command has stored of one goes, too. The
-    oldest are dropped to make room, but none that is running, or among the `approved`; None: not known, so none is.
+    Plans of a deleted mirror of the name are as good as expired: what a late command has stored of one goes, too. To
+    make room the oldest are dropped: first those that are not among the `approved`, and of these only what must go.
+    None: not known, so each plan may be approved. Never one that is running.
     """
     ours = [each for key in view.keys_of(spec.mirror) if isinstance(each := view[key], KeptPlan)]
     gone = [each for each in ours if each.mirror_id != spec.mirror_id or _has_expired(each, now)]
@@ -57,19 +59,24 @@ def to_keep(
     if found is not None and now - found.at < REFRESH_MS:
         return tombstones
     kept = KeptPlan(mirror=spec.mirror, mirror_id=spec.mirror_id, plan=plan.hash, plan_json=plan.canonical_plan, at=now)
-    return (*tombstones, *_making_room(kept, [each for each in ours if each not in gone], view, approved), kept)
+    return (
+        *tombstones,
+        *_making_room([each for each in ours if each not in gone and each.plan != plan.hash], view, approved),
+        kept,
+    )
 
 
 def _making_room(
-    new: KeptPlan, others: Sequence[KeptPlan], view: StateView, approved: Collection[str] | None
+    others: Sequence[KeptPlan], view: StateView, approved: Collection[str] | None
 ) -> tuple[Tombstone, ...]:
-    others = sorted((each for each in others if each.plan != new.plan), key=lambda each: (each.at, each.plan))
-    if approved is None or len(others) < MOST_KEPT:
+    """What is dropped of `others`, plans of one mirror, so that one more can be kept."""
+    if (count := len(others) + 1) <= MOST_KEPT:
         return ()
-    running = {each.plan for each in view.failovers(new.mirror) if each.status is RunStatus.RUNNING}
-    needed = running | set(approved)
-    old = others[: len(others) + 1 - LEFT_KEPT]
-    return tuple(Tombstone(each.key) for each in old if each.plan not in needed)
+    running = {each.plan for each in view.failovers(others[0].mirror) if each.status is RunStatus.RUNNING}
+    needed = {each.plan for each in others if approved is None or each.plan in {*approved, *running}}
+    surplus = max(count - MOST_KEPT, min(len(others) - len(needed), count - LEFT_KEPT))
+    order = sorted((each.plan in running, each.plan in needed, each.at, each.plan, each.key) for each in others)
+    return tuple(Tombstone(key) for *_, key in order[:surplus])  # at least 39 stay, so none that is running goes
 
 
 def _has_expired(kept: KeptPlan, now: EpochMs) -> bool:

@@ -214,8 +214,12 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 
 def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """Source fences that no unfinished failover has set: they block producers of a source that is in use."""
-    if is_locked(facts) or facts.others_running:  # an unfinished run needs its fence: RUN_UNFINISHED reports it
+    """Source fences that no unfinished failover has set: they block producers of a source that is in use.
+
+    An unplanned failover needs its source to be fenced, whoever has done it: that is no reason against one.
+    """
+    # an unfinished run needs its fence: RUN_UNFINISHED reports it
+    if intent.mode is Mode.UNPLANNED or is_locked(facts) or facts.others_running:
         return
     standing = [
         (each.topic, each.source_fence.status) for each in facts.of(intent.names) if each.source_fence and _stands(each)

@@ -50,7 +50,6 @@ CLUSTERS: Final = (
         next_step="`tanist fence lift`",
         checks=("fences",),
         planned=ACCEPT,
-        unplanned=ACCEPT,
     ),
     LimitationKind(
         name="SOURCE_SEEN_LATER",

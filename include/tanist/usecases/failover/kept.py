@@ -75,11 +75,11 @@ def of_reversal(clusters: OpenMirror, intent: Intent, command: CommandContext) -
 
 
 def _approved(clusters: OpenMirror, command: CommandContext) -> frozenset[str] | None:
-    """The plans that somebody has approved; None: this login cannot read that."""
+    """The plans of which an approval has not expired; None: this login cannot read that."""
     found = attempt(lambda: clusters.destination.approvals.all(command.by))
-    if isinstance(found, NoApproverTopic):
-        return frozenset()
-    return None if isinstance(found, TanistError) else frozenset(each.plan for each in approvals(found))
+    if isinstance(found, TanistError):
+        return frozenset() if isinstance(found, NoApproverTopic) else None
+    return frozenset(each.plan for each in approvals(found) if each.expires_at > command.clock.now())
 
 
 def kept_words(plan: str, clusters: OpenMirror, command: CommandContext) -> str | None:

@@ -15,7 +15,7 @@ from tanist.cli.failover import show_accepted
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
-from tanist.domain.failover.approving import NotApproved, NotPermitted
+from tanist.domain.failover.approving import APPROVALS_TOPIC, NotApproved, NotPermitted
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.kept_plans import KEPT_MS, LEFT_KEPT, MOST_KEPT, REFRESH_MS, kept_plan, to_keep
 from tanist.domain.failover.plan import Intent, Limitation, TopicIntent, hash_of
@@ -228,13 +228,55 @@ def test_plans_that_are_kept_do_not_grow_without_bound(world: FailoverWorld) -> 
     assert set(first) <= set(plans), "one is approved, one is running"
 
 
-def test_no_plan_is_dropped_where_nobody_tells_which_are_approved(world: FailoverWorld) -> None:
+def full(world: FailoverWorld) -> list[str]:
+    """As many plans are kept as may be; returns them from the oldest to the latest."""
+    plans: list[str] = []
     for n in range(MOST_KEPT):
-        kept(world, mode=Mode.UNPLANNED, loss_tolerance=n)
-    view, another = world.west.view(STATE_TOPIC), world.plan().plan
-    assert not [e for e in to_keep(another, view, world.spec, world.clock.now()) if isinstance(e, Tombstone)]
-    dropped = to_keep(another, view, world.spec, world.clock.now(), frozenset())
-    assert MOST_KEPT - len(dropped) + 2 == LEFT_KEPT
+        world.clock.jump(1)
+        plans.append(kept(world, mode=Mode.UNPLANNED, loss_tolerance=n).plan.hash)
+    return plans
+
+
+def dropped(world: FailoverWorld, approved: frozenset[str] | None) -> list[str]:
+    """What makes room for another plan, the first to go first."""
+    found = to_keep(world.plan().plan, world.west.view(STATE_TOPIC), world.spec, world.clock.now(), approved)
+    return [each.key.rpartition("/")[2] for each in found if isinstance(each, Tombstone)]
+
+
+def test_a_plan_that_may_be_approved_is_dropped_only_where_every_other_one_may_be(world: FailoverWorld) -> None:
+    plans = full(world)
+    assert dropped(world, frozenset()) == plans[: MOST_KEPT + 1 - LEFT_KEPT]
+    assert dropped(world, None) == plans[:1], "nobody tells which are approved"
+    assert dropped(world, frozenset(plans)) == plans[:1]
+    assert dropped(world, frozenset(plans[:-3])) == plans[-3:], "the oldest 47 are approved"
+
+
+def test_no_more_plans_are_kept_where_the_planner_may_not_read_approvals(world: FailoverWorld) -> None:
+    """70 were kept."""
+    world.west.denied = {("READ", APPROVALS_TOPIC)}
+    running = world.approve(Mode.PLANNED, "payments").plan
+    assert kept(world, include=("payments",)).plan.hash == running
+    world.west.denied = set()
+    world.run(running, until="hold")
+    world.west.denied = {("READ", APPROVALS_TOPIC)}
+    latest = full(world)[-1]
+    for n in range(MOST_KEPT, MOST_KEPT + 5):
+        world.clock.jump(1)
+        latest = kept(world, mode=Mode.UNPLANNED, loss_tolerance=n).plan.hash
+        world.worker.catch_up(world.soon())
+    plans = [each.plan for each in world.west.view(STATE_TOPIC).kept_plans(DR)]
+    assert len(plans) == MOST_KEPT
+    assert {running, latest} <= set(plans)
+
+
+def test_a_plan_whose_approval_has_expired_makes_room(world: FailoverWorld) -> None:
+    first = kept(world, loss_tolerance=1_000).plan.hash
+    approve(world, first)
+    world.clock.jump(3_601)
+    world.tick()
+    full(world)
+    kept(world)
+    assert first not in {each.plan for each in world.west.view(STATE_TOPIC).kept_plans(DR)}
 
 
 def test_an_approver_is_shown_what_is_accepted_before_it_is_signed(

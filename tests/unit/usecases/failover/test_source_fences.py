@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,13 +10,14 @@ import pytest
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.fences import FenceBefore, FenceStatus
+from tanist.domain.fences import FenceBefore, FencedTopic, FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.fences import StillNeeded, lift
 from tanist.usecases.failover.fences import fences as fence_rows
-from tanist.usecases.failover.setting_fences import lifted
+from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.setting_fences import lifted, to_be_set
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.silence import Silence
 from tests.fakes.failover import MemoryFencing
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.checks import Check
     from tanist.domain.errors import TanistError
+    from tanist.domain.names import EpochMs
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
 
@@ -107,9 +110,8 @@ def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted
     MemoryFencing(world.east).apply([each for each in before.values() if isinstance(each, FenceBefore)], world.soon())
     assert fences(world).verdict is Verdict.FAIL
     assert "`tanist fence lift --unrecorded`" in fences(world).reason
-    for mode in Mode:
-        found = {each.name: each.detail for each in world.plan(mode).plan.limitations}
-        assert f"not on record: {TOPIC}" in found["SOURCE_FENCED"]
+    found = {each.name: each.detail for each in world.plan().plan.limitations}
+    assert f"not on record: {TOPIC}" in found["SOURCE_FENCED"]
     (row,) = fence_rows(world.clusters(), world.command())
     assert (row.source_fence.topic, row.stands) == (TOPIC, True)
     with pytest.raises(StillNeeded, match="--unrecorded"):
@@ -183,3 +185,40 @@ def test_a_fence_that_was_taken_away_is_proved_since_it_was_set_again() -> None:
     after = {each.topic: each.proved_at for each in view(world).source_fences(DR)}
     assert all(since is not None and since < between for since in before.values())
     assert all(since is not None and since >= between for since in after.values())
+
+
+def test_an_old_proof_is_forgotten_when_a_fence_is_set_again() -> None:
+    """A lift was asked for since, and may have reached the source: what it took then, no proof has seen."""
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.run(plan, until="fence")
+    proved = {each.topic: each for each in view(world).source_fences(DR)}
+    assert all(each.proved_at is not None for each in proved.values())
+    asked = {name: replace(each, status=FenceStatus.LIFT_PENDING) for name, each in proved.items()}
+    for held, status, since in ((proved, FenceStatus.PROVED, True), (asked, FenceStatus.SNAPSHOT, False)):
+        for each in to_be_set(world.east.side(), TOPICS, held, plan, world.soon()).values():
+            assert isinstance(each, FencedTopic)
+            assert (each.status, each.proved_at is not None) == (status, since)
+
+
+def test_a_source_that_answers_without_its_fence_is_not_bound_by_an_old_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fence may have been taken away, and only the source can tell; one that is silent stands still."""
+    world = FailoverWorld()
+    intent = ApprovedPlan.read(world.approve().plan_json).intent
+    world.run(world.approve().plan, until="fence")
+    since = {each.topic: each.proved_at for each in view(world).source_fences(DR)}
+
+    def ended() -> dict[str, EpochMs | None]:
+        observer = Observer(clusters=world.clusters(), context=world.command())
+        return {each.partition.topic: each.fenced_since for each in observer.look_for(intent, "").partitions}
+
+    assert ended() == since
+
+    def unreported(_: MemoryFencing, before: Sequence[FenceBefore], by: Deadline) -> dict[str, TanistError]:
+        del by
+        return {each.topic: TimedOut("east") for each in before}
+
+    monkeypatch.setattr(MemoryFencing, "fence_status", unreported)
+    assert ended() == dict.fromkeys(TOPICS)
+    world.east.dead = True
+    assert ended() == since
