@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from tanist.domain.checks import named
 from tanist.domain.errors import AuthorizationFailed, Refused
 from tanist.domain.failback.decision import DecisionPlan, TailAction, decided_tails
+from tanist.domain.failback.pending import rescued_tails
 from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals, choose
 from tanist.domain.records import RunStatus
-from tanist.domain.tails import TailDecision, TailStage
+from tanist.domain.tails import TailDecision
 from tanist.usecases.approvals import out_of_time
 from tanist.usecases.failback.quarantined import ensure_present
 
@@ -104,7 +105,7 @@ def _must_fit(plan: DecisionPlan, view: StateView, clusters: ReturnContext) -> l
     pinned = (spec.mirror, spec.id, spec.source_cluster_id, spec.destination_cluster_id)
     if (plan.mirror, plan.mirror_id, plan.source_cluster_id, plan.destination_cluster_id) != pinned:
         raise DecisionRefused("the plan is for another mirror, or for other clusters than the mirror has now")
-    tails = [each for each in view.tails(spec.mirror) if each.topic in plan.topics and each.stage is TailStage.RESCUED]
+    tails = [each for each in rescued_tails(view, spec.mirror) if each.topic in plan.topics]
     if decided_tails(tails) != plan.tails:
         raise DecisionRefused(
             "the rescued tails are not those of the plan: `tanist failback decide` shows the current one"
