@@ -24,7 +24,7 @@ from tests.explorer.product import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tests.explorer.place import Place
+    from tests.explorer.place import Ground, Place
     from tests.explorer.product import Cluster, Deadline, GuardedCluster, MirrorName, MirrorSpec
 
 _AT_ONCE: Final = frozenset({"close", "view", "ended"})
@@ -34,7 +34,7 @@ _AT_ONCE: Final = frozenset({"close", "view", "ended"})
 class Pointed:
     """Any port."""
 
-    def __init__(self, place: Place, name: str, port: Any) -> None:
+    def __init__(self, place: Ground, name: str, port: Any) -> None:
         self._place, self._name, self._port = place, name, port
 
     def __getattr__(self, method: str) -> Any:
@@ -54,7 +54,7 @@ class Pointed:
         return call
 
 
-def side(place: Place, cluster: GuardedCluster) -> Cluster:
+def side(place: Ground, cluster: GuardedCluster) -> Cluster:
     """A cluster as commands see it."""
     bare: Cluster = cluster.side()
 
@@ -80,7 +80,7 @@ def side(place: Place, cluster: GuardedCluster) -> Cluster:
 
 
 def unpointed(place: Place, spec: MirrorSpec) -> FailoverContext:
-    """Both clusters for who judges: nobody is on the stage, and nothing can happen to them."""
+    """Both clusters of a mirror for who judges: nobody is on the stage, and nothing can happen to them."""
     return FailoverContext(
         spec=spec,
         source=place.east.side(),
