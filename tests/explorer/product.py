@@ -11,11 +11,17 @@ from uuid import UUID
 from tanist.domain.acl_entries import ANYBODY, AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.errors import TanistError, TimedOut, Unreachable
+from tanist.domain.failback.decision import TailAction, TailClass
+from tanist.domain.failback.findings import findings_of
+from tanist.domain.failback.pending import left_undecided, pending
+from tanist.domain.failback.reversal import Reversal
 from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval
 from tanist.domain.failover.evidence import Evidence
+from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.failover.invariants import check_invariants
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.fences import FenceStatus, may_stand
+from tanist.domain.fences import FencedTopic, FenceStatus, may_stand
+from tanist.domain.moves import MoveStatus, arrives
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     GROUPS_TOPIC,
@@ -31,11 +37,13 @@ from tanist.domain.records import (
     RunStatus,
     SourceEnd,
     SourceEnds,
+    TopicDesired,
     WorkerAlive,
 )
-from tanist.domain.selection import Selection
+from tanist.domain.selection import EVERY_TOPIC, Selection
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, Finding, MirrorState
+from tanist.domain.tails import FindingKind, TailStage, TopicTails, quarantine_topic
 from tanist.domain.translation import Proof
 from tanist.fetcher.assignment import Report
 from tanist.fetcher.fence_reconciler import EVERY_SECONDS, FenceReconciler, Guards
@@ -45,6 +53,22 @@ from tanist.ports.cluster import Cluster
 from tanist.ports.positions import CommittedPosition, ProofResult
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.command import CommandContext
+from tanist.usecases.failback import (
+    aborting,
+    accepting,
+    deciding,
+    old_source,
+    recording,
+    replay,
+    replay_gate,
+    rescue,
+    reversal,
+    reverse,
+    settling,
+    withdrawing,
+)
+from tanist.usecases.failback.recording import survey_and_record
+from tanist.usecases.failback.survey import ReturnContext
 from tanist.usecases.failover import abort, fences, planning
 from tanist.usecases.failover import run as running
 from tanist.usecases.failover.context import FailoverContext, GroupsMoved, Timeouts
@@ -64,6 +88,7 @@ from tanist.usecases.mirrors.create import CreateRequest as MirrorRequest
 from tanist.usecases.mirrors.create import create
 from tanist.usecases.readers import Silence, StateReaders
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
+from tanist.wiring.failback import returned, reverse_mirror
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
     GuardedCluster,
@@ -74,7 +99,17 @@ from tests.fakes.failover import (
     MemoryReplicas,
 )
 from tests.fakes.positions import MemoryGroup, MemoryGroups, MemoryPositions
+from tests.fakes.records import RecordedCluster, Written
 from tests.fakes.state import WORKER, MemoryStateStore
+from tests.fakes.tails import (
+    MemoryDeletion,
+    MemoryQuarantine,
+    MemoryReplays,
+    MemorySizes,
+    MemoryTails,
+    MemoryTransactions,
+)
+from tests.fakes.topics import MemoryTopics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +118,7 @@ __all__ = [
     "ANYBODY",
     "APPROVALS_TOPIC",
     "EVERY_SECONDS",
+    "EVERY_TOPIC",
     "GROUPS_TOPIC",
     "OFFSETS_TOPIC",
     "ROUTE",
@@ -104,8 +140,10 @@ __all__ = [
     "FailoverRun",
     "FenceReconciler",
     "FenceStatus",
+    "FencedTopic",
     "Fences",
     "Finding",
+    "FindingKind",
     "GroupContacts",
     "GroupPosition",
     "GroupSyncStatus",
@@ -114,14 +152,21 @@ __all__ = [
     "Guards",
     "JumpingClock",
     "MemoryApprovals",
+    "MemoryDeletion",
     "MemoryFencing",
     "MemoryGroup",
     "MemoryGroups",
     "MemoryOpening",
     "MemoryPositions",
     "MemoryProducerFencing",
+    "MemoryQuarantine",
+    "MemoryReplays",
     "MemoryReplicas",
+    "MemorySizes",
     "MemoryStateStore",
+    "MemoryTails",
+    "MemoryTopics",
+    "MemoryTransactions",
     "MetadataRequest",
     "MirrorName",
     "MirrorRequest",
@@ -130,14 +175,19 @@ __all__ = [
     "MirrorStatus",
     "Mode",
     "Moment",
+    "MoveStatus",
     "Observer",
     "OffsetTailMode",
+    "OpenTransaction",
     "ProducerId",
     "Proof",
     "ProofResult",
     "Purpose",
     "Readiness",
+    "RecordedCluster",
     "Report",
+    "ReturnContext",
+    "Reversal",
     "RunStatus",
     "Selection",
     "Silence",
@@ -149,34 +199,60 @@ __all__ = [
     "StateView",
     "StatusContext",
     "SyncRequest",
+    "TailAction",
+    "TailClass",
+    "TailStage",
     "TanistError",
     "TimedOut",
     "Timeouts",
     "Tools",
+    "TopicDesired",
     "TopicPartition",
+    "TopicTails",
     "Unreachable",
     "Verdict",
     "WorkerAlive",
+    "Written",
     "abort",
+    "aborting",
+    "accepting",
     "administer",
+    "arrives",
     "check_invariants",
     "cluster_ids",
     "create",
+    "deciding",
     "desire",
     "fences",
+    "findings_of",
+    "left_undecided",
     "may_stand",
     "metadata_sync",
     "mirror_lock",
     "moved_by",
     "next_observed",
     "observe",
+    "old_source",
     "owned",
+    "pending",
     "planning",
+    "quarantine_topic",
+    "recording",
     "repeatable",
+    "replay",
+    "replay_gate",
+    "rescue",
+    "returned",
+    "reversal",
+    "reverse",
+    "reverse_mirror",
     "running",
+    "settling",
     "state_topics",
+    "survey_and_record",
     "sync_groups",
     "sync_locked",
+    "withdrawing",
 ]
 
 
