@@ -37,9 +37,6 @@ CLIENTS_SECONDS: Final = 2.0
 RETENTION_MS: Final = "86400000"
 MIRROR: Final = AclEntry("User:mirror", "*", allowed=True)
 CLIENT: Final = AclEntry(f"User:{APP}", "*", allowed=True)
-KEYS: Final = 3
-"""Every so manieth record has no key."""
-
 CHANGES: Final = frozenset({
     "fencing.apply", "fencing.lift", "opening.open", "opening.close", "opening.deny", "opening.undeny", "opening.give",
     "opening.take_back", "topics.alter_configs", "deletion.delete", "replays.append",
@@ -76,9 +73,6 @@ class Circle:
     off: set[str] = field(default_factory=set)
     acknowledged: defaultdict[TopicPartition, set[int]] = field(default_factory=lambda: defaultdict(set))
     given_up: set[int] = field(default_factory=set)
-    excused: set[str] = field(default_factory=set)
-    put_up: set[tuple[str, str]] = field(default_factory=set)
-    """Clusters and topics where the product has set a source fence, and has not lifted it since."""
     truncated: bool = False
     """Retention has deleted at an old source what the new primary still has: no failover to it for a while."""
     beats: float = 0.0
@@ -200,7 +194,7 @@ class Circle:
         """An application writes, and is acknowledged."""
         for _ in range(records):
             number = next(self._numbers)
-            key = b"k%d" % (number % 7) if number % KEYS else None
+            key = b"k%d" % (number % 7) if number % 3 else None
             cluster.keep(at, Written(number, key, int(self.clock.now())))
             self.acknowledged[at].add(number)
 
@@ -248,8 +242,6 @@ class Circle:
 
     def after(self, label: str, args: tuple[Any, ...]) -> None:
         """A call was done."""
-        if label in {"fencing.apply", "fencing.lift"}:
-            self._fences()
         if label in CHANGES:
             self.check(f"after {label}")
         elif label.startswith("state.append"):
@@ -270,13 +262,8 @@ class Circle:
         promoted = self.state(home).promoted(DR, topic)
         return promoted and held is not None and facts is not None and facts.topic_id != held.source_topic_id
 
-    def _fences(self) -> None:
-        """Which fences stand: only source fences deny everybody, or limit the size of messages."""
-        stands = {(each.name, topic) for each in self.both for topic in TOPICS if self.is_fenced(each, topic)}
-        self.put_up = stands
-
     def is_fenced(self, cluster: RecordedCluster, topic: str) -> bool:
-        """Whether a source fence stands there."""
+        """Whether a source fence stands there. Nobody else denies everybody, or limits messages to so few bytes."""
         if topic not in cluster.topics:
             return False
         near = cluster.topics[topic].configs.get("max.message.bytes") == "78"

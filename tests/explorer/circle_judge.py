@@ -46,7 +46,7 @@ def at_rest(circle: Circle) -> None:
     check(circle, "at rest")
     for topic in TOPICS:
         takes = [each.name for each in circle.both if circle.takes(each, topic)]
-        if len(takes) != 1 and topic not in circle.excused and not circle.is_at_work():
+        if len(takes) != 1 and not circle.is_at_work():
             circle.violated(EXACTLY_ONE, f"{topic} can be written to at {takes or 'neither cluster'}")
 
 
@@ -62,7 +62,7 @@ def _fences(circle: Circle, topic: str) -> Iterator[FencedTopic]:
 def _one_side(circle: Circle, topic: str, when: str) -> None:
     both = all(circle.takes(each, topic) for each in circle.both)
     owed = any(each.status is FenceStatus.PENDING for each in _fences(circle, topic))
-    bad = both and not owed and topic not in circle.excused and not _accepted(circle, topic)
+    bad = both and not owed and not _accepted(circle, topic)
     if circle.lasts(f"{ONE_SIDE} {topic}", holds=bad):
         circle.violated(ONE_SIDE, f"{topic} takes records at both clusters, and nothing is owed ({when})")
 
@@ -74,12 +74,10 @@ def _accepted(circle: Circle, topic: str) -> bool:
 
 
 def _fence_is_known(circle: Circle, topic: str, when: str) -> None:
-    for cluster, name in circle.put_up:
-        if name != topic or not circle.is_fenced(circle.named(cluster), topic):
-            continue
-        known = any(may_stand(each) for each in _fences(circle, topic))
-        if circle.lasts(f"{FENCE_KNOWN} {topic}", holds=not known):
-            circle.violated(FENCE_KNOWN, f"{topic} is fenced at {cluster}, and no record says so ({when})")
+    fenced = [each.name for each in circle.both if circle.is_fenced(each, topic)]
+    known = any(may_stand(each) for each in _fences(circle, topic))
+    if circle.lasts(f"{FENCE_KNOWN} {topic}", holds=bool(fenced) and not known):
+        circle.violated(FENCE_KNOWN, f"{topic} is fenced at {fenced}, and no record says so ({when})")
 
 
 # ── records ───────────────────────────────────────────────────────────────────────────────────────────────────────
