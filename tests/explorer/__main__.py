@@ -1,4 +1,4 @@
-"""`python -m tests.explorer --runs 2000 --seed 1`: plays so many stories; every rule that one breaks is told once."""
+"""`python -m tests.explorer --runs 2000 --seed 1`: so many stories of each kind, each broken rule told once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import logging
 import sys
 import time
 from collections import Counter
+from typing import Final
 
+from tests.explorer.circle_story import drawn_circle
 from tests.explorer.explore import describe, explore, shortest
+from tests.explorer.story import drawn
+
+KINDS: Final = {"failover": drawn, "circle": drawn_circle}
 
 
 def say(text: str) -> None:
@@ -21,10 +26,18 @@ def main() -> int:
     asked.add_argument("--runs", type=int, default=1_000, help="how many stories")
     asked.add_argument("--seed", type=int, default=1, help="of the first; each one after it is the next number")
     asked.add_argument("--rule", help="stop at the first story that breaks this rule")
+    asked.add_argument("--kind", choices=(*KINDS, "both"), default="both", help="of story; each seed tells one of each")
     given = asked.parse_args()
     logging.disable()
-    began, broken, points = time.perf_counter(), Counter[str](), 0
-    for number, played in enumerate(explore(given.seed, given.runs), 1):
+    began, broken, points, number = time.perf_counter(), Counter[str](), 0, 0
+    kinds = KINDS.values() if given.kind == "both" else [KINDS[given.kind]]
+    stories = (
+        played
+        for seed in range(given.seed, given.seed + given.runs)
+        for kind in kinds
+        for played in explore(seed, 1, kind)
+    )
+    for number, played in enumerate(stories, 1):
         points += played.points
         for rule in {each.rule for each in played.violations}:
             broken[rule] += 1
@@ -33,7 +46,7 @@ def main() -> int:
             if rule == given.rule:
                 return 1
     took = time.perf_counter() - began
-    say(f"{given.runs} stories from {given.seed} on, {points} calls, {took:.1f} s; broken: {dict(broken) or 'nothing'}")
+    say(f"{number} stories from {given.seed} on, {points} calls, {took:.1f} s; broken: {dict(broken) or 'nothing'}")
     return 1 if broken else 0
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tests.explorer import judge
+from tests.explorer import around, judge
 from tests.explorer.people import Operator
 from tests.explorer.place import DR, Place, Violation
 from tests.explorer.product import Mode, TanistError, repeatable
@@ -16,7 +16,7 @@ from tests.explorer.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.explorer.story import Role
+    from tests.explorer.circle import Circle
 
 LONGEST_SECONDS: Final = 1_500.0
 REST_SECONDS: Final = 40.0
@@ -36,21 +36,25 @@ class Played:
         return any(each.rule == rule for each in self.violations)
 
 
-def _forget(_place: Place) -> None:
+def _forget(_place: Any) -> None:
     """For those who want the verdict only."""
 
 
-def play(story: Story, *, traced: bool = False, keep: Callable[[Place], None] = _forget) -> Played:
+def play(story: Story, *, traced: bool = False, keep: Callable[[Any], None] = _forget) -> Played:
     """One story, from the first deed until everybody has come to rest; `keep` gets the place as it is left."""
     trace: list[str] = []
     stage = Stage(orders=story.orders)
     began = stage.now
     if traced:
         stage.tell = lambda who, what: trace.append(f"{stage.now - began:8.2f} s  {who:<8} {what}")
+    place: Circle | Place
     with repeatable():
-        place = Place(stage, authorizer=story.authorizer, writing=story.writing)
-        _act(place, story)
-        _come_to_rest(place, story)
+        if story.circle:
+            place = around.played(stage, story)
+        else:
+            place = Place(stage, authorizer=story.authorizer, writing=story.writing)
+            _act(place, story)
+            _come_to_rest(place, story)
     for each in stage.actors:
         if each.crash is not None:
             place.violated(UNEXPECTED, f"{each.name}: {type(each.crash).__name__}: {each.crash}")
@@ -66,16 +70,8 @@ def _act(place: Place, story: Story) -> None:
     worker.enter()
     for role in story.roles:
         operator = Operator(place, role.name, lambda record: judge.done(place, record))
-        place.stage.enter(role.name, _deeds(operator, role), role.after)
+        place.stage.enter(role.name, operator.all_of(role.deeds), role.after)
     place.stage.play(LONGEST_SECONDS)
-
-
-def _deeds(operator: Operator, role: Role) -> Callable[[], None]:
-    def act() -> None:
-        for deed in role.deeds:
-            operator.does(deed.name, *deed.args)
-
-    return act
 
 
 def _come_to_rest(place: Place, story: Story) -> None:
@@ -133,9 +129,10 @@ def _tried(deed: Callable[[], str]) -> str:
         return str(why)
 
 
-def explore(first: int, runs: int) -> Iterator[Played]:
+def explore(first: int, runs: int, draw: Callable[[int], Story] = drawn) -> Iterator[Played]:
+    """`draw`: the kind of story."""
     for seed in range(first, first + runs):
-        yield play(drawn(seed))
+        yield play(draw(seed))
 
 
 def shortest(found: Played, rule: str) -> Played:

@@ -35,9 +35,10 @@ from tests.explorer.product import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tests.explorer.product import MirrorSpec, OpenMirror, StateView
+    from tests.explorer.story import Deed
 
 COMMAND_SECONDS: Final = 120.0
 PATIENCE: Final = Timeouts(proof=2.0, drain=60.0, budget=5.0)
@@ -63,6 +64,15 @@ class Operator:
             say(f"{deed}: {refused.name}: {refused.reason[:140]}")
         else:
             say(f"{deed}: ok{f' ({reported})' if reported else ''}")
+
+    def all_of(self, deeds: Iterable[Deed]) -> Callable[[], None]:
+        """One after the other."""
+
+        def act() -> None:
+            for deed in deeds:
+                self.does(deed.name, *deed.args)
+
+        return act
 
     # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tests.explorer.groups import WatchedGroups
 from tests.explorer.product import (
@@ -26,8 +26,11 @@ from tests.explorer.product import (
 from tests.explorer.stage import Effect, Stage, StageClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from tanist.domain.fences import FencedTopic
-    from tests.explorer.product import Evidence, StateView
+    from tanist.ports.topics import Topics
+    from tests.explorer.product import CommittedPosition, Evidence, StateView
 
 DR: Final = MirrorName("dr")
 TOPICS: Final = {"orders": 2, "payments": 1}
@@ -74,6 +77,41 @@ class Violation:
     rule: str
     what: str
     at: float
+
+
+class Ground(Protocol):
+    """What calls that are watched, and a worker, need of where they are."""
+
+    stage: Stage
+    clock: StageClock
+    beats: float
+    """When a worker has last said that it lives."""
+
+    @property
+    def east(self) -> GuardedCluster: ...
+
+    @property
+    def west(self) -> GuardedCluster: ...
+
+    def before(self, label: str, args: tuple[Any, ...]) -> None:
+        """A call is about to be done."""
+        ...
+
+    def after(self, label: str, args: tuple[Any, ...]) -> None:
+        """A call was done."""
+        ...
+
+    def copy(self, spec: MirrorSpec, at: TopicPartition, count: int) -> None:
+        """A worker of the mirror copies so many offsets more."""
+        ...
+
+    def source_positions(self) -> Mapping[TopicPartition, tuple[int, CommittedPosition]]:
+        """Of the group at the source."""
+        ...
+
+    def held_topics(self, source: GuardedCluster) -> Callable[[MirrorSpec], Topics] | None:
+        """Where a worker holds retention; None: nowhere."""
+        ...
 
 
 @dataclass
@@ -126,6 +164,15 @@ class Place:
         """The mirror, by nobody on the stage."""
         run = CommandContext(clock=self.clock, by=self.clock.deadline(60))
         create(MirrorRequest(mirror=DR, include=tuple(TOPICS)), self.east.side(), self.west.side(), run)
+
+    def copy(self, spec: MirrorSpec, at: TopicPartition, count: int) -> None:
+        self.west.append(at, spec.data_id, 0, count)
+
+    def source_positions(self) -> Mapping[TopicPartition, tuple[int, CommittedPosition]]:
+        return self.at_east.group(GROUP).positions
+
+    def held_topics(self, source: GuardedCluster) -> None:
+        """Nothing expires here."""
 
     def source_dies(self) -> None:
         self.stage.say("the source dies")

@@ -15,7 +15,7 @@ from tests.explorer.product import (
 from tests.fakes.cluster import nowhere, pair_with
 
 if TYPE_CHECKING:
-    from tests.explorer.place import Place
+    from tests.explorer.place import Ground, Place
     from tests.explorer.product import Cluster, Deadline, GuardedCluster, MirrorName, MirrorSpec
 
 _AT_ONCE: Final = frozenset({"close", "view", "ended"})
@@ -25,7 +25,7 @@ _AT_ONCE: Final = frozenset({"close", "view", "ended"})
 class Pointed:
     """Any port."""
 
-    def __init__(self, place: Place, name: str, port: Any) -> None:
+    def __init__(self, place: Ground, name: str, port: Any) -> None:
         self._place, self._name, self._port = place, name, port
 
     def __getattr__(self, method: str) -> Any:
@@ -45,7 +45,7 @@ class Pointed:
         return call
 
 
-def side(place: Place, cluster: GuardedCluster) -> Cluster:
+def side(place: Ground, cluster: GuardedCluster) -> Cluster:
     """A cluster as commands see it."""
     bare: Cluster = cluster.side()
 

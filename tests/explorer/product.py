@@ -10,12 +10,19 @@ from uuid import UUID
 
 from tanist.domain.acl_entries import ANYBODY, AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
+from tanist.domain.circle import locate
 from tanist.domain.errors import TanistError, TimedOut, Unreachable
+from tanist.domain.failback.decision import TailAction, TailClass
+from tanist.domain.failback.findings import findings_of
+from tanist.domain.failback.pending import left_undecided, pending
+from tanist.domain.failback.reversal import Reversal
 from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval
 from tanist.domain.failover.evidence import Evidence
+from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.failover.invariants import check_invariants
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.fences import FenceStatus, may_stand
+from tanist.domain.fences import FencedTopic, FenceStatus, may_stand
+from tanist.domain.moves import MoveStatus
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     GROUPS_TOPIC,
@@ -31,11 +38,13 @@ from tanist.domain.records import (
     RunStatus,
     SourceEnd,
     SourceEnds,
+    TopicDesired,
     WorkerAlive,
 )
-from tanist.domain.selection import Selection
+from tanist.domain.selection import EVERY_TOPIC, Selection
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, Finding, MirrorState
+from tanist.domain.tails import FindingKind, TailStage, TopicTails, quarantine_topic
 from tanist.domain.translation import Proof
 from tanist.fetcher.assignment import Report
 from tanist.fetcher.fence_reconciler import EVERY_SECONDS, FenceReconciler, Guards
@@ -45,10 +54,26 @@ from tanist.ports.cluster import Cluster
 from tanist.ports.positions import CommittedPosition, ProofResult
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.command import CommandContext
+from tanist.usecases.failback import (
+    aborting,
+    accepting,
+    deciding,
+    old_source,
+    recording,
+    replay,
+    replay_gate,
+    rescue,
+    reversal,
+    reverse,
+    settling,
+    withdrawing,
+)
+from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failover import abort, fences, planning
 from tanist.usecases.failover import run as running
 from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.journal import Tools
+from tanist.usecases.failover.moved_groups import GroupsMoved
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.groups.gather import Chosen
@@ -56,7 +81,8 @@ from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync as metadata_sync
-from tanist.usecases.mirror import OpenMirror
+from tanist.usecases.mirror import OpenMirror, ReturnedMirror
+from tanist.usecases.mirror_spec import spec_at
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors import create as creating
 from tanist.usecases.mirrors.create import CreateRequest as MirrorRequest
@@ -73,7 +99,17 @@ from tests.fakes.failover import (
     MemoryReplicas,
 )
 from tests.fakes.positions import MemoryGroup, MemoryGroups, MemoryPositions
+from tests.fakes.records import RecordedCluster, Written
 from tests.fakes.state import WORKER, MemoryStateStore
+from tests.fakes.tails import (
+    MemoryDeletion,
+    MemoryQuarantine,
+    MemoryReplays,
+    MemorySizes,
+    MemoryTails,
+    MemoryTransactions,
+)
+from tests.fakes.topics import MemoryTopics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +118,7 @@ __all__ = [
     "ANYBODY",
     "APPROVALS_TOPIC",
     "EVERY_SECONDS",
+    "EVERY_TOPIC",
     "GROUPS_TOPIC",
     "OFFSETS_TOPIC",
     "ROUTE",
@@ -102,22 +139,32 @@ __all__ = [
     "FailoverRun",
     "FenceReconciler",
     "FenceStatus",
+    "FencedTopic",
     "Fences",
     "Finding",
+    "FindingKind",
     "GroupPosition",
     "GroupSyncStatus",
+    "GroupsMoved",
     "GuardedCluster",
     "Guards",
     "JumpingClock",
     "MemoryApprovals",
+    "MemoryDeletion",
     "MemoryFencing",
     "MemoryGroup",
     "MemoryGroups",
     "MemoryOpening",
     "MemoryPositions",
     "MemoryProducerFencing",
+    "MemoryQuarantine",
+    "MemoryReplays",
     "MemoryReplicas",
+    "MemorySizes",
     "MemoryStateStore",
+    "MemoryTails",
+    "MemoryTopics",
+    "MemoryTransactions",
     "MetadataRequest",
     "MirrorName",
     "MirrorRequest",
@@ -126,15 +173,20 @@ __all__ = [
     "MirrorStatus",
     "Mode",
     "Moment",
+    "MoveStatus",
     "Observer",
     "OffsetTailMode",
     "OpenMirror",
+    "OpenTransaction",
     "ProducerId",
     "Proof",
     "ProofResult",
     "Purpose",
     "Readiness",
+    "RecordedCluster",
     "Report",
+    "ReturnedMirror",
+    "Reversal",
     "RunStatus",
     "Selection",
     "Silence",
@@ -144,32 +196,57 @@ __all__ = [
     "StateView",
     "StatusContext",
     "SyncRequest",
+    "TailAction",
+    "TailClass",
+    "TailStage",
     "TanistError",
     "TimedOut",
     "Timeouts",
     "Tools",
+    "TopicDesired",
     "TopicPartition",
+    "TopicTails",
     "Unreachable",
     "Verdict",
     "WorkerAlive",
+    "Written",
     "abort",
+    "aborting",
+    "accepting",
     "administer",
     "check_invariants",
     "cluster_ids",
     "create",
+    "deciding",
     "desire",
     "fences",
+    "findings_of",
+    "left_undecided",
+    "locate",
     "may_stand",
     "metadata_sync",
     "mirror_lock",
     "next_observed",
     "observe",
+    "old_source",
     "owned",
+    "pending",
     "planning",
+    "quarantine_topic",
+    "recording",
     "repeatable",
+    "replay",
+    "replay_gate",
+    "rescue",
+    "reversal",
+    "reverse",
     "running",
+    "settling",
+    "spec_at",
     "state_topics",
+    "survey_and_record",
     "sync_locked",
+    "withdrawing",
 ]
 
 

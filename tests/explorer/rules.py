@@ -179,4 +179,62 @@ RULES: Final = (
         "each broker reports which configs of its authorizer are set", ("configs.each_broker",),
         "test_configs.py::test_each_broker_tells_which_configs_of_the_authorizer_are_set_and_hides_their_values",
     ),
+    Rule(
+        "what was denied by name is undone exactly", ("opening.denied", "opening.deny", "opening.undeny"),
+        _PORTS + "test_what_was_denied_by_name_is_undone_exactly",
+    ),
+    Rule(
+        "what was given is taken back exactly", ("opening.give", "opening.take_back"),
+        _PORTS + "test_what_was_given_is_taken_back_exactly",
+    ),
 )  # fmt: skip
+
+
+class RuleOfTails(NamedTuple):
+    """`calls`: of the model. `real`: the test that holds real brokers to it; `model`: the one over the model."""
+
+    what: str
+    calls: tuple[str, ...]
+    real: str
+    model: str
+
+
+_OWN: Final = "tests/kafka/failover/own/"
+_MODEL: Final = "tests/explorer/test_tails.py::"
+ON_THE_WAY_BACK: Final = (
+    RuleOfTails(
+        "logs are compared up to where they part", ("tails.common_ends", "tails.counts", "tails.transactions"),
+        _OWN + "test_survey.py::test_an_old_source_is_compared_with_what_has_taken_over",
+        _MODEL + "test_logs_are_compared_up_to_where_they_part",
+    ),
+    RuleOfTails(
+        "a record of a tail is copied once, whoever is late",
+        (
+            "quarantine.create", "quarantine.ends", "quarantine.new_producer_id", "quarantine.copy",
+            "quarantine.append", "quarantine.at_source", "quarantine.rescued",
+        ),
+        "tests/kafka/failover/test_tails.py::test_records_that_were_not_copied_are_rescued_and_replayed",
+        _MODEL + "test_a_record_of_a_tail_is_copied_once_whoever_is_late",
+    ),
+    RuleOfTails(
+        "a late batch of a replay is refused",
+        (
+            "replays.may_write", "replays.rescued", "replays.end", "replays.new_producer_id", "replays.last_of_keys",
+            "replays.replayed", "replays.append",
+        ),
+        _OWN + "test_replay.py::test_only_what_was_chosen_is_replayed_and_once_whatever_is_killed",
+        _MODEL + "test_a_late_batch_of_a_replay_is_refused",
+    ),
+    RuleOfTails(
+        "an aborted transaction leaves a marker", ("transactions.on", "transactions.abort"),
+        _OWN + "test_open_transactions.py::"
+        "test_open_transactions_of_a_returned_source_are_named_and_aborted_by_approval",
+        _MODEL + "test_an_aborted_transaction_leaves_a_marker",
+    ),
+    RuleOfTails(
+        "exactly the topic with an id is deleted", ("deletion.delete", "sizes.sizes"),
+        _OWN + "test_recreate.py::test_topics_that_cannot_return_are_deleted_and_copied_again_whatever_is_killed",
+        _MODEL + "test_exactly_the_topic_with_an_id_is_deleted",
+    ),
+)  # fmt: skip
+"""The ports of the way back. Their adapters need two clusters, so the tests of both differ; their names are checked."""

@@ -32,11 +32,14 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Story:
+    """`circle`: it goes all the way round, and is played on `Circle`; else it is about failovers only."""
+
     seed: int
     authorizer: bool
     writing: bool
     roles: tuple[Role, ...]
     orders: tuple[Order, ...]
+    circle: bool = False
 
     @property
     def size(self) -> int:
@@ -57,7 +60,8 @@ class Story:
     def lines(self) -> list[str]:
         """As it was played, for people."""
         kind = "access rules" if self.authorizer else "no authorizer"
-        said = [f"{kind}; an application {'writes' if self.writing else 'does not write'} at the source"]
+        way = "all the way round; " if self.circle else ""
+        said = [f"{way}{kind}; an application {'writes' if self.writing else 'does not write'} at the source"]
         said += [f"{role.name} from {role.after:g} s: {', '.join(map(str, role.deeds))}" for role in self.roles]
         return said + [str(order) for order in self.orders]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.explorer import judge
+from tests.explorer.circle_story import drawn_circle
 from tests.explorer.explore import describe, explore, play, shortest
 from tests.explorer.place import DR
 from tests.explorer.product import STATE_TOPIC, Fences, FenceStatus, Mode
@@ -17,13 +18,15 @@ from tests.explorer.stage import AT_LAST, Effect, Order
 from tests.explorer.story import Deed, Role, Story, drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.explorer.place import Place
 
 pytestmark = pytest.mark.timeout(1_200)
-STORIES: Final = int(os.environ.get("STORIES", "120"))
-"""About 10 s of one core; `make test STORIES=5000 ARGS=tests/explorer` plays more."""
+STORIES: Final = int(os.environ.get("STORIES", "100"))
+"""Of failovers: about 8 s of one core; `make test STORIES=5000 ARGS=tests/explorer` plays more of each kind."""
+CIRCLES: Final = int(os.environ.get("STORIES", "30"))
+"""Stories that go all the way round: about 8 s."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +36,10 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def test_no_story_breaks_a_rule() -> None:
+@pytest.mark.parametrize(("draw", "stories"), [(drawn, STORIES), (drawn_circle, CIRCLES)], ids=["failover", "circle"])
+def test_no_story_breaks_a_rule(draw: Callable[[int], Story], stories: int) -> None:
     """Each run plays the same stories."""
-    for played in explore(1, STORIES):
+    for played in explore(1, stories, draw):
         if played.violations:
             rule = played.violations[0].rule
             pytest.fail(describe(shortest(played, rule), rule), pytrace=False)
@@ -56,6 +60,12 @@ def test_a_story_is_played_again_exactly() -> None:
     assert first.trace == again.trace
     assert first.points == again.points > 100
     assert drawn(7) == drawn(7)
+
+
+def test_a_story_all_the_way_round_is_played_again_exactly() -> None:
+    first, again = (play(drawn_circle(7), traced=True) for _ in range(2))
+    assert first.trace == again.trace
+    assert first.points == again.points > 1_000
 
 
 def test_who_is_frozen_for_long_wakes_when_all_others_are_done() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tests.explorer.place import GROUP, PARTITIONS
+from tests.explorer.place import DR, GROUP, PARTITIONS
 from tests.explorer.pointed import Pointed, side
 from tests.explorer.product import (
     EVERY_SECONDS,
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.fetcher.planning import Owned
     from tanist.usecases.lock import LockedMirror
-    from tests.explorer.place import Place
-    from tests.explorer.product import Deadline, MirrorName, MirrorSpec, StateView, TopicPartition
+    from tests.explorer.place import Ground
+    from tests.explorer.product import Deadline, GuardedCluster, MirrorName, MirrorSpec, StateView, TopicPartition
 
 ROUND_SECONDS: Final = 1.0
 NEWS_SECONDS: Final = 5.0
@@ -64,18 +64,18 @@ _FINDINGS: Final = {
 class _SourceStates:
     """The port `SourceStates`."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, source: GuardedCluster) -> None:
+        self._source = source
 
     def read(self, _spec: MirrorSpec, by: Deadline) -> StateView:
-        self._place.east.answer()
-        return MemoryStateStore(self._place.east, STATE_TOPIC).catch_up(by)
+        self._source.answer()
+        return MemoryStateStore(self._source, STATE_TOPIC).catch_up(by)
 
     def report_promotions(self, _spec: MirrorSpec, promotions: Sequence[PromotionRecord], by: Deadline) -> None:
-        self._place.east.answer()
-        if STATE_TOPIC not in self._place.east.topics:
-            self._place.east.with_topic(STATE_TOPIC)
-        MemoryStateStore(self._place.east, STATE_TOPIC, WORKER).append(promotions, by)
+        self._source.answer()
+        if STATE_TOPIC not in self._source.topics:
+            self._source.with_topic(STATE_TOPIC)
+        MemoryStateStore(self._source, STATE_TOPIC, WORKER).append(promotions, by)
 
     def close(self) -> None:
         pass
@@ -83,21 +83,29 @@ class _SourceStates:
 
 @dataclass
 class Worker:
-    place: Place
+    """Of the mirrors that copy from `away` to `home`; None: from east to west."""
+
+    place: Ground
     name: str = "worker"
+    home: GuardedCluster | None = None
+    away: GuardedCluster | None = None
     _news_at: float = field(default=float("-inf"))
     _looked_after: tuple[StateView | None, tuple[Owned, ...]] = (None, ())
 
     def __post_init__(self) -> None:
         place = self.place
-        self.state = Pointed(place, "state", MemoryStateStore(place.west, STATE_TOPIC, WORKER))
-        self.groups = MemoryStateStore(place.west, GROUPS_TOPIC, WORKER)
+        home, away = self.home or place.west, self.away or place.east
+        self._to: GuardedCluster = home
+        self._from: GuardedCluster = away
+        self.state = Pointed(place, "state", MemoryStateStore(home, STATE_TOPIC, WORKER))
+        self.groups = MemoryStateStore(home, GROUPS_TOPIC, WORKER)
         guards = Guards(
-            fencing=lambda _source: Pointed(place, "fencing", MemoryFencing(place.east)),
-            producer_fencing=Pointed(place, "producer_fencing", MemoryProducerFencing(place.west)),
-            replicas=Pointed(place, "replicas", MemoryReplicas(place.west)),
-            sources=Pointed(place, "sources", _SourceStates(place)),
+            fencing=lambda _source: Pointed(place, "fencing", MemoryFencing(away)),
+            producer_fencing=Pointed(place, "producer_fencing", MemoryProducerFencing(home)),
+            replicas=Pointed(place, "replicas", MemoryReplicas(home)),
+            sources=Pointed(place, "sources", _SourceStates(away)),
             lock=self._lock,
+            topics=place.held_topics(away),
         )
         self.debts = FenceReconciler(guards, self.state, STATE_PARTITIONS, place.clock, lambda _slice: True)
 
@@ -108,9 +116,7 @@ class Worker:
 
     def _lock(self, mirror: MirrorName, operation: str, by: Deadline) -> AbstractContextManager[LockedMirror]:
         run = CommandContext(clock=self.place.clock, by=by, holder=self.name)
-        return mirror_lock(
-            side(self.place, self.place.west), mirror, Purpose(operation=operation, preemptible=True), run
-        )
+        return mirror_lock(side(self.place, self._to), mirror, Purpose(operation=operation, preemptible=True), run)
 
     def _copies(self) -> None:
         while True:
@@ -166,18 +172,18 @@ class Worker:
                 worker=self.name, version="1", host="h", started_at=EpochMs(0), at=now.now(), principal="User:mirror"
             )
         ]
-        if self.place.east.dead:
+        if self._from.dead:
             return written
         for spec in {mine.spec.mirror: mine.spec for mine in self._owned(view)}.values():
-            ours = [at for at in PARTITIONS if at in self.place.east.ends]
-            seen = tuple(_end(at, self.place.east.ends[at]) for at in ours)
+            ours = [at for at in PARTITIONS if at in self._from.ends]
+            seen = tuple(_end(at, self._from.ends[at]) for at in ours)
             written.append(SourceEnds(mirror=spec.mirror, mirror_id=spec.id, chunk=0, ends=seen, at=now.now()))
             self._follow(spec)
         return written
 
     def _follow(self, spec: MirrorSpec) -> None:
         """Positions of groups are kept at the destination."""
-        at_ms, held = self.place.clock.now(), self.place.at_east.group(GROUP).positions
+        at_ms, held = self.place.clock.now(), self.place.source_positions()
         kept: list[StateRecord] = [
             GroupPosition(
                 mirror=spec.mirror,
@@ -203,19 +209,20 @@ class Worker:
     def _copy(self, view: StateView) -> None:
         """Modelled: an append lands right after the previous one or not at all, so nothing is ever copied twice."""
         self.place.stage.point("worker.copy")
-        east, west, now = self.place.east, self.place.west, self.place.spec()
-        if east.dead or west.dead:
+        away, home = self._from, self._to
+        now = MemoryStateStore(home, STATE_TOPIC).view().mirror(DR)
+        if away.dead or home.dead:
             return
         for mine in self._owned(view):
             at, held = mine.partition, view.observed(mine.spec.mirror, mine.partition)
             if held is None or held.state not in {MirrorState.MIRRORING, MirrorState.PAUSING}:
                 continue
-            if now is None or now.data_id != mine.spec.data_id or at not in west.ends:
+            if now is None or now.data_id != mine.spec.data_id or not (at in home.ends and at in away.ends):
                 continue
-            if view.promoted(mine.spec.mirror, at.topic) or west.epochs.get((at, now.data_id), -1) > 0:
+            if view.promoted(mine.spec.mirror, at.topic) or home.epochs.get((at, now.data_id), -1) > 0:
                 continue
-            if (count := min(MOST_A_ROUND, east.ends[at][1] - west.ends[at][2])) > 0:
-                west.append(at, now.data_id, 0, count)
+            if (count := min(MOST_A_ROUND, away.ends[at][1] - home.ends[at][2])) > 0:
+                self.place.copy(now, at, count)
 
 
 def _end(at: TopicPartition, ends: tuple[int, int, int]) -> SourceEnd:

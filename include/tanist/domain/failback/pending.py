@@ -10,9 +10,8 @@ from tanist.domain.records import RunStatus
 from tanist.domain.tails import PendingTail, TailStage, stored_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from tanist.domain.lineage import TopicLineage
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
@@ -66,7 +65,7 @@ def left_undecided(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ..
     again, from the same source, is not left.
     """
     spec = view.mirror(mirror)
-    last = {each.topic: each for each in view.lineage(mirror)}
+    last = {each.topic: each.promotion_epoch for each in view.lineage(mirror)}
     old = {(each.topic, each.promotion_epoch) for each in tails_of(view, mirror)}
     known = {(each.topic, each.promotion_epoch) for each in view.tails(mirror)}
     found = [
@@ -74,18 +73,24 @@ def left_undecided(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ..
         for each in view.tails(mirror)
         if each.stage is not TailStage.DONE
         and (each.topic, each.promotion_epoch) not in old
-        and not (_is_last(each, last) and spec is not None and each.cluster_id == spec.source_cluster_id)
+        and not (
+            last.get(each.topic) == each.promotion_epoch
+            and spec is not None
+            and each.cluster_id == spec.source_cluster_id
+        )
     ]
     stages = stored_stage(((each.topic, each.promotion_epoch) for each in found), found)
     inside = {each.topic for each in view.topics(mirror)}
-    behind = {(topic, each.promotion_epoch) for topic, each in last.items() if topic not in inside}
+    behind = {(topic, epoch) for topic, epoch in last.items() if topic not in inside}
     unseen = behind - known - planned_promotions(view, mirror)
     return tuple(sorted([*stages, *(PendingTail(topic, epoch, TailStage.UNKNOWN) for topic, epoch in unseen)]))
 
 
-def _is_last(tails: TopicTails, last: Mapping[str, TopicLineage]) -> bool:
-    entry = last.get(tails.topic)
-    return entry is not None and entry.promotion_epoch == tails.promotion_epoch
+def rescued_tails(view: StateView, mirror: MirrorName) -> tuple[TopicTails, ...]:
+    """The tails that are rescued and about which somebody can still decide, by topic and promotion."""
+    left = {(each.topic, each.promotion_epoch) for each in left_undecided(view, mirror)}
+    rescued = (each for each in view.tails(mirror) if each.stage is TailStage.RESCUED)
+    return tuple(each for each in rescued if (each.topic, each.promotion_epoch) not in left)
 
 
 def pending(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:

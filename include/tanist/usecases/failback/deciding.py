@@ -19,7 +19,7 @@ from tanist.domain.failback.decision import (
     time_of,
     times_of,
 )
-from tanist.domain.failback.pending import left_undecided
+from tanist.domain.failback.pending import rescued_tails
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.tails import TailStage
 from tanist.usecases.approvals import sign
@@ -119,10 +119,8 @@ def undecided_tails(view: StateView, mirror: MirrorName, topics: Selection) -> t
         NothingToDecide, TopicNotInMirror. MirrorReversed: the mirror was reversed since: its destination is the cluster
         with the tails, and their quarantine is at its source.
     """
-    left = {(each.topic, each.promotion_epoch) for each in left_undecided(view, mirror)}
-    rescued = [each for each in view.tails(mirror) if each.stage is TailStage.RESCUED]
-    found = {each.topic: each for each in rescued if (each.topic, each.promotion_epoch) not in left}
-    if not found and rescued:
+    found = {each.topic: each for each in rescued_tails(view, mirror)}
+    if not found and any(each.stage is TailStage.RESCUED for each in view.tails(mirror)):
         raise MirrorReversed(f"mirror {mirror!r} was reversed while its rescued tails were undecided")
     if not found:
         raise NothingToDecide(f"no tail of mirror {mirror!r} is rescued and undecided")

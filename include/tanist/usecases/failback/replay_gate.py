@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import named
 from tanist.domain.errors import AuthorizationFailed, Refused
 from tanist.domain.failback.decision import DecisionPlan, TailAction, decided_tails
+from tanist.domain.failback.pending import rescued_tails
 from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals
 from tanist.domain.records import RunStatus
-from tanist.domain.tails import TailDecision, TailStage
+from tanist.domain.tails import TailDecision
 from tanist.usecases.approvals import PlanKind, permit
 from tanist.usecases.failback.quarantined import ensure_present
 
@@ -108,7 +109,7 @@ def _must_be_alone(plan: DecisionPlan, view: StateView) -> None:
 
 def _must_fit(plan: DecisionPlan, view: StateView) -> list[TopicTails]:
     """The rescued tails. Raises NotPermitted if they are not the approved ones."""
-    tails = [each for each in view.tails(plan.mirror) if each.topic in plan.topics and each.stage is TailStage.RESCUED]
+    tails = [each for each in rescued_tails(view, plan.mirror) if each.topic in plan.topics]
     if decided_tails(tails) != plan.tails:
         raise DecisionRefused(
             "the rescued tails are not those of the plan: `tanist failback decide` shows the current one"
