@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, Readiness, named
@@ -17,6 +16,7 @@ from tanist.domain.failover.commands import others_command, plan_command
 from tanist.domain.failover.damage import damage
 from tanist.domain.failover.facts import SourceState, fence_settled, is_locked
 from tanist.domain.failover.not_copied import not_copied
+from tanist.domain.failover.old_fences import of_old_fences
 from tanist.domain.failover.plan import (
     NOT_DRAINED,
     NOT_SHUT_OUT,
@@ -29,7 +29,6 @@ from tanist.domain.failover.plan import (
 from tanist.domain.failover.reserve import of_reserve
 from tanist.domain.failover.source_look import RECENT_MS, is_recent, iso_time
 from tanist.domain.failover.undecided import of_undecided
-from tanist.domain.fences import FenceStatus, fence_command, is_stray
 from tanist.domain.losses import TombstonesMissed
 from tanist.domain.states import MirrorState
 
@@ -192,7 +191,7 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         each.partition for each in facts.partitions if each.producer_fenced is True and each.partition in ours
     ):
         yield Limitation("PRODUCER_FENCED", f"another failover has begun to promote {_named(fenced)}", blocks=True)
-    yield from _of_old_fences(intent, facts)
+    yield from of_old_fences(intent, facts)
     if intent.without_drain:
         why = f"not being copied, so they are failed over as they are: {_named(intent.without_drain)}"
         yield Limitation("WITHOUT_DRAIN", why)
@@ -211,36 +210,6 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     yield from _of_beginnings(intent, facts)
     if intent.mode is Mode.PLANNED and not facts.workers_alive:
         yield from _without_worker(intent, facts)
-
-
-def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """Source fences that no unfinished failover has set: they block producers of a source that is in use.
-
-    An unplanned failover needs its source to be fenced, whoever has done it: that is no reason against one.
-    """
-    # an unfinished run needs its fence: RUN_UNFINISHED reports it
-    if intent.mode is Mode.UNPLANNED or is_locked(facts) or facts.others_running:
-        return
-    standing = [
-        (each.topic, each.source_fence.status) for each in facts.of(intent.names) if each.source_fence and _stands(each)
-    ]
-    left = {topic: f"{topic} ({status})" for topic, status in standing if status is not FenceStatus.UNRECORDED}
-    strange = [topic for topic, status in standing if status is FenceStatus.UNRECORDED]
-    lift = partial(fence_command, "lift", intent.mirror, facts.destination)
-    why = (
-        *((f"left by an earlier failover: {_named(left.values())}; lift it with `{lift([*left])}`",) if left else ()),
-        *((f"not on record: {_named(strange)}; lift it with `{lift(strange, '--unrecorded')}`",) if strange else ()),
-    )
-    if why:
-        yield Limitation("SOURCE_FENCED", "; ".join(why))
-
-
-def _stands(seen: ObservedTopic) -> bool:
-    """Whether a source fence of ours is in force, or recorded as such; False for one that was there before ours."""
-    fence = seen.source_fence
-    if fence is None:
-        return False
-    return fence.status is not FenceStatus.LIFTED or bool(fence.reason) or is_stray(fence, stands=seen.fence_stands)
 
 
 def _without_worker(intent: Intent, facts: Facts) -> Iterator[Limitation]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.circle import CircleStage, locate
 from tanist.domain.errors import AuthorizationFailed, Interrupted, MirrorLocked, OperatorFenced, Refused, TanistError
+from tanist.domain.failback.pending import last_tails
 from tanist.domain.fences import FenceStatus
 from tanist.domain.moves import MoveStatus, TopicBefore
 from tanist.domain.problems import each
@@ -27,7 +28,7 @@ from tanist.usecases.failback.reversing import Reversing
 from tanist.usecases.lock import mirror_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tanist.domain.failback.reversal import Reversal
     from tanist.domain.moves import MirrorMove
@@ -116,7 +117,7 @@ def put_back_all(of: Reversing, reason: str) -> NoReturn:
     of.checkpoint("withdrawing")
     REVERSAL.put_back(of)
     of.checkpoint("undone")
-    _store_withdrawn(of, reason)
+    _store_withdrawn(of, reason, _to_survey_again(of))
     raise ReversalWithdrawn(f"plan {of.move.plan} is withdrawn: {reason}")
 
 
@@ -131,9 +132,15 @@ def _end(of: Reversing, reason: str, later: str) -> NoReturn:
     )
 
 
-def _store_withdrawn(of: Reversing, reason: str) -> None:
+def _to_survey_again(of: Reversing) -> list[Tombstone]:
+    """Of returning topics that had no tail: producers may have written to the old source while its fence was lifted."""
+    tails = last_tails(of.lock.view(), of.spec.mirror)
+    return [Tombstone(each.key) for each in tails if each.topic in of.returning and not each.with_records()]
+
+
+def _store_withdrawn(of: Reversing, reason: str, more: Sequence[Tombstone] = ()) -> None:
     done = replace(of.move, status=MoveStatus.WITHDRAWN, reason=reason, at=of.command.clock.now())
-    of.lock.append([*(Tombstone(each.key) for each in of.before().values()), done])
+    of.lock.append([*(Tombstone(each.key) for each in of.before().values()), *more, done])
 
 
 def _fenced(of: Reversing) -> StateView:
