@@ -23,7 +23,7 @@ class FenceKind(StrEnum):
     DENY_WRITE = "deny-write"
     """An ACL: DENY WRITE for User:* (refused within 50 ms, readers and open transactions untouched)."""
     TINY_MESSAGES = "max.message.bytes=78"
-    """Without an authorizer: markers still pass, and records of a few bytes. Never 0: it strands transactions."""
+    """Without an authorizer, or an ACL for the topic: markers pass, and tiny records. 0 would strand transactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.fences import FencedTopic, unrecorded
+from tanist.domain.fences import FencedTopic, FenceKind, may_stand, unrecorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFences:
-    """`stands`: by topic, whether the recorded fence stands, or why that is unknown. `unrecorded`: by topic."""
+    """`stands`: by topic, whether the recorded fence stands, or why that is unknown. `unrecorded`: by topic.
+
+    `near`: topics whose fence is, or would be, `max.message.bytes`.
+    """
 
     stands: Mapping[str, bool | TanistError] = field(default_factory=dict)
     unrecorded: Mapping[str, FencedTopic] = field(default_factory=dict)
+    near: frozenset[str] = frozenset()
 
     def known(self) -> dict[str, bool]:
         """Only what the source has answered; an unrecorded fence stands."""
@@ -40,8 +44,16 @@ def look_at_all(source: ClusterSnapshot, view: StateView, mirror: MirrorName, by
     return look(source, held, others, by)
 
 
-def look(source: ClusterSnapshot, held: Sequence[FencedTopic], topics: Iterable[str], by: Deadline) -> SourceFences:
+def look(
+    source: ClusterSnapshot,
+    held: Sequence[FencedTopic],
+    topics: Iterable[str],
+    by: Deadline,
+    kinds_of: Sequence[FencedTopic] = (),
+) -> SourceFences:
     """`held`: the fences on record that are to be looked at. `topics`: of which there is no record.
+
+    `kinds_of`: fences on record of which it matters, too, whether they are near ones, or would be.
 
     Raises:
         TanistError: the source does not answer, or does not show its ACLs.
@@ -49,6 +61,12 @@ def look(source: ClusterSnapshot, held: Sequence[FencedTopic], topics: Iterable[
     before = [each.before for each in held if each.before]
     others = sorted(topics)
     stands = source.fence_status(before, by) if before else {}
-    found = source.unfenced(others, by) if others else {}
-    stray = [unrecorded(each) for each in found.values() if not isinstance(each, TanistError)]
-    return SourceFences(stands=stands, unrecorded={each.topic: each for each in stray if each is not None})
+    kept = {each.topic: each.before for each in kinds_of if may_stand(each) and each.before}
+    asked = sorted({*others, *(each.topic for each in kinds_of)} - kept.keys())
+    answers = source.unfenced(asked, by) if asked else {}
+    found = {topic: each for topic, each in answers.items() if not isinstance(each, TanistError)}
+    stray = [unrecorded(found[topic]) for topic in others if topic in found]
+    near = (topic for topic, each in (found | kept).items() if each.kind is FenceKind.TINY_MESSAGES)
+    return SourceFences(
+        stands=stands, unrecorded={each.topic: each for each in stray if each is not None}, near=frozenset(near)
+    )

@@ -106,13 +106,15 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     beyond = known(source.ends(more.partitions, by)) if more.partitions else {}
     names = {topic.topic for topic in wanted}
     fences = {each.topic: each for each in view.source_fences(spec.mirror)}
-    watched = [each for each in fences.values() if each.topic in names and each.status in _WATCHED]
-    fencing = source_fences.look(source, watched, names - fences.keys(), by)
+    recorded = [each for each in fences.values() if each.topic in names]
+    watched = [each for each in recorded if each.status in _WATCHED]
+    fencing = source_fences.look(source, watched, names - fences.keys(), by, recorded)
     fenced = all(fencing.stands.get(topic) is True for topic in names)
     authorizer = source.authorizer(by)
     stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]
     named = coordinated.ask(source, partitions, soon(command), fenced=fenced)
-    writers = answered(lambda: source.transactional(partitions, soon(command))) if authorizer is False else None
+    refused = [at for at in partitions if not authorizer or at.topic in fencing.near]
+    writers = answered(lambda: source.transactional(refused, soon(command))) if refused else None
     acls = answered(lambda: source.write_rules(sorted(names), soon(command))) if authorizer and not fenced else None
     unended = attempt(lambda: source.open_transactions(stuck, soon(command))) if stuck else ()
     if isinstance(unended, TanistError):
@@ -122,6 +124,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         reason="; ".join(errors[:3]),
         moves=moves and not more.unreported,
         authorizer=authorizer,
+        near=fencing.near,
         uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
         new_topics=topics_without_copy(spec, view, source, by) if whole else (),
         transactions=unended,
