@@ -12,6 +12,8 @@ import pytest
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus, commands_to_lift
 from tanist.kafka.adapters.fencing import KafkaFencing
 from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.wire.admin import AclBinding, create_acls
+from tanist.kafka.wire.router import Router
 from tanist.ports.topics import NewTopic
 from tanist.spark_submit.jars import Module
 from tanist.spark_submit.java import java
@@ -85,6 +87,11 @@ def test_the_printed_commands_put_back_exactly_what_was_there(
             NewTopic(name=t, partitions=1, replication_factor=1, configs=limit.get(t, {})) for t in (own, plain, kept)
         ]
         assert topics.create(new, SOON(20)) == dict.fromkeys((own, plain, kept))
+        if denies:  # a topic that no ACL matches is never fenced by one
+            router = stack.enter_context(Router(endpoint, "tanist-test"))
+            read = [AclBinding(2, t, 3, "User:reader", "*", 3, 3) for t in (own, plain, kept)]
+            assert create_acls(router, read, SOON(20)) == [None] * len(read)
+            wait_until(lambda: fencing.snapshot([own], SOON(10))[own] == FenceBefore(topic=own, kind=kind))
         untouched = fenced(fencing, [kept])
         before = fenced(fencing, [own, plain])
         held = [

@@ -53,6 +53,8 @@ class GuardedCluster(MemoryCluster):
     supers: set[str] = field(default_factory=set)
     operating: set[str] = field(default_factory=set)
     """Principals that ACLs allow ALTER on the cluster."""
+    bare: set[str] = field(default_factory=set)
+    """Topics that no ACL matches, so everybody may do everything there."""
     deny: set[tuple[str, str]] = field(default_factory=set)
     given: set[tuple[str, AclEntry]] = field(default_factory=set)
     epochs: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
@@ -83,11 +85,16 @@ class GuardedCluster(MemoryCluster):
 
     def may_write(self, topic: str, user: str) -> bool:
         """An ordinary client's record, as large as most."""
-        if self.authorizer and user in self.supers:
+        if topic in self.topics and self.topics[topic].configs.get(MAX_BYTES) == "78":
+            return False
+        if not self.authorizer or user in self.supers:
             return True
-        if self.authorizer:
-            return not {(topic, ANYBODY), (topic, f"User:{user}")} & self.deny
-        return self.topics[topic].configs.get(MAX_BYTES) != "78"
+        return not {(topic, ANYBODY), (topic, f"User:{user}")} & self.deny
+
+    def is_bare(self, topic: str) -> bool:
+        """Whether no ACL matches `topic`."""
+        acls = {*self.deny, *((at, each.principal) for at, each in self.given)}
+        return topic in self.bare and topic not in {at for at, _ in acls}
 
     def drop(self, topic: str) -> None:
         """The topic is deleted, with its log and what leaders remember of its writers. Rules name it still."""
@@ -279,7 +286,7 @@ class MemoryFencing:
             return ClusterAuthorizationFailed("DescribeAcls")
         if topic not in self._cluster.topics:
             return UnknownTopicOrPartition(topic)
-        if self._cluster.authorizer:
+        if self._cluster.authorizer and not self._cluster.is_bare(topic):
             return FenceBefore(topic=topic, kind=FenceKind.DENY_WRITE, had_deny=(topic, ANYBODY) in self._cluster.deny)
         own = self._cluster.topics[topic].configs.get(MAX_BYTES)
         return FenceBefore(topic=topic, kind=FenceKind.TINY_MESSAGES, max_message_bytes=own)

@@ -25,7 +25,7 @@ class FenceKind(StrEnum):
     DENY_WRITE = "deny-write"
     """An ACL: DENY WRITE for User:* (refused within 50 ms, readers and open transactions untouched)."""
     TINY_MESSAGES = "max.message.bytes=78"
-    """Without an authorizer: markers still pass, and records of a few bytes. Never 0: it strands transactions."""
+    """Without an authorizer, or an ACL for the topic: markers pass, and tiny records. 0 would strand transactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +72,14 @@ class FencedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFences:
-    """`stands`: by topic, whether the recorded fence stands, or why that is unknown. `unrecorded`: by topic."""
+    """`stands`: by topic, whether the recorded fence stands, or why that is unknown. `unrecorded`: by topic.
+
+    `near`: topics whose fence is, or would be, `max.message.bytes`.
+    """
 
     stands: Mapping[str, bool | TanistError] = field(default_factory=dict)
     unrecorded: Mapping[str, FencedTopic] = field(default_factory=dict)
+    near: frozenset[str] = frozenset()
 
     def known(self) -> dict[str, bool]:
         """Only what the source has answered; an unrecorded fence stands."""

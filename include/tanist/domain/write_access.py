@@ -31,10 +31,16 @@ def to_give(
     """What a failover creates of the source's ACLs (`wanted`) at a topic that has ACLs of its `own`.
 
     Nothing for principals of the mirror, and no DENY of somebody whom the cluster allows to write by itself: such a
-    DENY is the other cluster's, and would lock its producers out here.
+    DENY is the other cluster's, and would lock its producers out here. Another DENY is created only beside an ALLOW
+    that would let in its principal, who may not write at the source: the ALLOW of everybody, for instance.
     """
-    allowed = (each for each in wanted if each not in own and each.principal not in mirrors)
-    return tuple(each for each in allowed if each.allowed or not may_write(each.principal, own))
+    lacking = [each for each in wanted if each not in own and each.principal not in mirrors]
+    let_in = {each.principal for each in lacking if each.allowed}
+    return tuple(
+        each
+        for each in lacking
+        if each.allowed or (not may_write(each.principal, own) and let_in & {each.principal, ANYBODY})
+    )
 
 
 def locked_out(
@@ -50,9 +56,13 @@ def locked_out(
 def shut_out_of(
     wanted: Collection[AclEntry], now: Collection[AclEntry], mirrors: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Principals that `wanted` allow to write, and the ACLs that a topic has `now` do not."""
+    """Principals that `wanted` allow to write, and the ACLs that a topic has `now` do not.
+
+    Without any `wanted` everybody may write at the source, as far as is known: so whom the topic denies is named.
+    """
+    known = wanted or (AclEntry(ANYBODY, ANY_HOST, allowed=True),)
     named = {each.principal for each in (*wanted, *now)} - set(mirrors)
-    return tuple(sorted(who for who in named if may_write(who, wanted) and not may_write(who, now)))
+    return tuple(sorted(who for who in named if may_write(who, known) and not may_write(who, now)))
 
 
 def acl_changes(

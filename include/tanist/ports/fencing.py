@@ -27,7 +27,8 @@ class Fencing(Protocol):
     ) -> Mapping[str, FenceBefore | TanistError]:
         """The settings that a fence would replace; to be stored before `apply`.
 
-        `authorizer`: the answer of `has_authorizer`; None: the cluster is asked.
+        A DENY only where an ACL matches the topic already: the first one would end `allow.everyone.if.no.acl.found`,
+        for readers and for the mirror, too. `authorizer`: the answer of `has_authorizer`; None: the cluster is asked.
         """
         ...
 

@@ -38,12 +38,23 @@ def test_who_may_write_at_the_source_by_any_acl_is_locked_out_by_a_deny_of_the_d
     assert locked_out([allow("User:app")], [deny("User:*")]) == ("User:app",), "a wider DENY for everybody stays"
 
 
+def test_whom_the_destination_denies_is_locked_out_where_the_source_has_no_acl_and_everybody_may_write() -> None:
+    """`allow.everyone.if.no.acl.found`: GO, DONE, and the producer was refused by both clusters."""
+    assert locked_out([], [deny("User:app"), deny(MIRROR), allow("User:bob")], [MIRROR]) == ("User:app",)
+    assert locked_out([], [allow("User:*"), deny("User:app")]) == ("User:app",)
+    assert locked_out([], []) == ()
+    assert shut_out_of([], [deny("User:app")]) == ("User:app",), "after the switch, too"
+    assert locked_out([deny("User:bob")], [deny("User:app")]) == (), "the source has an ACL, and it lets nobody write"
+
+
 def test_a_deny_is_not_given_against_whom_the_cluster_itself_allows() -> None:
     """On the way back the DENY of the other cluster locked producers out at home."""
     assert to_give([deny("User:app")], {allow("User:app")}) == ()
     assert to_give([deny("User:app")], {allow("User:*")}) == ()
     bob = deny("User:bob")
     assert to_give([allow("User:*"), bob], frozenset()) == (allow("User:*"), bob), "it is needed beside User:*"
+    assert to_give([allow("User:app"), bob], frozenset()) == (allow("User:app"),), "no ALLOW lets bob in"
+    assert to_give([bob], frozenset()) == (), "the first ACL of a topic would end allow.everyone.if.no.acl.found"
     assert to_give([allow("User:app"), allow(MIRROR)], {allow("User:app")}, [MIRROR]) == ()
 
 

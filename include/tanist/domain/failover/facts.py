@@ -80,7 +80,7 @@ class PartitionFacts:
     the end of the copy, so no number tells how much of the source is in it. `tombstones_missed`: the copy may hold
     keys that were deleted at the source (`TombstonesMissed`). `longer`: the copy holds records from behind the end
     of a source that answers, which has therefore lost them. `leader`: of the copy. `transactional`: asked only
-    where the source has no authorizer.
+    where the source fence is a near one.
     """
 
     partition: TopicPartition
@@ -228,6 +228,7 @@ class NamedTransactions:
 class SourceFacts:
     """`reason`: why `state` is not ALIVE. `authorizer`: whether the source has one; None: not known.
 
+    `near`: topics whose source fence is, or would be, a near one: with an authorizer those that no ACL matches.
     `moves`: it is not ALIVE because leaders of partitions do not answer, while the cluster does: they may be moving.
     `another_cluster`: which connection leads to another cluster than the mirror was created with; empty: none.
     """
@@ -237,6 +238,7 @@ class SourceFacts:
     moves: bool = False
     another_cluster: str = ""
     authorizer: bool | None = None
+    near: frozenset[str] = frozenset()
     uncopied: tuple[Uncopied, ...] = ()
     new_topics: tuple[str, ...] = ()
     """Topics that the mirror's filters match and that are in no mirror, so they have no copy."""
@@ -246,6 +248,10 @@ class SourceFacts:
     transactions_told: bool | None = None
     """False: this login may not see all of them, or the brokers are too old to tell; None: not told now."""
     transactions_reason: str = ""
+
+    def fences_near(self, topic: str) -> bool:
+        """Whether records of a few bytes pass the source fence of `topic`."""
+        return self.authorizer is False or topic in self.near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,12 +117,12 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         )
         yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True, momentary=facts.source.moves)
     elif not planned:
-        yield Limitation(NOT_DRAINED, f"an unplanned failover waits for no source: {_reach(facts)}", usual=True)
+        yield Limitation(NOT_DRAINED, f"an unplanned failover waits for no source: {_reach(intent, facts)}", usual=True)
     yield from _of_transactions(intent, facts)
 
 
-def _reach(facts: Facts) -> str:
-    near = "; without an authorizer records of a few bytes pass its source fence" if _is_near(facts) else ""
+def _reach(intent: Intent, facts: Facts) -> str:
+    near = f"; {why}" if (why := _near_fence(intent, facts)) else ""
     if facts.source.state is SourceState.ALIVE:
         return f"it answers, and a planned failover would drain it{near}"
     if facts.source.state is SourceState.PARTLY:
@@ -133,8 +133,11 @@ def _reach(facts: Facts) -> str:
     )
 
 
-def _is_near(facts: Facts) -> bool:
-    return facts.source.authorizer is False
+def _near_fence(intent: Intent, facts: Facts) -> str:
+    if facts.source.authorizer is False:
+        return "the source has no authorizer, so records of a few bytes pass its source fence"
+    near = _named(sorted(facts.source.near.intersection(intent.names)))
+    return f"no ACL of the source matches {near}, so records of a few bytes pass the source fence" if near else ""
 
 
 def _of_transactions(intent: Intent, facts: Facts) -> Iterator[Limitation]:
@@ -331,8 +334,7 @@ def _of_rights(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if facts.destination_authorizer and facts.logins_awaited:
         why = f"workers that have just started do not know their login yet: {_named(facts.logins_awaited)}"
         yield Limitation("MIRROR_LOGIN_UNKNOWN", why, blocks=True, unknown=True, momentary=True)
-    if intent.mode is Mode.PLANNED and _is_near(facts):
-        why = "the source has no authorizer, so records of a few bytes pass its source fence"
+    if intent.mode is Mode.PLANNED and (why := _near_fence(intent, facts)):
         yield Limitation("NEAR_FENCE", why, usual=True)
 
 

@@ -185,10 +185,10 @@ def reserve(intent: Intent, facts: Facts) -> Reserve:
     In a planned failover, which drains to the true end, offsets are reserved only behind a near fence.
     """
     planned = intent.mode is Mode.PLANNED
-    if planned and facts.source.authorizer is not False:
+    ours = frozenset(at for at in intent.partitions if not planned or facts.source.fences_near(at.topic))
+    if planned and not ours:
         return Reserve((), 0.0)
     budget = DEFAULT_RESERVE if planned else intent.reserve
-    ours = frozenset(intent.partitions)
     leaders: defaultdict[BrokerId | None, list[PartitionReserve]] = defaultdict(list)
     for each in sorted(facts.partitions, key=lambda each: each.partition):
         if each.partition in ours:

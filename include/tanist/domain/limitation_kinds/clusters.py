@@ -40,7 +40,7 @@ CLUSTERS: Final = (
     ),
     LimitationKind(
         name="NEAR_FENCE",
-        means="the source has no authorizer, so records of a few bytes pass its source fence",
+        means="the source has no authorizer, or no ACL for a topic, so records of a few bytes pass its source fence",
         next_step="stop the producers of the source",
         planned=USUAL,
     ),

@@ -32,11 +32,13 @@ class KafkaFencing:
     def snapshot(
         self, topics: Sequence[str], by: Deadline, *, authorizer: bool | None = None
     ) -> Mapping[str, FenceBefore | TanistError]:
-        if self.has_authorizer(by) if authorizer is None else authorizer:
-            denied = rules.denied(self._router, ANYBODY, by)
-            kind = FenceKind.DENY_WRITE
-            return {topic: FenceBefore(topic=topic, kind=kind, had_deny=topic in denied) for topic in topics}
-        return self._limits(topics, by)
+        if not (self.has_authorizer(by) if authorizer is None else authorizer):
+            return self._limits(topics, by)
+        covered = rules.covered(self._router, topics, by)
+        denied = rules.denied(self._router, ANYBODY, by) if covered else frozenset()
+        kind = FenceKind.DENY_WRITE
+        found = {topic: FenceBefore(topic=topic, kind=kind, had_deny=topic in denied) for topic in covered}
+        return found | self._limits([topic for topic in topics if topic not in covered], by)
 
     def apply(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
         answers = rules.deny(self._router, _denying(before), ANYBODY, by)

@@ -9,7 +9,15 @@ from tanist.domain.answers import answered, attempt, known, raise_first
 from tanist.domain.broker_errors import TransactionalIdAuthorizationFailed
 from tanist.domain.errors import AnotherCluster, CouldNotTell, Stopped, TanistError, UnsupportedVersion
 from tanist.domain.failover.facts import NamedTransactions, SourceFacts, SourceState, Uncopied
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, SourceFences, unrecorded
+from tanist.domain.fences import (
+    HOLDS_PRODUCERS_OFF,
+    FencedTopic,
+    FenceKind,
+    FenceStatus,
+    SourceFences,
+    may_stand,
+    unrecorded,
+)
 from tanist.domain.growth import growth, new_topics
 from tanist.ports.clock import Deadline
 from tanist.usecases import cluster_ids
@@ -42,9 +50,15 @@ def look_at_all_fences(source: ClusterSnapshot, view: StateView, mirror: MirrorN
 
 
 def look_at_fences(
-    source: ClusterSnapshot, held: Sequence[FencedTopic], topics: Iterable[str], by: Deadline
+    source: ClusterSnapshot,
+    held: Sequence[FencedTopic],
+    topics: Iterable[str],
+    by: Deadline,
+    kinds_of: Sequence[FencedTopic] = (),
 ) -> SourceFences:
     """`held`: the fences on record that are to be looked at. `topics`: of which there is no record.
+
+    `kinds_of`: fences on record of which it matters, too, whether they are near ones, or would be.
 
     Raises:
         TanistError: the source does not answer, or does not show its ACLs.
@@ -52,9 +66,15 @@ def look_at_fences(
     before = [each.before for each in held if each.before]
     others = sorted(topics)
     stands = source.fence_status(before, by) if before else {}
-    found = source.unfenced(others, by) if others else {}
-    stray = [unrecorded(each) for each in found.values() if not isinstance(each, TanistError)]
-    return SourceFences(stands=stands, unrecorded={each.topic: each for each in stray if each is not None})
+    kept = {each.topic: each.before for each in kinds_of if may_stand(each) and each.before}
+    asked = sorted({*others, *(each.topic for each in kinds_of)} - kept.keys())
+    answers = source.unfenced(asked, by) if asked else {}
+    found = {topic: each for topic, each in answers.items() if not isinstance(each, TanistError)}
+    stray = [unrecorded(found[topic]) for topic in others if topic in found]
+    near = (topic for topic, each in (found | kept).items() if each.kind is FenceKind.TINY_MESSAGES)
+    return SourceFences(
+        stands=stands, unrecorded={each.topic: each for each in stray if each is not None}, near=frozenset(near)
+    )
 
 
 @dataclass(slots=True)
@@ -165,13 +185,15 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     beyond = known(source.ends(more.partitions, by)) if more.partitions else {}
     names = {topic.topic for topic in wanted}
     fences = {each.topic: each for each in view.source_fences(spec.mirror)}
-    watched = [each for each in fences.values() if each.topic in names and each.status in _WATCHED]
-    fencing = look_at_fences(source, watched, names - fences.keys(), by)
+    recorded = [each for each in fences.values() if each.topic in names]
+    watched = [each for each in recorded if each.status in _WATCHED]
+    fencing = look_at_fences(source, watched, names - fences.keys(), by, recorded)
     fenced = all(fencing.stands.get(topic) is True for topic in names)
     authorizer = source.authorizer(by)
     stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]
     named = coordinated.ask(source, partitions, soon(command), fenced=fenced)
-    writers = answered(lambda: source.transactional(partitions, soon(command))) if authorizer is False else None
+    refused = [at for at in partitions if not authorizer or at.topic in fencing.near]
+    writers = answered(lambda: source.transactional(refused, soon(command))) if refused else None
     acls = answered(lambda: source.write_rules(sorted(names), soon(command))) if authorizer and not fenced else None
     unended = attempt(lambda: source.open_transactions(stuck, soon(command))) if stuck else ()
     if isinstance(unended, TanistError):
@@ -181,6 +203,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         reason="; ".join(errors[:3]),
         moves=moves and not more.unreported,
         authorizer=authorizer,
+        near=fencing.near,
         uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
         new_topics=topics_without_copy(spec, view, source, by) if whole else (),
         transactions=unended,

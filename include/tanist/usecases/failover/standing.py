@@ -179,7 +179,8 @@ def _locked_out(
     found = attempt(lambda: copy.writing([topic.topic for topic in promoted], by))
     if isinstance(found, TanistError):
         return found
-    mirrors = principals(logins_of(view.workers()))
+    own = copy.cluster.opening.principal()  # which `open` has denied where no worker reports a login
+    mirrors = principals(logins_of(view.workers())) or frozenset({own} if own else ())
     return {topic.topic: shut_out_of(topic.deferred_acls, found[topic.topic], mirrors) for topic in promoted}
 
 

@@ -43,6 +43,21 @@ def test_a_deny_of_the_destination_has_to_be_accepted_and_is_reported_afterwards
     assert access(world).verdict is Verdict.PASS
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_deny_of_the_destination_is_named_where_everybody_may_write_at_the_source(mode: Mode) -> None:
+    """No ACL of the source matches the topic: GO, DONE, and the producer refused by both clusters."""
+    world = FailoverWorld()
+    world.without_acls("orders")
+    world.west.deny.add(("orders", EVE))
+    (named,) = (each for each in world.plan(mode).plan.limitations if each.name == "WRITERS_LOCKED_OUT")
+    assert named.about == (f"orders: {EVE}",)
+    assert world.run(world.approve(mode).plan).record.status is RunStatus.DONE
+    check = access(world)
+    assert (check.verdict, check.reason.partition(";")[0]) == (Verdict.FAIL, f"orders: {EVE}")
+    world.west.deny.discard(("orders", EVE))
+    assert access(world).verdict is Verdict.PASS, "the mirror's own DENY locks nobody out"
+
+
 def test_a_deny_that_comes_after_the_approval_stops_the_run_before_it_fences_anybody() -> None:
     world = FailoverWorld()
     plan = world.approve().plan

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.checks import Mode, Verdict
+from tanist.domain.acl_entries import ANYBODY
+from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.fences import FenceBefore, FencedTopic, FenceStatus
+from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection
 from tanist.usecases.failover import abort
@@ -222,3 +223,35 @@ def test_a_source_that_answers_without_its_fence_is_not_bound_by_an_old_proof(mo
     assert ended() == dict.fromkeys(TOPICS)
     world.east.dead = True
     assert ended() == since
+
+
+def test_a_topic_that_no_acl_matches_gets_a_near_fence_which_the_plan_names() -> None:
+    """A DENY as its first ACL took READ from the mirror and from consumers: the drain undid itself (FENCE_LEAKS)."""
+    world = FailoverWorld()
+    world.without_acls("orders")
+    assert world.plan().word is Readiness.GO
+    (named,) = (each for each in world.plan().plan.limitations if each.name == "NEAR_FENCE")
+    assert "no ACL of the source matches orders, so" in named.detail
+    assert "no ACL of the source matches orders, so" in str(world.plan(Mode.UNPLANNED).plan.limitations)
+    assert world.run(world.approve().plan).record.status is RunStatus.DONE
+    assert world.east.deny == {("payments", ANYBODY)}
+    assert not world.east.may_write("orders", "app")
+    kinds = {each.topic: each.before.kind for each in view(world).source_fences(DR) if each.before}
+    assert kinds == {"orders": FenceKind.TINY_MESSAGES, "payments": FenceKind.DENY_WRITE}
+    lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
+    assert world.source_is_as_it_was()
+
+
+def test_a_deny_that_is_on_record_stays_the_fence_of_a_topic_that_no_other_acl_matches() -> None:
+    """As an earlier version has set it: it is lifted exactly, and the next fence is a near one."""
+    world = FailoverWorld()
+    world.run(world.approve().plan)
+    world.without_acls("orders")
+    assert MemoryFencing(world.east).snapshot(["orders"], world.soon())["orders"] == FenceBefore(
+        topic="orders", kind=FenceKind.DENY_WRITE, had_deny=True
+    )
+    lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
+    assert world.source_is_as_it_was()
+    assert MemoryFencing(world.east).snapshot(["orders"], world.soon())["orders"] == FenceBefore(
+        topic="orders", kind=FenceKind.TINY_MESSAGES
+    )

@@ -119,6 +119,14 @@ class FailoverWorld:
         self.tick()
         MemoryApprovals(self.west).create(self.soon())
 
+    def without_acls(self, topic: str) -> None:
+        """No ACL of the source matches `topic`, and none did when it was added: everybody may do everything there."""
+        self.east.bare.add(topic)
+        self.east.rules[topic] = ()
+        stored = self.west.view(STATE_TOPIC).topic(DR, topic)
+        assert stored is not None
+        self.worker.append([replace(stored, deferred_acls=())], self.soon())
+
     def _register(self) -> None:
         desired = [
             TopicDesired(
