@@ -15,14 +15,18 @@ from tanist.domain.failover.facts import (
     PartitionFacts,
     SourceFacts,
     SourceState,
+    TransactionalProducers,
     Uncopied,
 )
 from tanist.domain.failover.plan import Intent, TopicIntent
 from tanist.domain.failover.reserve import DEFAULT_RESERVE
+from tanist.domain.fences import STRAY, FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lag import KnownEnd
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.logins import MirrorLogin
+from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.records import FailoverRun, GroupSyncStatus, OffsetTailMode, RunStatus
 from tanist.domain.states import MirrorState
+from tanist.domain.tails import FindingKind, TailFinding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,8 +172,88 @@ def _run(luck: Random) -> FailoverRun:
     )
 
 
+def _fence(luck: Random, name: str, state: SourceState) -> FencedTopic | None:
+    """As the commands store it, or as a source that answers reports it."""
+    if luck.random() < 0.5:
+        return None
+    stored: list[FenceStatus] = [each for each in FenceStatus if each is not FenceStatus.UNRECORDED]
+    status = luck.choice(stored if state is SourceState.SILENT else [*stored, *[FenceStatus.UNRECORDED] * 3])
+    deny = FenceBefore(topic=name, kind=FenceKind.DENY_WRITE)
+    tiny = FenceBefore(topic=name, kind=FenceKind.TINY_MESSAGES)
+    before = luck.choice((deny, deny, replace(deny, had_deny=True), tiny))
+    never = status is FenceStatus.PENDING and luck.random() < 0.5
+    unproved = status in {FenceStatus.SNAPSHOT, FenceStatus.UNPROVED, FenceStatus.UNRECORDED} or never
+    asked = status in {FenceStatus.LIFT_PENDING, FenceStatus.PENDING} and not never
+    return FencedTopic(
+        topic=name,
+        status=status,
+        wanted_by="" if status is FenceStatus.UNRECORDED else "beef",
+        before=None if never else before,
+        reason=STRAY if status is FenceStatus.LIFTED and luck.random() < 0.3 else "",
+        proved_at=None if unproved else EpochMs(NOW - luck.choice((400, 20_000, 900_000))),
+        lift_asked_at=EpochMs(NOW - luck.choice((300, 10_000, 800_000))) if asked else None,
+    )
+
+
+def _topic_too(luck: Random, seen: ObservedTopic, state: SourceState) -> ObservedTopic:
+    told = state is not SourceState.SILENT
+    return replace(
+        seen,
+        source_id=luck.choice(("", "s1")),
+        copy_id=luck.choice(("", "c1")),
+        sealed_id=_mostly(luck, "", "c1", "c0"),
+        promotion_epoch=luck.choice((0, 0, 3)),
+        source_fence=_fence(luck, seen.topic, state),
+        fence_stands=luck.choice((True, False, None)) if told else None,
+        configs_restored=luck.choice((True, False, None)),
+        writable=luck.choice((True, False, None)),
+        shut_out=luck.choice((True, False, None)),
+        locked_out=_mostly(luck, (), ("User:bob",)),
+        acls_changed=_mostly(luck, (), ("allow User:late was added",)) if told else (),
+    )
+
+
+def _partition_too(luck: Random, each: PartitionFacts) -> PartitionFacts:
+    return replace(
+        each,
+        named=luck.choice((True, False, None)),
+        last_mirrored_epoch=luck.choice((-1, 4)),
+        leader=luck.choice((None, BrokerId(1), BrokerId(2))),
+        tombstones_missed=_mostly(luck, False, True),
+        transactional=luck.choice(tuple(TransactionalProducers)),
+    )
+
+
+def _too(luck: Random, facts: Facts) -> Facts:
+    """What healthy facts do not say at all, in every second draw."""
+    if luck.random() < 0.5:
+        return facts
+    state = facts.source.state
+    undecided = TailFinding("orders", 1, FindingKind.UNDECIDED, 4)
+    return replace(
+        facts,
+        now=EpochMs(NOW + luck.choice((0, 0, 40_000, 90_000_000))),
+        source=replace(facts.source, moves=state is not SourceState.ALIVE and luck.random() < 0.3),
+        destination=luck.choice(("", "west")),
+        partitions=tuple(_partition_too(luck, each) for each in facts.partitions),
+        topics=tuple(_topic_too(luck, each, state) for each in facts.topics),
+        besides=_mostly(luck, (), ("refunds",)),
+        left=_mostly(luck, (), ("old",)),
+        logins=luck.choice(((), (MirrorLogin("User:mirror"),), (MirrorLogin("User:root", "it is a super user"),))),
+        logins_awaited=_mostly(luck, (), ("worker-9",)),
+        groups_unread=facts.followed is None and luck.random() < 0.5,
+        run=_mostly(luck, None, _run(luck)),
+        markers_per_second=luck.choice((0, 40_000)),
+        undecided=_mostly(luck, (), (undecided,)),
+    )
+
+
 def drawn(seed: int) -> Facts:
     """Mostly healthy, and everything that can be otherwise sometimes is."""
+    return _too(Random(f"{seed}, too"), _drawn(seed))
+
+
+def _drawn(seed: int) -> Facts:
     luck = Random(seed)
     state = luck.choice(tuple(SourceState))
     more = Uncopied(TopicPartition("orders", TOPICS["orders"]), luck.choice((0, 200, None)))

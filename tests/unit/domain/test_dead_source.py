@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tanist.domain.checks import Mode, Readiness
-from tanist.domain.failover.approving import Approval
-from tanist.domain.failover.facts import Facts, LiveEnd, SourceState
+from tanist.domain.failover.approving import Approval, NotPermitted
+from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceState
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import news, objections, only_for_now
-from tanist.domain.failover.plan import ApprovedPlan, Intent
+from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan
+from tanist.domain.fences import FencedTopic, FenceStatus, ended_since
 from tanist.domain.lag import KnownEnd
+from tanist.domain.logins import NOT_KNOWN_MS
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.records import FailoverRun, RunStatus
+from tanist.usecases.approvals import Permit
+from tanist.usecases.command import CommandContext
+from tanist.usecases.failover.approval_gate import ApprovalGate, ApprovalVoid
+from tanist.usecases.failover.route import STEP_IDS
+from tests.fakes.clock import JumpingClock
 from tests.unit.domain.facts_drawn import FOLLOWED, HEALTHY, MIRROR, NOW, drawn, intents, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROUTE = ("hold", "fence", "drain", "groups", "seal")
 DAY_MS = 24 * 3_600_000
@@ -50,13 +62,42 @@ def dead(seed: int) -> Facts:
     facts = drawn(seed)
     without = tuple(replace(each, live=None, longer=False) for each in facts.partitions)
     source = replace(facts.source, state=SourceState.SILENT, uncopied=(), new_topics=(), transactions=())
-    return replace(facts, source=source, partitions=without, others_running=())
+    seen = tuple(
+        replace(each, fence_stands=None, acls_changed=(), source_fence=_on_record(each)) for each in facts.topics
+    )
+    return bounded(
+        replace(facts, source=source, partitions=without, topics=seen, run=None, others_running=()), also=seed % 2 == 0
+    )
+
+
+def _on_record(seen: ObservedTopic) -> FencedTopic | None:
+    fence = seen.source_fence
+    return None if fence is None or fence.status is FenceStatus.UNRECORDED else fence
+
+
+def bounded(facts: Facts, *, also: bool = False) -> Facts:
+    """With what the fences on record prove. `also`: where there is none, what was drawn stays."""
+    fences = {each.topic: each.source_fence for each in facts.topics}
+    seen: dict[str, EpochMs] = {}
+    for each in facts.partitions:
+        if each.known is not None:
+            seen[each.partition.topic] = max(each.known.at, seen.get(each.partition.topic, each.known.at))
+
+    def since(of: PartitionFacts) -> EpochMs | None:
+        name = of.partition.topic
+        if fences[name] is None:
+            return of.fenced_since if also else None
+        return ended_since(fences[name], seen.get(name), stands=None)
+
+    return replace(facts, partitions=tuple(replace(each, fenced_since=since(each)) for each in facts.partitions))
 
 
 def intent(seed: int, facts: Facts) -> Intent:
     luck = Random(seed)
     since = luck.choice((None, None, EpochMs(NOW - luck.randrange(700_000))))
     bare = replace(intents()[Mode.UNPLANNED], dead_since=since, reserve=luck.choice((0, 10, 300_000)))
+    ids = {each.topic: each.source_id for each in facts.topics}
+    bare = replace(bare, topics=tuple(replace(each, source_id=ids[each.topic]) for each in bare.topics))
     return planned_intent(bare, facts, luck.choice((None, None, 0, 50)))
 
 
@@ -76,39 +117,113 @@ def running(facts: Facts, luck: Random) -> FailoverRun:
     )
 
 
+def waited(facts: Facts, luck: Random) -> Facts:
+    """0 s to 7 days later, at a destination that has aged with them: a login that was awaited is known, or never is."""
+    ms = luck.choice(
+        (0, 1, 900, 9_000, 31_000, 600_000, luck.randrange(DAY_MS), luck.randrange(7 * DAY_MS), 7 * DAY_MS)
+    )
+    awaited = facts.logins_awaited if ms < NOT_KNOWN_MS else ()
+    return asked_in_vain(replace(at(facts, ms), logins_awaited=awaited), luck)
+
+
+def told(facts: Facts, luck: Random) -> Facts:
+    """A plan waits for the login of a worker that has just started."""
+    while facts.logins_awaited:
+        facts = waited(facts, luck)
+    return facts
+
+
+def owed(facts: Facts, _luck: Random) -> Facts:
+    """The step `fence` of a source that does not answer."""
+    return bounded(replace(facts, topics=tuple(replace(each, source_fence=_owed(each)) for each in facts.topics)))
+
+
+def _owed(seen: ObservedTopic) -> FencedTopic:
+    held = seen.source_fence
+    if held is not None and held.status in {FenceStatus.PROVED, FenceStatus.UNPROVED}:
+        return replace(held, wanted_by="cafe")
+    pending = FencedTopic(topic=seen.topic, status=FenceStatus.PENDING, wanted_by="cafe")
+    if held is None or held.before is None or held.status is FenceStatus.LIFTED:
+        return pending
+    return replace(pending, before=held.before, proved_at=held.proved_at, lift_asked_at=held.lift_asked_at)
+
+
+def _marked(facts: Facts, **changes: Any) -> Facts:
+    assert facts.run is not None
+    return replace(facts, run=replace(facts.run, **changes))
+
+
+STEPS: tuple[Callable[[Facts, Random], Facts], ...] = (
+    lambda facts, luck: replace(facts, run=replace(running(facts, luck), marks=())),
+    owed,
+    lambda facts, _: _marked(facts, marks=("drain",)),
+    lambda facts, _: _marked(facts, marks=("drain", "groups")),
+)
+"""Of a run before its point of no return, one after the other."""
+
+
+def intents_of(asked: Intent) -> Intent:
+    """What was asked for, before facts fill in the rest."""
+    bare = intents()[asked.mode]
+    topics = tuple(replace(each, promotion_epoch=0, copy_id="") for each in asked.topics)
+    return replace(bare, topics=topics, dead_since=asked.dead_since, reserve=asked.reserve)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_hash_and_no_permission_changes_while_nobody_sees_the_source(seed: int) -> None:
     """Five approvals and ten of ten runs were refused in 501 s: the clock was the reason each time."""
     luck, facts = Random(seed), dead(seed)
+    facts = told(facts, luck)
     asked = intent(seed, facts)
     plan = make_plan(asked, facts, ROUTE)
     blocked = {each.name for each in plan.limitations if each.blocks}
     approved = ApprovedPlan.read(plan.canonical_plan)
-    for _ in range(12):
-        facts = asked_in_vain(at(facts, luck.choice((0, 1, 900, 9_000, 31_000, 600_000, DAY_MS))), luck)
-        if luck.random() < 0.3 and facts.run is None:
-            facts = replace(facts, run=running(facts, luck))
-        if facts.run is not None and luck.random() < 0.5:
-            facts = replace(facts, run=running(facts, luck))
+    for step in (None, None, *STEPS, None):
+        for _ in range(2):
+            facts = waited(facts, luck)
+        facts = step(facts, luck) if step is not None else facts
         again = planned_intent(intents_of(asked), facts, asked.loss_tolerance)
         assert again == asked
         assert make_plan(again, facts, ROUTE).hash == plan.hash
         assert {each.name for each in news(approved, facts)} <= blocked, "only what blocked the plan itself"
 
 
-def intents_of(asked: Intent) -> Intent:
-    """What was asked for, before facts fill in the rest."""
-    bare = intents()[asked.mode]
-    return replace(bare, dead_since=asked.dead_since, reserve=asked.reserve)
+def permitted(seed: int, luck: Random) -> tuple[Facts, Plan]:
+    """The first plan of this seed, or of one of the next rounds, that somebody can approve."""
+    for drawn_as in range(seed, 1_000_000, len(SEEDS)):
+        facts = told(dead(drawn_as), luck)
+        plan = make_plan(intent(drawn_as, facts), facts, STEP_IDS)
+        if not any(each.blocks for each in plan.limitations):
+            return facts, plan
+    raise AssertionError("no plan can be approved")
+
+
+def gate(plan: Plan, facts: Facts, brokers_time: EpochMs | None) -> ApprovalGate:
+    """That of a run of an orchestrator, at the time of `facts`."""
+    clock = JumpingClock(epoch_ms=facts.now)
+    approvals: Any = SimpleNamespace(brokers_time=lambda _by: brokers_time)
+    clusters: Any = SimpleNamespace(destination=SimpleNamespace(name="west", approvals=approvals))
+    return ApprovalGate(plan.hash, "run/dag/1", clusters, CommandContext(clock=clock, by=clock.deadline(60)))
+
+
+def refused(plan: Plan, approval: Approval, facts: Facts, brokers_time: EpochMs | None) -> set[str]:
+    """Why the gate does not let the run begin, or go on; empty: it does."""
+    approved = ApprovedPlan.read(plan.canonical_plan)
+    try:
+        gate(plan, facts, brokers_time).must_permit(Permit(approval, approved), facts)
+    except NotPermitted as why:
+        kind = type(why)
+    else:
+        return set()
+    assert kind is (NotPermitted if facts.run is None else ApprovalVoid)
+    return {each.name for each in objections(approval, approved, facts, STEP_IDS, facts.now, brokers_time)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_approval_ends_by_its_expiry_alone(seed: int) -> None:
-    luck, facts = Random(seed), dead(seed)
-    plan = make_plan(intent(seed, facts), facts, ROUTE)
-    if any(each.blocks for each in plan.limitations):
-        return
-    approved = ApprovedPlan.read(plan.canonical_plan)
+def test_an_approval_ends_by_its_expiry_or_a_clock_that_is_behind_alone(seed: int) -> None:
+    luck = Random(seed)
+    facts, plan = permitted(seed, luck)
+    facts = waited(facts, luck)
     approval = Approval(
         id="0-0",
         mirror=MIRROR,
@@ -116,13 +231,19 @@ def test_an_approval_ends_by_its_expiry_alone(seed: int) -> None:
         plan_json=plan.canonical_plan,
         approver="carol",
         reason="",
-        valid_for_ms=7 * DAY_MS,
-        at=facts.now,
+        valid_for_ms=luck.choice((60_000, DAY_MS, 7 * DAY_MS)),
+        at=EpochMs(facts.now + luck.choice((0, 0, 4_000))),
     )
-    for _ in range(8):
-        facts = asked_in_vain(at(facts, luck.randrange(2 * DAY_MS)), luck)
-        found = {each.name for each in objections(approval, approved, facts, ROUTE, facts.now, None)}
-        assert found == ({"APPROVAL_EXPIRED"} if facts.now >= approval.expires_at else set())
+    for step in (None, *STEPS, None):
+        facts = waited(facts, luck)
+        facts = step(facts, luck) if step is not None else facts
+        theirs = luck.choice((None, facts.now, EpochMs(facts.now + 4_000), EpochMs(facts.now + 6_000)))
+        latest = max(approval.at, theirs or approval.at)
+        expired, behind = max(facts.now, latest) >= approval.expires_at, facts.now < latest - Approval.SKEW_MS
+        expected = {"APPROVAL_EXPIRED"} if expired else set()
+        assert refused(plan, approval, facts, theirs) == expected | ({"CLOCK_BEHIND"} if behind else set())
+    facts = waited(_marked(facts, no_return=True), luck)
+    assert not refused(plan, approval, facts, EpochMs(facts.now + DAY_MS)), "behind the point of no return nobody asks"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
