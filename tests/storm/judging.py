@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -220,6 +221,10 @@ class Judge:
         lacking = [each for each in source if log.get((each.partition, each.offset)) != each.value]
         lost = [each for each in lacking if not self._lifted_late(each)]
         self.late += [each for each in lacking if self._lifted_late(each)]
+        opened = min((each.since for each in west), default=None)
+        if opened is not None and self._was_owed(topic):
+            self.late += [each for each in lost if each.since > opened]
+            lost = [each for each in lost if each.since <= opened]
         self._scene.tally.add("figures", "records lost within what was accepted", len(lost) if accepted else 0)
         if len(lost) > accepted:
             yield f"{topic}: {len(lost)} of {len(source)} acknowledged records lost, {accepted} accepted; {lost[0]}"
@@ -227,8 +232,7 @@ class Judge:
         if gone:
             yield f"{topic}: {len(gone)} records that the destination acknowledged are gone: {gone[0]}"
         yield from _twice(topic, log)
-        if west:
-            opened = min(each.since for each in west)
+        if opened is not None and not self._was_owed(topic):
             after = [e for e in source if e.since > opened + FENCE_TAKES_SECONDS and not self._lifted_late(e)]
             if after:
                 yield f"two writable sides: {topic}: {len(after)} records of the source are later than west's first"
@@ -237,15 +241,25 @@ class Judge:
         """Whether the source took it because a lift came late, and before a fetcher could put the fence up again."""
         return any(-_RETRIED_SECONDS <= record.since - lift <= PUT_UP_SECONDS for lift in self._scene.story.late_lifts)
 
+    def _was_owed(self, topic: str) -> bool:
+        """Whether an unplanned failover has said that clients moved while the source fence was owed yet.
+
+        It waits for no source. What the source takes until it is fenced is named by `status` (`_unnamed`).
+        """
+        plans = [plan for plan in self.done.values() if topic in plan.topics and plan.mode == "unplanned"]
+        books = (file for plan in plans for file in self._scene.home.rglob(f"{plan.hash}/evidence.json"))
+        steps = (event for file in books for event in json.loads(file.read_text())["events"])
+        return any(topic in event["detail"].get("fences_owed", ()) for event in steps if event["step"] == "movers")
+
     def _unnamed(self) -> Iterator[str]:
-        """Records that a late lift let in, and that `status` does not count."""
+        """Records that a late fence or a late lift let in, and that `status` does not count."""
         if not self.late:
             return
-        self._scene.tally.add("figures", "records that a late lift let in, named by status", len(self.late))
+        self._scene.tally.add("figures", "records that a late fence or lift let in, named by status", len(self.late))
         (status,) = self._ask.question("status", self._scene.mirror)
         (check,) = [each for each in status["checks"] if each["name"] == "left_behind"]
         if check["verdict"] != "FAIL" or int(str(check["observed"]).split()[0]) < len(self.late):
-            yield f"{len(self.late)} records that a late lift let in, and status says: {check}"
+            yield f"{len(self.late)} records that a late fence or lift let in, and status says: {check}"
 
     def _of_mirrored(self, topic: str, source: Sequence[Acknowledged]) -> Iterator[str]:
         """Equal to the source, at every offset; paused ones go on first."""

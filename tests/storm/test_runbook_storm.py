@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from io import StringIO
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -114,6 +115,35 @@ def test_only_what_a_late_lift_lets_in_and_status_names_is_excused(
     judge.done = {"abc": Plan("abc", ("t",), "planned", 0)}
     monkeypatch.setattr(Judge, "read", lambda *_: {(0, 0): b"kept", (0, 1): b"west"})
     source = [Acknowledged("t", 0, 0, b"kept", 50.0), Acknowledged("t", 0, 1, b"late", since)]
+    found = [*judge._of_promoted("t", source, [Acknowledged("t", 0, 1, b"west", 60.0)]), *judge._unnamed()]
+    assert [part in text for part, text in zip(wrong, found, strict=True)] == [True] * len(wrong)
+
+
+@pytest.mark.parametrize(
+    ("mode", "owed", "observed", "wrong"),
+    [
+        ("unplanned", ["t"], "1 offsets only at the old source", []),
+        ("unplanned", ["t"], "0 offsets only at the old source", ["status says"]),
+        ("unplanned", [], "1 offsets only at the old source", ["acknowledged records lost", "two writable"]),
+        ("planned", ["t"], "1 offsets only at the old source", ["acknowledged records lost", "two writable"]),
+    ],
+    ids=["named by status", "named by nobody", "the fence was in force", "a planned failover waits for its fence"],
+)
+def test_what_a_source_takes_is_excused_only_where_an_unplanned_run_says_that_its_fence_is_owed(
+    mode: str, owed: list[str], observed: str, wrong: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network kept the fence back for ten seconds, and the run said so; the storm called it two writable sides."""
+    absent: Any = None
+    scene = Scene(
+        story=Story(), pair=absent, proxy=absent, tally=Tally(), mirror="m", topics=("t",), extra="x", home=tmp_path
+    )
+    book = tmp_path / "op1" / "evidence" / "abc"
+    book.mkdir(parents=True)
+    (book / "evidence.json").write_text(json.dumps({"events": [{"step": "movers", "detail": {"fences_owed": owed}}]}))
+    judge = Judge(scene, Told(scene, observed))
+    judge.done = {"abc": Plan("abc", ("t",), mode, 0)}
+    monkeypatch.setattr(Judge, "read", lambda *_: {(0, 0): b"kept", (0, 1): b"west"})
+    source = [Acknowledged("t", 0, 0, b"kept", 50.0), Acknowledged("t", 0, 1, b"late", 70.0)]
     found = [*judge._of_promoted("t", source, [Acknowledged("t", 0, 1, b"west", 60.0)]), *judge._unnamed()]
     assert [part in text for part, text in zip(wrong, found, strict=True)] == [True] * len(wrong)
 
