@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LIMITS = {
     "failover plan, approve, run": (40, 1_157, 11),
-    "mirrors reverse: plan, approve, run": (37, 619, 10),
+    "mirrors reverse: plan, approve, run": (37, 621, 10),
     "status": (14, 50, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""
