@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tanist.airflow import failback
 from tanist.airflow.failback import PARAMS, FailbackParams
 from tanist.domain.moves import MirrorMoved
 from tests.unit.domain.test_pending_reversal import MOVE
@@ -35,14 +34,14 @@ def test_the_reversal_after_the_failback_goes_the_other_way_and_takes_back_all_t
     )
 
 
-def test_a_mirror_that_has_moved_to_where_the_reversal_takes_it_is_reversed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_that_has_moved_to_where_the_reversal_takes_it_is_reversed() -> None:
     """To a cluster that the run does not name it is not: that is another circle."""
 
     def moved_to_east(*_: object) -> NoReturn:
         raise MirrorMoved(MOVE, "west")
 
-    monkeypatch.setattr(failback, "returned", moved_to_east)
-    task: Any = SimpleNamespace(registry=SimpleNamespace(connect=lambda name: name), context=None)
+    registry = SimpleNamespace(connect=lambda name: name, open_mirror=moved_to_east)
+    task: Any = SimpleNamespace(registry=registry, context=None)
     assert of().back.clusters(task) is None
     assert of().back.to_reverse(task) is None
     with pytest.raises(MirrorMoved):

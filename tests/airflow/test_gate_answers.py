@@ -18,6 +18,7 @@ from tanist.airflow.gate import RETRIES, NotAnswered, PlanGate, old_process_seco
 from tanist.airflow.params import PARAMS, FailoverParams
 from tanist.airflow.variables import four_eyes
 from tanist.domain.errors import CouldNotTell, Misconfigured, SourceSilent, Unreachable
+from tanist.wiring.registry import ClusterRegistry
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import ROOT, SPARK, environment
 
@@ -180,7 +181,7 @@ def test_a_gate_is_tried_again_whatever_the_defaults_are_and_the_report_waits_fo
 
 def validated(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a mirror that was not reversed since."""
-    monkeypatch.setattr(validation, "moved_to", lambda *_: None)
+    monkeypatch.setattr(ClusterRegistry, "forwarded", lambda *_: None)
     asked = {"mode": mode, "validate": "default", "mirror": "dr", "destination": "west", "topics": [".*"]}
     validation.Validate(task_id="validate", level="validate")._prepared(asked, "manual__1")
 
