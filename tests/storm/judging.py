@@ -169,7 +169,7 @@ class Judge:
     def _go(self) -> bool:
         self.status_looks += 1
         found = self._ask.question("status", self._scene.mirror)
-        return any("GO" in {each["planned"], each["unplanned"]} for each in found)
+        return any(each["planned"] == "GO" for each in found)  # an unplanned one needs its source to be fenced
 
     def _liftable(self, topic: str) -> Iterator[str]:
         shown = self._ask.question("fence", "show", self._scene.mirror)
