@@ -152,9 +152,7 @@ def test_a_fence_that_lands_after_the_abort_is_never_go_and_can_be_lifted(pair: 
     for _ in range(LOOKS):
         if writable(pair, "woken"):
             break
-        assert planned_verdict(pair, "woken") != "GO" or writable(pair, "woken"), (
-            "GO, with a fence"
-        )
+        assert planned_verdict(pair, "woken") != "GO" or writable(pair, "woken"), "GO, with a fence"
         assert "fence lift" in problems_of(pair, "woken") or writable(pair, "woken")
     lifted(pair, "woken")
     until(lambda: "fence lift" not in problems_of(pair, "woken"), RECONCILED_SECONDS)

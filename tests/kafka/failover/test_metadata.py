@@ -136,7 +136,10 @@ def test_a_new_topic_that_the_filters_match_is_not_left_behind_in_silence(pair: 
     assert (status["planned"], status["unplanned"]) == ("ACCEPT", "ACCEPT")
     for mode in ("planned", "unplanned"):
         found = {each["name"]: each["detail"] for each in status["limitations"][mode]}
-        assert "not mirrored: born-later; add them with `tanist metadata sync born`" in found["TOPICS_WITHOUT_COPY"]
+        assert (
+            "not mirrored: born-later; add them with `tanist metadata sync born --destination west`"
+            in found["TOPICS_WITHOUT_COPY"]
+        )
     refused = pair.tanist("failover", "run", "born", "--plan", accepted, "--budget", "2s", expected=1)
     assert "TOPICS_WITHOUT_COPY" in refused.err
 

@@ -61,7 +61,10 @@ def test_a_topic_that_is_created_again_is_never_mixed_with_the_deleted_one(pair:
     until(lambda: ("STOPPED", "SOURCE_TOPIC_DELETED") in told(pair, "again"), 40, lambda: described(pair, "again"))
     plan = pair.tanist("failover", "plan", "again", "--json", expected=1).item
     blocking = {each["name"]: each["detail"] for each in plan["limitations"] if each["blocks"]}
-    assert "take it out with `tanist mirrors remove again --topic TOPIC`" in blocking["SOURCE_TOPIC_DELETED"]
+    assert (
+        "take it out with `tanist mirrors remove again --destination west --topic again`"
+        in blocking["SOURCE_TOPIC_DELETED"]
+    )
     others = pair.tanist("failover", "plan", "again", "--topic", "beside", "--json").item
     assert [each["name"] for each in others["limitations"] if each["blocks"]] == []
 
