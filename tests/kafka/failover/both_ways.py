@@ -43,9 +43,18 @@ def reverse(pair: Pair, mirror: str, at: str, *options: str) -> dict[str, Any]:
     plan = tanist(pair, at, "mirrors", "reverse", mirror, *options, "--dry-run", "--json").item
     approval = ("--approve", plan["plan_hash"], "--reason", "drill")
     tanist(pair, at, "mirrors", "reverse", mirror, *options, *approval, user="approver")
-    done = tanist(pair, at, "mirrors", "reverse", mirror, *options, "--json").item
-    assert done["changed"] is True
+    until(lambda: _is_reversed(pair, mirror, at, *options), 60)
     return plan
+
+
+def _is_reversed(pair: Pair, mirror: str, at: str, *options: str) -> bool:
+    """A worker that sets source fences may hold the mirror's lock: then the error says to run the command again."""
+    done = tanist(pair, at, "mirrors", "reverse", mirror, *options, "--json", expected=None)
+    if "MIRROR_LOCKED" in done.err:
+        return False
+    assert done.code == 0, done.err
+    assert done.item["changed"] is True
+    return True
 
 
 def records(side: KafkaSide, topic: str) -> list[tuple[int, int, bytes | None]]:
