@@ -231,6 +231,34 @@ def test_a_fetcher_ends_in_order_whatever_signal_tells_it_to(sign: signal.Signal
         assert process.stdout.read() == "stopped\n"
 
 
+def test_a_signal_that_comes_while_the_fetcher_begins_to_wait_ends_it() -> None:
+    """The handler waited for the lock of the event that the interrupted thread held, and the fetcher for ever."""
+    fetcher = """
+        import os, signal, threading
+        from tanist.fetcher import service
+
+        stop = threading.Event()
+
+        class Service:
+            alive, failed, rounds = True, None, 0
+            def start(self):
+                with stop._cond:
+                    os.kill(os.getpid(), signal.SIGTERM)
+            def stop(self): print("stopped", flush=True)
+
+        service.run_until_told(Service(), stop, lambda _: None)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(fetcher)],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "include")},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    assert done.stdout == "stopped\n"
+
+
 def test_a_signal_that_comes_again_does_not_disturb_the_tidying_up() -> None:
     """GNU timeout sends it to the command, and then to the whole group."""
     tidy = """

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +22,7 @@ from tanist.fetcher.own_login import OwnLogin
 from tanist.fetcher.tools import FetcherThreadTools
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.records import MirrorSpec
@@ -179,16 +181,46 @@ def run_until_told(service: Service, stop: threading.Event, report: Callable[[in
 
     Must be called in the main thread: only there signals can be handled.
     """
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-            signal.signal(number, lambda *_: stop.set())
-    _spare_the_collector()
-    service.start()
-    while service.alive and not service.failed and not stop.wait(LOOK_SECONDS):
-        report(service.rounds)
-    failed = service.failed
-    service.stop()
+    with _told_by_signals(stop):
+        _spare_the_collector()
+        service.start()
+        while service.alive and not service.failed and not stop.wait(LOOK_SECONDS):
+            report(service.rounds)
+        failed = service.failed
+        service.stop()
     return failed
+
+
+@contextmanager
+def _told_by_signals(stop: threading.Event) -> Iterator[None]:
+    """A thread sets `stop` once a signal comes.
+
+    A handler runs in the main thread: if it set the event while that thread is in `stop.wait` and holds the event's
+    lock, it would wait for itself for ever.
+    """
+    ends = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup
+        ends.remove(signal.SIGHUP)
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+
+    def listen() -> None:
+        while number := os.read(reads, 1):
+            if number[0] in ends:
+                stop.set()
+
+    thread = threading.Thread(target=listen, name="tanist-signals", daemon=True)
+    thread.start()
+    before = signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+    for number in ends:
+        signal.signal(number, lambda *_: None)  # one that Python handles is written to the pipe
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writes)
+        thread.join()
+        os.close(reads)
 
 
 def _spare_the_collector() -> None:
