@@ -288,23 +288,25 @@ class LockedMirror:
 
 
 def _take(cluster: Cluster, mirror: MirrorName, purpose: Purpose, command: CommandContext) -> LockedMirror:
+    patience = command.clock.deadline(PATIENCE_SECONDS if purpose.patient else _MOMENT_SECONDS)
     while True:
-        stale = _wait_until_free(lambda: cluster.state(STATE_TOPIC, command.by), mirror, purpose, command)
+        stale = _wait_until_free(lambda: cluster.state(STATE_TOPIC, command.by), mirror, purpose, command, patience)
         store = cluster.open_store(STATE_TOPIC, mirror, command.by)
         try:
             view = store.catch_up(command.by)
-            spec = state_topics.spec_of(view, mirror, cluster.name)
-            _must_be_free(view, mirror, purpose, command, stale)
-            record = _next(view, spec, purpose, command)
-            store.append([record], command.by)
-        except OperatorFenced:  # somebody opened it in the same moment: look again
-            store.close()
-            command.clock.wait(_LOOK_SECONDS)
+            if not _waits_for(_holder(view, mirror, purpose, command), purpose, command, patience):
+                spec = state_topics.spec_of(view, mirror, cluster.name)
+                _must_be_free(view, mirror, purpose, command, stale)
+                record = _next(view, spec, purpose, command)
+                store.append([record], command.by)
+                return LockedMirror(cluster, spec, command, store, record)
+        except OperatorFenced:  # somebody opened it in the same moment
+            pass
         except BaseException:
             store.close()
             raise
-        else:
-            return LockedMirror(cluster, spec, command, store, record)
+        store.close()  # who came first is soon done: look again
+        command.clock.wait(_LOOK_SECONDS)
 
 
 def _next(view: StateView, spec: MirrorSpec, purpose: Purpose, command: CommandContext) -> MirrorLock:
@@ -322,16 +324,17 @@ def _next(view: StateView, spec: MirrorSpec, purpose: Purpose, command: CommandC
 
 
 def _wait_until_free(
-    look: Callable[[], StateView], mirror: MirrorName, purpose: Purpose, command: CommandContext
+    look: Callable[[], StateView], mirror: MirrorName, purpose: Purpose, command: CommandContext, patience: Deadline
 ) -> _LockSeen | None:
     """None: the lock is free. Otherwise a lock whose holder is dead, because it did not change for long enough.
+
+    `patience`: until when a holder that is alive and soon done is waited for.
 
     Raises:
         MirrorLocked, RunUnderWay: the holder is alive, or may be alive and `purpose` does not wait.
     """
-    patience = command.clock.deadline(PATIENCE_SECONDS if purpose.patient else _MOMENT_SECONDS)
     held = _holder(look(), mirror, purpose, command)
-    while _is_brief(held, purpose, command) and patience.left(command.clock.monotonic()):
+    while _waits_for(held, purpose, command, patience):
         command.clock.wait(_LOOK_SECONDS)
         held = _holder(look(), mirror, purpose, command)
     if held is None:
@@ -351,9 +354,9 @@ def _wait_until_free(
     return _LockSeen(held.epoch, held.at)
 
 
-def _is_brief(held: MirrorLock | None, purpose: Purpose, command: CommandContext) -> bool:
+def _waits_for(held: MirrorLock | None, purpose: Purpose, command: CommandContext, patience: Deadline) -> bool:
     """Whether to wait for the holder because it is alive and soon done."""
-    if held is None or purpose.preemptible or not held.preemptible:
+    if held is None or purpose.preemptible or not held.preemptible or not patience.left(command.clock.monotonic()):
         return False
     return abs(command.clock.now() - held.at) < FRESH_MS
 

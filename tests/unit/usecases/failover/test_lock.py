@@ -149,6 +149,23 @@ def test_of_two_that_come_at_the_same_moment_one_is_refused(monkeypatch: pytest.
     won[0].append([])
 
 
+def test_a_worker_that_comes_between_the_look_and_the_opening_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reversal said MIRROR_LOCKED at once, though it waits twenty seconds for a worker that sets source fences."""
+    world = FailoverWorld()
+    came: list[LockedMirror] = []
+    opening = type(world.west).open_store
+
+    def late(self: object, topic: str, mirror: object, by: Deadline, *, create: bool = False) -> MemoryStateStore:
+        if mirror and not came:
+            monkeypatch.undo()
+            came.append(locked(world, "worker", Purpose(operation="source fences", preemptible=True)))
+            world.clock.meanwhile = came[0].release
+        return opening(world.west, topic, mirror, by, create=create)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(world.west), "open_store", late)
+    locked(world, "ann", Purpose(operation="mirrors reverse", patient=True)).append([])
+
+
 def test_a_failover_takes_the_lock_from_a_sync_which_does_nothing_any_more() -> None:
     world = FailoverWorld()
     plan = world.approve().plan
