@@ -157,16 +157,16 @@ class Door:
         with contextlib.closing(writer), contextlib.suppress(*_LOST):
             there, to_there = await asyncio.open_connection(HOST, port)
             asked: dict[int, int] = {}
-            answers = asyncio.create_task(self._answers(there, writer, asked))
-            try:
-                await self._requests(reader, to_there, asked)
-            except asyncio.IncompleteReadError:
-                if any(held.caught for held in self._holds):
-                    await asyncio.wait({answers}, timeout=_LAST_ANSWER_SECONDS)
-            finally:
-                answers.cancel()
-                await asyncio.gather(answers, return_exceptions=True)
-                to_there.close()
+            with contextlib.closing(to_there):  # also where a second cut comes while the first is awaited
+                answers = asyncio.create_task(self._answers(there, writer, asked))
+                try:
+                    await self._requests(reader, to_there, asked)
+                except asyncio.IncompleteReadError:
+                    if any(held.caught for held in self._holds):
+                        await asyncio.wait({answers}, timeout=_LAST_ANSWER_SECONDS)
+                finally:
+                    answers.cancel()
+                    await asyncio.gather(answers, return_exceptions=True)
 
     async def _requests(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, asked: dict[int, int]) -> None:
         while True:
