@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from random import Random
@@ -89,6 +90,21 @@ class LogWriter:
                 self.producer.poll(_TICK_SECONDS)
             else:
                 return
+
+
+@contextmanager
+def _fatal_errors() -> Iterator[None]:
+    """Raises a fatal error of the producer as the KafkaException that it is.
+
+    librdkafka tells it among the callbacks that a call serves. confluent-kafka sets the exception there and calls the
+    next callback nevertheless, so that the call ends with a SystemError whose cause is the exception.
+    """
+    try:
+        yield
+    except SystemError as masked:
+        if isinstance(masked.__cause__, KafkaException):
+            raise masked.__cause__ from None
+        raise
 
 
 class LoadWriter(threading.Thread):
@@ -198,7 +214,8 @@ class LoadWriter(threading.Thread):
         if writer is None or not problem.args[0].txn_requires_abort():
             return False
         try:
-            writer.producer.abort_transaction(self._call_seconds)
+            with _fatal_errors():
+                writer.producer.abort_transaction(self._call_seconds)
         except KafkaException:
             return False
         return True
@@ -214,7 +231,8 @@ class LoadWriter(threading.Thread):
         """One transaction from begin to end; its records."""
         wanted = list(self._counted(islice(self._records, self._dice.randint(1, _IN_A_TRANSACTION))))
         try:
-            self._written(writer, wanted)
+            with _fatal_errors():
+                self._written(writer, wanted)
         except KafkaException:
             self.unanswered += len(wanted)
             raise
