@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.pair import DESTINATION, SOURCE
-from tanist.spark_submit.java import java
+from tanist.spark_submit.jars import java
 from tanist_testkit.sandbox.jars import CONNECT_MIRROR, class_path
 from tanist_testkit.sandbox.node_log import LOG4J2
 

@@ -13,7 +13,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
 
 from tanist.domain.errors import MissingDependency
-from tanist.spark_submit.java import java
+from tanist.spark_submit.jars import java
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -14,8 +14,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, task
 
+from tanist.airflow.connections import destinations
 from tanist.airflow.host import FetcherHost, describe_events
-from tanist.airflow.variables import destinations
 
 fetchers = [
     Asset(f"tanist_fetcher_{name}", watchers=[AssetWatcher(name=f"tanist_fetcher_{name}", trigger=FetcherHost(name))])

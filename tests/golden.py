@@ -12,7 +12,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover import page
+from tanist.domain.failover import evidence
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.kafka.protocol.stored import encode
@@ -47,7 +47,7 @@ def _story(world: FailoverWorld) -> dict[str, Any]:
     found["approval"] = approval_item(signed)
     found["run"] = outcome_item(world.run(signed.plan), "evidence")
     assert world.sink.kept is not None
-    found["evidence"] = json.loads(page.as_json(world.sink.kept))
+    found["evidence"] = json.loads(evidence.as_json(world.sink.kept))
     found["status after"] = _status(world)
     found["state of west after the failover"] = _stored(world, "west")
     return found | _way_back(world)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tanist.airflow import variables
+from tanist.airflow import connections
 from tanist_testkit.sandbox.airflow.config import MASKED
 from tests.airflow.conftest import ROOT
 
@@ -28,7 +28,7 @@ QUEUE: Final = set(
         "name max_worker_count min_worker_count worker_concurrency worker_type pod_cpu pod_ram pod_ephemeral_storage",
     )
 )
-OURS: Final = {value for name, value in vars(variables).items() if name.isupper() and isinstance(value, str)}
+OURS: Final = {value for value in vars(connections).values() if str(value).startswith("TANIST_")}
 PARTS: Final = {"environment_variables", "configuration", "worker_queues", "alert_emails"}
 """`metadata` is what Astro writes; `hibernation_schedules` would let a deployment sleep that has to be awake."""
 
@@ -88,9 +88,9 @@ def test_what_it_sets_is_read_by_somebody(variables_of: dict[str, str]) -> None:
 def test_what_it_sets_is_understood(variables_of: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     for key, value in variables_of.items():
         monkeypatch.setenv(key, value)
-    assert variables.destinations() == ("west",)
-    assert len(variables.approvers()) > 1, "with four eyes one approver can never ask"
-    assert variables.four_eyes()
+    assert connections.destinations() == ("west",)
+    assert len(connections.approvers()) > 1, "with four eyes one approver can never ask"
+    assert connections.four_eyes()
 
 
 def test_the_guide_says_the_same(deployment: dict[str, Any], variables_of: dict[str, str]) -> None:

@@ -14,9 +14,9 @@ from airflow.sdk.timezone import utcnow
 from sqlalchemy import event
 
 from tanist.airflow import validation
+from tanist.airflow.connections import four_eyes
 from tanist.airflow.gate import RETRIES, NotAnswered, PlanGate, old_process_seconds
 from tanist.airflow.params import PARAMS, FailoverParams
-from tanist.airflow.variables import four_eyes
 from tanist.domain.errors import CouldNotTell, Misconfigured, SourceSilent, Unreachable
 from tanist.wiring.registry import ClusterRegistry
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection

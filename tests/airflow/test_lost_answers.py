@@ -19,7 +19,7 @@ from tanist.airflow.gate import TWICE, PlanGate
 from tanist.airflow.params import request_of
 from tanist.domain.failover.approving import APPROVALS_TOPIC, ApprovalRequest
 from tanist.domain.names import MirrorName
-from tanist.kafka.protocol.approval import encode
+from tanist.kafka.protocol.stored import encode_approval
 from tanist.kafka.wire.admin import AclBinding
 from tanist.usecases import approvals
 from tanist.usecases.failover import planning
@@ -160,7 +160,7 @@ def test_an_approval_that_a_process_writes_after_it_was_given_up_is_waited_for(
 
         def late() -> None:
             producer = Producer(pair.west.client("approver"))
-            producer.produce(APPROVALS_TOPIC, encode(signed, "op via Airflow (User:approver)"), partition=0)
+            producer.produce(APPROVALS_TOPIC, encode_approval(signed, "op via Airflow (User:approver)"), partition=0)
             producer.flush()
 
         timers.append(threading.Timer(8.0, late))  # the next try begins after 5 s

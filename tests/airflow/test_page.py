@@ -19,13 +19,13 @@ from tanist.airflow import status_cache as module
 from tanist.airflow.page import render
 from tanist.airflow.status_cache import StatusCache
 from tanist.domain.checks import Check, Mode, Verdict
+from tanist.domain.circle import PendingReversal, ReversalStatus
 from tanist.domain.errors import Unreachable
 from tanist.domain.failover.health import Status
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.pending_reversal import PendingReversal, ReversalStatus
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.status.observe import MirrorStatus

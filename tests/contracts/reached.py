@@ -10,9 +10,8 @@ from confluent_kafka import Producer
 from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.names import TopicPartition
 from tanist.kafka.adapters.access import KafkaAccess
-from tanist.kafka.adapters.configs import KafkaConfigs
 from tanist.kafka.adapters.logs import KafkaLogs
-from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.adapters.topics import KafkaConfigs, KafkaTopics
 from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls, describe_acls
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import Markers, delete_records, init_producer_id, write_markers
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.router import Router
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
-    from tanist.ports.configs import Configs
     from tanist.ports.logs import Logs
-    from tanist.ports.topics import Topics
+    from tanist.ports.topics import Configs, Topics
     from tests.fakes.cluster import MemoryCluster
 
 SOON = SystemClock().deadline

@@ -10,8 +10,7 @@ import pytest
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.logins import Origin
-from tanist.kafka.adapters.access import KafkaAccess
-from tanist.kafka.adapters.logins import login_of
+from tanist.kafka.adapters.access import KafkaAccess, login_of
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.router import Router
 from tanist.ports.access import Permission, Verdict

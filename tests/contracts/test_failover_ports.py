@@ -13,7 +13,6 @@ from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry
-from tanist.domain.authorizer import AUTHORIZER_CONFIGS, may_allow_without_acls
 from tanist.domain.broker_errors import (
     InvalidProducerEpoch,
     OutOfOrderSequence,
@@ -30,14 +29,14 @@ from tanist.domain.names import BrokerId, EpochMs, MirrorName, ProducerId, Topic
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import Tombstone
+from tanist.domain.write_access import AUTHORIZER_CONFIGS, may_allow_without_acls
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
-from tanist.kafka.adapters.configs import KafkaConfigs
 from tanist.kafka.adapters.fencing import KafkaFencing
 from tanist.kafka.adapters.opening import KafkaOpening
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
 from tanist.kafka.adapters.replicas import KafkaReplicas
-from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.adapters.topics import KafkaConfigs, KafkaTopics
 from tanist.kafka.protocol.batch import filler_batch
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import ProduceBatch
@@ -47,8 +46,8 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.requests import End, Markers
 from tanist.kafka.wire.router import Router
-from tanist.ports.producer_fencing import Kept, ProducerFence
-from tanist.ports.replicas import InSync
+from tanist.ports.fencing import Kept, ProducerFence
+from tanist.ports.logs import InSync
 from tanist.ports.topics import NewTopic
 from tests.contracts.reached import SOON, wait_until
 from tests.fakes.failover import (
@@ -69,11 +68,10 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.failover.approving import Entry
     from tanist.domain.fences import FenceKind as Kind
+    from tanist.ports.access import Opening
     from tanist.ports.approvals import Approvals
-    from tanist.ports.fencing import Fencing
-    from tanist.ports.opening import Opening
-    from tanist.ports.producer_fencing import ProducerFencing
-    from tanist.ports.replicas import Replicas
+    from tanist.ports.fencing import Fencing, ProducerFencing
+    from tanist.ports.logs import Replicas
     from tanist.ports.topics import Topics
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import ClientConfig, ClusterFactory

@@ -15,8 +15,7 @@ from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.admin import AclBinding, create_acls
 from tanist.kafka.wire.router import Router
 from tanist.ports.topics import NewTopic
-from tanist.spark_submit.jars import Module
-from tanist.spark_submit.java import java
+from tanist.spark_submit.jars import Module, java
 from tanist_testkit.sandbox.jars import KAFKA, KAFKA_VERSION, class_path
 from tests.contracts.reached import SOON, wait_until
 from tests.ports import over

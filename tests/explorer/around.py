@@ -10,7 +10,7 @@ from unittest.mock import patch
 from tests.explorer import circle_judge
 from tests.explorer.circle import Circle
 from tests.explorer.place import DR, PARTITIONS, TOPICS
-from tests.explorer.product import Mode, TanistError, findings_of, reverse, withdrawing
+from tests.explorer.product import Mode, TanistError, findings_of, reversal_route, reverse
 from tests.explorer.returner import person
 from tests.explorer.worker import Worker
 
@@ -126,5 +126,5 @@ def _watched_rows(circle: Circle) -> Iterator[None]:
 
     table: Any = vars(reverse)["REVERSAL"]
     table = replace(table, rows=tuple(map(watched, table)))
-    with patch.object(reverse, "REVERSAL", table), patch.object(withdrawing, "REVERSAL", table):
+    with patch.object(reverse, "REVERSAL", table), patch.object(reversal_route, "REVERSAL", table):
         yield

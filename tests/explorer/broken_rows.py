@@ -20,13 +20,13 @@ from tests.explorer.product import (
     TopicDesired,
     TopicPartition,
     TopicTails,
+    deciding,
     old_source,
     recording,
-    replay_gate,
     reversal,
+    reversal_route,
     reverse,
     settling,
-    withdrawing,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _rows(*, acts: tuple[str, ...] = (), undos: tuple[str, ...] = ()) -> Callabl
 
         table: Any = vars(reverse)["REVERSAL"]
         broken = replace(table, rows=without(table.rows))
-        return [(module, "REVERSAL", broken) for module in (reverse, withdrawing)]
+        return [(module, "REVERSAL", broken) for module in (reverse, reversal_route)]
 
     return patches
 
@@ -123,7 +123,7 @@ def _every_rescued_tail() -> list[Patch]:
     def tails(view: Any, mirror: Any) -> list[Any]:
         return [each for each in view.tails(mirror) if each.stage is TailStage.RESCUED]
 
-    return [(replay_gate, "rescued_tails", tails)]
+    return [(deciding, "rescued_tails", tails)]
 
 
 BREAKS: Final = {

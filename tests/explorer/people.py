@@ -30,7 +30,7 @@ from tests.explorer.product import (
     metadata_sync,
     planning,
     running,
-    state_topics,
+    snapshot,
     sync_locked,
 )
 
@@ -215,7 +215,7 @@ class Operator:
 
     def _spec(self, context: CommandContext) -> MirrorSpec:
         west = self._west()
-        return state_topics.spec_of(west.state(STATE_TOPIC, context.by), DR, west.name)
+        return snapshot.spec_of(west.state(STATE_TOPIC, context.by), DR, west.name)
 
     def _clusters(self, context: CommandContext) -> OpenMirror:
         return pointed.clusters(self.place, self._spec(context), self.name)

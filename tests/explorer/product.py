@@ -13,8 +13,7 @@ from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.circle import locate
 from tanist.domain.errors import TanistError, TimedOut, Unreachable
 from tanist.domain.failback.decision import TailAction, TailClass
-from tanist.domain.failback.findings import findings_of
-from tanist.domain.failback.pending import left_undecided, pending
+from tanist.domain.failback.pending import findings_of, left_undecided, pending
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval
 from tanist.domain.failover.evidence import Evidence
@@ -52,8 +51,8 @@ from tanist.fetcher.planning import Moment, next_observed, owned
 from tanist.ports.clock import Deadline
 from tanist.ports.cluster import Cluster
 from tanist.ports.positions import CommittedPosition, ProofResult
-from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.command import CommandContext
+from tanist.usecases import snapshot
+from tanist.usecases.command import CommandContext, Silence
 from tanist.usecases.failback import (
     aborting,
     accepting,
@@ -61,19 +60,16 @@ from tanist.usecases.failback import (
     old_source,
     recording,
     replay,
-    replay_gate,
     rescue,
     reversal,
+    reversal_route,
     reverse,
     settling,
-    withdrawing,
 )
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failover import abort, fences, planning
 from tanist.usecases.failover import run as running
-from tanist.usecases.failover.context import Timeouts
-from tanist.usecases.failover.journal import Tools
-from tanist.usecases.failover.moved_groups import GroupsMoved
+from tanist.usecases.failover.journal import GroupsMoved, Timeouts, Tools
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.groups.gather import Chosen
@@ -81,13 +77,11 @@ from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync as metadata_sync
-from tanist.usecases.mirror import OpenMirror, ReturnedMirror
-from tanist.usecases.mirror_spec import spec_at
+from tanist.usecases.mirror import OpenMirror, ReturnedMirror, spec_at
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors import create as creating
 from tanist.usecases.mirrors.create import CreateRequest as MirrorRequest
 from tanist.usecases.mirrors.create import create
-from tanist.usecases.silence import Silence
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
@@ -215,7 +209,6 @@ __all__ = [
     "accepting",
     "administer",
     "check_invariants",
-    "cluster_ids",
     "create",
     "deciding",
     "desire",
@@ -236,17 +229,16 @@ __all__ = [
     "recording",
     "repeatable",
     "replay",
-    "replay_gate",
     "rescue",
     "reversal",
+    "reversal_route",
     "reverse",
     "running",
     "settling",
+    "snapshot",
     "spec_at",
-    "state_topics",
     "survey_and_record",
     "sync_locked",
-    "withdrawing",
 ]
 
 

@@ -41,11 +41,11 @@ from tests.explorer.product import (
     replay,
     rescue,
     reversal,
+    reversal_route,
     reverse,
+    snapshot,
     spec_at,
-    state_topics,
     survey_and_record,
-    withdrawing,
 )
 from tests.fakes.cluster import pair_with
 
@@ -159,7 +159,7 @@ class Returner(Operator):
         run = self._command()
         begun = [each for each in self.circle.both if self.circle.state(each).mirror(DR) is not None]
         left = [each for each in begun if each is not self.circle.home()] or begun
-        return withdrawing.withdraw(self._returned(run, left[0]), "enough", run, self._checkpoint("withdraw"))
+        return reversal_route.withdraw(self._returned(run, left[0]), "enough", run, self._checkpoint("withdraw"))
 
     def accept(self) -> str:
         """Take note of what no rescue mends."""
@@ -230,7 +230,7 @@ class Returner(Operator):
         return clusters.destination.state(STATE_TOPIC, context.by)
 
     def _spec_at(self, home: Cluster, context: CommandContext) -> MirrorSpec:
-        return state_topics.spec_of(home.state(STATE_TOPIC, context.by), DR, home.name)
+        return snapshot.spec_of(home.state(STATE_TOPIC, context.by), DR, home.name)
 
     def _returned(self, context: CommandContext, home: RecordedCluster | None = None) -> ReturnedMirror:
         """Both clusters, as the wiring opens them. `home`: the mirror's destination; None: where it is now."""

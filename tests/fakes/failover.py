@@ -21,9 +21,9 @@ from tanist.domain.failover.facts import TransactionalProducers
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import BrokerId, DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
-from tanist.ports.opening import NOBODY
-from tanist.ports.producer_fencing import NO_HISTORY, Kept, ProducerFence
-from tanist.ports.replicas import ClusterSeen, InSync
+from tanist.ports.access import NOBODY
+from tanist.ports.fencing import NO_HISTORY, Kept, ProducerFence
+from tanist.ports.logs import ClusterSeen, InSync
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
 

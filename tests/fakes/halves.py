@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.ports.producer_fencing import NO_HISTORY
+from tanist.ports.fencing import NO_HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset, TopicPartition
     from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
-    from tanist.ports.producer_fencing import Kept, ProducerFence, ProducerFencing
+    from tanist.ports.fencing import Kept, ProducerFence, ProducerFencing
 
 HALF = "seal:half"
 DATA_HALF = "seal:data-half"

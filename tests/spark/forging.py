@@ -6,8 +6,7 @@ import time
 import zlib
 from typing import TYPE_CHECKING
 
-from tanist.kafka.protocol.batch import HEADER_SIZE, patch
-from tanist.kafka.protocol.crc import crc32c
+from tanist.kafka.protocol.batch import HEADER_SIZE, crc32c, patch
 from tanist.kafka.protocol.frames import ProduceBatch
 from tanist.kafka.wire.hot import Appends
 from tests.kafka.fetcher.rig import soon, until

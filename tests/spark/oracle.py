@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tanist.domain.translation import Precision
-from tanist.spark.reconciliation.counts import Counts
+from tanist.spark.reconciliation.exclusive import Counts
 from tanist.spark.reconciliation.pairing import NOWHERE, Log, pair
 from tanist.spark.reconciliation.positions import Ends, translate
 from tanist.spark.reconciliation.runs import Runs, compress, compress_extras, join, merge, merge_extras

@@ -14,10 +14,9 @@ import pytest
 from xxhash import xxh3_64_intdigest
 
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
-from tanist.kafka.protocol.batch import header_of
-from tanist.kafka.protocol.crc import crc32c
+from tanist.kafka.protocol.batch import crc32c, header_of
+from tanist.kafka.protocol.encoding import zigzag
 from tanist.kafka.protocol.record_set import records_of
-from tanist.kafka.protocol.varint import zigzag
 from tanist.spark import codecs
 from tanist.spark.columns import Columns, body_of, columns
 from tanist.spark.inside import records_from

@@ -16,7 +16,7 @@ from tanist.domain.names import MirrorName, ProducerId, TopicPartition
 from tanist.domain.offset_map import OffsetRange
 from tanist.domain.validation.bounds import ComparisonBounds
 from tanist.domain.validation.job import Level, PartitionRequest, ValidationJob
-from tanist.kafka.protocol.values import plain, reader
+from tanist.kafka.protocol.stored import plain, reader
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.clock import Deadline
 from tanist.spark.ends import fix

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.domain.holes import Holes
+from tanist.domain.compaction import Holes
 from tanist.domain.validation.job import Level
 from tests.kafka.fetcher.rig import until
 from tests.kafka.fetcher.test_compacted import CODECS, Writer, cleaned, cleaned_source, create, has_holes, traffic

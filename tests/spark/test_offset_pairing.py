@@ -10,9 +10,8 @@ import pytest
 
 from tanist.domain.exclusive import ExclusiveRange
 from tanist.domain.translation import Precision
-from tanist.spark.reconciliation.counts import Counts
 from tanist.spark.reconciliation.digests import Bucket, sort_out
-from tanist.spark.reconciliation.exclusive import cuts_of, explained
+from tanist.spark.reconciliation.exclusive import Counts, cuts_of, explained
 from tanist.spark.reconciliation.pairing import NOWHERE, Log, Pairs, pair
 from tanist.spark.reconciliation.positions import Ends, Standing, translate
 from tanist.spark.reconciliation.runs import Runs, compress, compress_extras, join, merge, merge_extras

@@ -11,7 +11,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 
 from tanist.domain.validation.job import Level
 from tanist.kafka.protocol.batch import split
-from tanist.kafka.protocol.varint import zigzag
+from tanist.kafka.protocol.encoding import zigzag
 from tanist.kafka.wire import requests
 from tests.kafka.fetcher.rig import Rig, soon, until, value
 from tests.spark.asking import kinds, named

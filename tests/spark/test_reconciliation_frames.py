@@ -17,7 +17,7 @@ from tanist.spark.reconciliation.bucket_digests import SpanDigests, compared
 from tanist.spark.reconciliation.digests import sort_out
 from tanist.spark.reconciliation.positions import Ends, translate
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
-from tanist.spark.reconciliation.sampling import looks_at
+from tanist.spark.reconciliation.source import looks_at
 from tanist.spark.reconciliation.time_buckets import TimeBuckets, TimeSample
 from tanist.spark.spans import Span
 from tests.spark.copied_logs import Copied, Fate, a_copy, skipped

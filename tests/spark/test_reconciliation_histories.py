@@ -15,7 +15,7 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.requests import End
-from tanist.spark.reconciliation.counts import Counts
+from tanist.spark.reconciliation.exclusive import Counts
 from tanist.spark.reconciliation.job import reconcile
 from tanist.spark.reconciliation.pairing import NOWHERE
 from tanist.spark.reconciliation.positions import Standing, Translated

@@ -53,7 +53,7 @@ def test_one_module(what: str, function: str, module: str) -> None:
 
 def test_one_function_finds_a_mirror_by_its_name_and_proves_its_destination() -> None:
     """Seven did; whoever looks again under a lock has proved it before."""
-    ritual = {"cluster_ids.identify", "state_topics.spec_of", "cluster_ids.same_as_pinned"}
+    ritual = {"identify", "snapshot.spec_of", "same_as_pinned"}
     found = [
         node.name
         for file in PRODUCT.rglob("*.py")

@@ -9,7 +9,7 @@ import pytest
 
 from bench.walk import COMMANDS, walked
 from tanist.domain.checks import Mode
-from tanist.usecases import state_topics
+from tanist.usecases import snapshot
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 LIMITS = {
-    "failover plan, approve, run": (40, 1_157, 11),
-    "mirrors reverse: plan, approve, run": (37, 621, 10),
-    "status": (14, 50, 3),
+    "failover plan, approve, run": (28, 973, 11),
+    "mirrors reverse: plan, approve, run": (29, 534, 10),
+    "status": (10, 58, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""
 
@@ -79,7 +79,7 @@ def test_a_call_into_another_module_is_a_visit_and_an_answer_is_none() -> None:
 
     def twice() -> None:
         for _ in range(2):
-            state_topics.missing_state_topics(world.west.side(), world.soon())
+            snapshot.missing_state_topics(world.west.side(), world.soon())
 
     found = walked(twice)
-    assert (found.modules, len(found.visits), found.returns) == (["tanist.usecases.state_topics"], 2, 1)
+    assert (found.modules, len(found.visits), found.returns) == (["tanist.usecases.snapshot"], 2, 1)

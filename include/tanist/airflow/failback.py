@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Param, get_current_context
 
-from tanist.airflow import variables
+from tanist.airflow import connections
 from tanist.airflow.params import PARAMS as FAILOVER_PARAMS
 from tanist.airflow.params import Unfinished, parameters, request_of
 from tanist.airflow.tasks import at_work, busy_or_retriable
@@ -24,7 +24,6 @@ from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import each, refuse
 from tanist.domain.selection import EVERY_TOPIC
-from tanist.usecases import cluster_ids
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.rescue import RescueTools, tail_items
@@ -33,6 +32,7 @@ from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import reverse_mirror, switched
 from tanist.usecases.failback.settling import end_arrival
 from tanist.usecases.failback.survey import survey_item
+from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
 from tanist.wiring.failover import Folder
 
@@ -169,7 +169,7 @@ class FailbackParams:
         """The failover to the old source, if it is done; then at most the reversal after it is left."""
         if self.only_abort:
             return None
-        (to,) = cluster_ids.identify((task.registry.connect(self.destination),), task.context)
+        (to,) = identify((task.registry.connect(self.destination),), task.context)
         clusters = self.back.clusters(task) or self.again.clusters(task)
         return None if clusters is None else switched(clusters, to, task.context)
 
@@ -234,7 +234,7 @@ def rescue() -> dict[str, Any]:
     with at_work(RESCUE_SECONDS, again=busy_or_retriable) as task:
         if (clusters := _before_the_reversal(params, task)) is None:
             return {"mirror": params.mirror, "reversed": True}
-        folder = Folder(variables.evidence() / f"rescue-{params.mirror}")
+        folder = Folder(connections.evidence() / f"rescue-{params.mirror}")
         folder.check()
         tools = RescueTools(manifest=folder.write_manifest, report=Progress(task.context.clock))
         done = rescue_tails(clusters, EVERY_TOPIC, tools, task.context)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from tanist.airflow import variables
+from tanist.airflow import connections
 from tanist.airflow.gate import requester
 from tanist.airflow.markdown import adopted_page, plan_page, status_page
 from tanist.airflow.params import FailoverParams, Unfinished, request_of
@@ -27,12 +27,12 @@ from tanist.usecases.failback.reverse import reverse_after
 from tanist.usecases.failover import planning, unfinished_runs
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.abort import NothingToAbort, WasCleared, abort
-from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.items import outcome_item, run_item
 from tanist.usecases.failover.journal import Tools
-from tanist.usecases.failover.reachability import must_not_answer
+from tanist.usecases.failover.planning import must_not_answer
 from tanist.usecases.failover.route import ROUTE, STEP_IDS
 from tanist.usecases.failover.run import run as run_plan
+from tanist.usecases.failover.step import UNDO_SECONDS
 from tanist.usecases.failover.unfinished_runs import left_alone, unfinished
 from tanist.usecases.items import status_item
 from tanist.wiring.failover import Folder, is_process_dead, runner
@@ -70,13 +70,13 @@ def open_run() -> dict[str, Any]:
     params = FailoverParams.of(context)
     with at_work(OPEN_SECONDS, again=never) as task:
         clusters = params.clusters(task)
-        folder = Folder(variables.evidence())
+        folder = Folder(connections.evidence())
         folder.check()
         held = _to_undo(context, params, clusters, task) if params.undoes else _to_adopt(params, clusters, task)
         who: dict[str, Any] = {"asked by": "nobody: an unfinished failover is resumed"}
         if held is None or params.unfinished is Unfinished.ABORT:
             task.registry.cluster(params.approver)
-            who = {"asked by": requester(context), "approvers": list(variables.approvers())}
+            who = {"asked by": requester(context), "approvers": list(connections.approvers())}
     left = {"plan": held.plan, "approval": held.approval} if held else None
     place = {"mirror": params.mirror, "destination": params.destination, "evidence": str(folder.path)}
     return place | {"unfinished": left} | who
@@ -113,7 +113,7 @@ def undo() -> dict[str, Any]:
     params, held = FailoverParams.of(context), _found_unfinished(context)
     if not params.undoes or held is None:
         return {"undone": None}
-    folder = Folder(variables.evidence() / held["plan"])
+    folder = Folder(connections.evidence() / held["plan"])
     by = context["dag_run"].triggering_user_name or "nobody"
     with at_work(2 * UNDO_SECONDS) as task:
         clusters = params.clusters(task)
@@ -184,7 +184,7 @@ def step(name: str) -> dict[str, Any]:
         if (found := _planned(context)) is None:
             raise NotApproved("this run has no plan")
         unfinished_runs.must_be_ours(found, params.request, request, clusters, task.context)
-        folder = Folder(variables.evidence() / found)
+        folder = Folder(connections.evidence() / found)
         folder.check()
         tools = Tools(
             patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=_say
@@ -221,7 +221,7 @@ def reverse() -> dict[str, Any]:
     if not params.request.reverse or found is None:
         return {"reversed": False}
     with at_work(STEP_SECONDS, again=busy_or_retriable) as task:
-        folder = Folder(variables.evidence() / found)
+        folder = Folder(connections.evidence() / found)
         folder.check()
         clusters = task.registry.open_mirror(*params.place(task), task.context).returned()
         done = reverse_after(found, clusters, folder, task.context)
@@ -259,7 +259,7 @@ def report() -> dict[str, Any]:
         said = verdict(seen)
     except AirflowException as why:
         said, error = f"{UNKNOWN}{why}", type(why)
-    told_later = run_item(record, None, str(variables.evidence() / record.plan)) if record else {}
+    told_later = run_item(record, None, str(connections.evidence() / record.plan)) if record else {}
     found = {"verdict": said, "failed": failed} | told_later
     for name, value in found.items():
         print(f"{name}: {value}")  # noqa: T201

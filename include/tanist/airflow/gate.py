@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowException, TaskAwaitingInput
 from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
 from airflow.sdk.timezone import utcnow
 
-from tanist.airflow import variables
+from tanist.airflow import connections
 from tanist.airflow.markdown import adopted_page, plan_page
 from tanist.airflow.params import FailoverParams, request_of
 from tanist.airflow.tasks import TASK_SECONDS, at_work, never, translate_errors
@@ -27,7 +27,7 @@ from tanist.domain.failover.approving import NotApproved, Withdrawal
 from tanist.usecases import approvals
 from tanist.usecases.approvals import ApprovalTerms, earlier_answer
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.kept import kept_words, must_be_covered
+from tanist.usecases.failover.approval_gate import kept_words, must_be_covered
 from tanist.usecases.failover.unfinished_runs import unfinished
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class PlanGate(ApprovalOperator):
             AirflowFailException: what was asked before cannot be asked any more.
         """
         with translate_errors(never):
-            self.assigned_users = [{"id": name, "name": name} for name in variables.approvers()]
+            self.assigned_users = [{"id": name, "name": name} for name in connections.approvers()]
         self.body = f"{page}\n\n{TWICE}"
         asked = _PLAN.match(self._put_question(context))
         first = asked[1] if asked else ""
@@ -244,13 +244,15 @@ class PlanGate(ApprovalOperator):
         user = event.get("responded_by_user") or {}
         who, name = str(user.get("id") or ""), str(user.get("name") or "")
         if answer is None:
-            kind = SaidNo if who in variables.approvers() else NotAnswered
+            kind = SaidNo if who in connections.approvers() else NotAnswered
             raise kind(f"{name or who} answered {self.REJECT}")
         if event.get("timedout") or not who:
             raise NotAnswered("the answer is not from a user")
-        if who not in variables.approvers():
-            raise NotAnswered(f"{name or who} is not an approver (TANIST_APPROVERS={','.join(variables.approvers())})")
-        if variables.four_eyes() and requester(context) in {who, name}:
+        if who not in connections.approvers():
+            raise NotAnswered(
+                f"{name or who} is not an approver (TANIST_APPROVERS={','.join(connections.approvers())})"
+            )
+        if connections.four_eyes() and requester(context) in {who, name}:
             raise NotAnswered(f"{name or who} requested this run, so another user must approve it")
         return name or who
 
@@ -292,7 +294,7 @@ def requester(context: Context) -> str:
         Misconfigured: TANIST_FOUR_EYES is on, and no user triggered the run.
     """
     who = str(getattr(context["dag_run"], "triggering_user_name", None) or "")
-    if not who and variables.four_eyes():
+    if not who and connections.four_eyes():
         raise Misconfigured(
             "the run was not triggered by a user, so it cannot be shown that requester and approver differ"
         )

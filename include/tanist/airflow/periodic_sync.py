@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from tanist.airflow.connections import DESTINATIONS, destinations
 from tanist.airflow.markdown import table
 from tanist.airflow.tasks import WHY, at_work
-from tanist.airflow.variables import DESTINATIONS, destinations
 from tanist.domain.errors import MirrorLocked, Misconfigured, TanistError
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import cluster_ids
 from tanist.usecases.groups import items as group_items
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.metadata import items as metadata_items
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
+from tanist.usecases.mirror import identify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ def mirrors() -> list[dict[str, str]]:
 def _mirrors_of(destination: str, task: FailoverTask) -> list[dict[str, str]]:
     try:
         side = task.registry.connect(destination)
-        cluster_ids.identify((side,), task.context)
+        identify((side,), task.context)
         found = side.state(STATE_TOPIC, task.context.by).mirrors()
     except TanistError as error:
         return [{"destination": destination, "trouble": str(error)}]

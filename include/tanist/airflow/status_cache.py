@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from tanist.airflow import connections
-from tanist.airflow.variables import DESTINATIONS, destinations, evidence
+from tanist.airflow.connections import DESTINATIONS, destinations, evidence
 from tanist.domain.envelope import envelope, error_items
 from tanist.domain.errors import Misconfigured, TanistError, TimedOut
 from tanist.kafka.wire.clock import SystemClock

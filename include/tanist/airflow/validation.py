@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import CommsDecoder
 
-from tanist.airflow import connections, variables
+from tanist.airflow import connections
 from tanist.airflow.params import PARAMS as WISHED
 from tanist.airflow.params import parameters
 from tanist.airflow.tasks import at_work, leave, translate_errors
@@ -152,7 +152,7 @@ class Validate(SparkSubmitOperator):
 
     def _prepared(self, params: Mapping[str, Any], run: str) -> Submission:
         level = None if params[self.level] == DEFAULT else Level(params[self.level])
-        folder = variables.evidence() / "validation" / params["mirror"] / re.sub(r"[^\w.-]", "_", run)
+        folder = connections.evidence() / "validation" / params["mirror"] / re.sub(r"[^\w.-]", "_", run)
         with at_work() as task:
             where = place()
             wanted = ValidationRequest(level=level, include=tuple(params["topics"]))

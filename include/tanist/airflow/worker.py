@@ -21,7 +21,7 @@ from tanist.domain.problems import each, exit_code
 from tanist.kafka.wire.parent import end_with
 from tanist.settings import ClusterSettings, Settings, from_connection
 from tanist.wiring.fetcher import run_fetcher
-from tanist.wiring.logs import JsonFormatter, log_to_stderr
+from tanist.wiring.host import JsonFormatter, log_to_stderr
 from tanist.wiring.registry import ClusterRegistry
 
 log = logging.getLogger(__name__)

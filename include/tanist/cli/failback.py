@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanist.cli import failback_findings, failback_transactions
-from tanist.cli.approvals import say_unread
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
-from tanist.cli.output import emit, say, stages
+from tanist.cli.output import emit, say, say_unread, stages
+from tanist.domain.errors import Misconfigured
 from tanist.domain.failback.decision import TailAction, TailClass
 from tanist.domain.failback.reversal import without_copies
+from tanist.domain.names import mirror_name
+from tanist.domain.tails import FindingKind
 from tanist.usecases.approvals import ApprovalTerms
+from tanist.usecases.failback.aborting import (
+    ABORT_COLUMNS,
+    abort_transactions,
+    approve_abort,
+    plan_abort,
+    transaction_item,
+)
+from tanist.usecases.failback.accepting import FINDING_COLUMNS, accept_findings, finding_item
 from tanist.usecases.failback.deciding import DECISION_COLUMNS, approve_decision, decision_item, plan_decision
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.replay import REPLAY_COLUMNS, ReplayTools, replay_item
@@ -28,6 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.selection import Selection
+    from tanist.usecases.mirror import ReturnedMirror
+
 
 app = typer.Typer(no_args_is_help=True, help="The way back: what an old source has that the new primary lacks.")
 
@@ -201,13 +213,131 @@ def replay(
     emit([item], REPLAY_COLUMNS, now.as_json, rows=item["tails"])
 
 
-failback_findings.register(app)
-failback_transactions.register(app)
-
-
 def _warn_not_held(failed: Mapping[str, TanistError]) -> None:
     for topic, why in sorted(failed.items()):
         say(f"warning: retention of {topic} at the old source could not be set: {why}")
+
+
+FindingOption = Annotated[
+    list[str],
+    typer.Option("--finding", metavar="NAME", help=f"What is accepted: {', '.join(FindingKind)}; repeatable."),
+]
+
+
+@asking(changes=True, seconds=60.0)
+def accept(
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    finding: FindingOption,
+    reason: Annotated[str, WHY],
+) -> None:
+    """Accept by name what a survey has found and no rescue mends: `tanist status` fails until that is done.
+
+    OVERLAP, DIVERGED: offsets that name a record on each cluster. TAIL_EXPIRED: offsets of a tail that the old source
+    had deleted before they were surveyed. TAIL_UNDECIDED: the mirror was reversed while nobody had decided about its
+    tails, which no command rescues any more; a planned failover is refused until that is accepted. The login and the
+    reason are stored; more offsets are accepted anew.
+
+    Example: tanist failback accept dr --destination west --finding OVERLAP --reason "no sink stores offsets"
+    """
+    topics = selected(topic, exclude)
+    known = {str(each): each for each in FindingKind}
+    if unknown := sorted(set(finding) - known.keys()):
+        raise Misconfigured(f"--finding {unknown[0]}: not one of {', '.join(FindingKind)}")
+    accepted = [known[each] for each in dict.fromkeys(finding)]
+    found = accept_findings(now.destination(), mirror_name(name), accepted, topics, now.context, reason=reason)
+    emit([finding_item(name, each) for each in found], FINDING_COLUMNS, now.as_json)
+
+
+PLAN_COLUMNS = ("transactional_id", "producer_id", "state", "age_s", "partitions")
+
+HashOption = Annotated[
+    str | None,
+    typer.Option("--approve", metavar="HASH", help="Approve the plan with this hash, as the principal of this login."),
+]
+PlanOption = Annotated[str | None, typer.Option("--plan", metavar="HASH", help="Run this approved plan.")]
+
+
+@asking(changes=True, seconds=120.0)
+def abort(  # options of a command
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    approve: HashOption = None,
+    plan: PlanOption = None,
+    reason: Annotated[str, WHY] = "",
+    valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
+) -> None:
+    """Abort transactions that stay open at an old source after its return, by an approved plan.
+
+    --dry-run shows them and the hash of the plan, --approve approves it, --plan aborts them and fences their producers.
+    Only transactions that the plan names are aborted, in all partitions that they name. Run it again after an
+    interruption. Exits with 3 if one of them is still open.
+
+    Example: tanist failback abort-transactions dr --destination west --dry-run
+    """
+    topics = selected(topic, exclude)
+    if approve is not None and plan is not None:
+        raise Misconfigured("--approve and --plan: give one of them")
+    clusters = now.mirror(name).returned()
+    if approve is not None:
+        found = approve_abort(approve, topics, clusters, now.context, terms=ApprovalTerms.of(reason, valid))
+        say(f"{found.approver} approved plan {found.plan}")
+        say_unread(found)
+        item = {"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}
+        emit([item], tuple(item), now.as_json)
+    elif plan is not None:
+        _run(now, name, plan, clusters)
+    elif now.context.dry_run:
+        _show(now, name, topics, clusters)
+    else:
+        raise Misconfigured("give --dry-run to see the open transactions, --approve HASH, or --plan HASH")
+
+
+def _show(now: Session, name: str, topics: Selection, clusters: ReturnedMirror) -> None:
+    found, time = plan_abort(clusters, topics, now.context), now.context.clock.now()
+    item: dict[str, Any] = {
+        "mirror": name,
+        "plan_hash": found.plan.hash if found.plan.transactions else None,
+        "transactions": [transaction_item(each, time) for each in found.plan.transactions],
+        "ending": [transaction_item(each, time) for each in found.ending],
+    }
+    emit([item], PLAN_COLUMNS, now.as_json, rows=_cells(item["transactions"]))
+    for each in found.ending:
+        say(f"{each} is {each.state}: its coordinator ends it by itself")
+    if found.plan.transactions:
+        say(
+            f"plan {found.plan.hash}: approve it with --approve {found.plan.hash} --reason TEXT, then abort them with "
+            f"--plan {found.plan.hash}; brokers abort a transaction by themselves after its timeout"
+        )
+    else:
+        say("no transaction has to be aborted")
+
+
+def _run(now: Session, name: str, plan: str, clusters: ReturnedMirror) -> None:
+    done, time = abort_transactions(plan, clusters, now.context), now.context.clock.now()
+    rows = [transaction_item(each, time, aborted=True) for each in done.aborted if each not in done.still_open]
+    rows += [transaction_item(each, time) for each in done.still_open]
+    item = {"mirror": name, "plan_hash": done.plan, "transactions": rows}
+    emit([item], ABORT_COLUMNS, now.as_json, rows=_cells(rows))
+    if done.still_open and not now.context.dry_run:
+        say("some are still open: run the same command again")
+        raise typer.Exit(3)
+
+
+def _cells(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        row | {"partitions": ", ".join(f"{at['topic']}-{at['partition']}" for at in row["partitions"])} for row in rows
+    ]
+
+
+app.command()(accept)
+app.command("abort-transactions")(abort)
 
 
 @app.callback()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli.approvals import say_unread
 from tanist.cli.failover_options import (
     AnswersOption,
     BudgetOption,
@@ -24,8 +23,7 @@ from tanist.cli.failover_options import (
 )
 from tanist.cli.mirror_reversal import reversed_item, say_reversed
 from tanist.cli.options import WHY, ExcludeOption, GroupsOption, MirrorArgument, Session, TopicsOption, asking, lasting
-from tanist.cli.output import emit, say, stages
-from tanist.cli.progress import line, watching
+from tanist.cli.output import emit, line, say, say_unread, stages, watching
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.commands import run_command
@@ -41,7 +39,6 @@ from tanist.usecases.failback.reverse import reverse_after
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
 from tanist.usecases.failover import status as statuses
-from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.items import (
     STEP_COLUMNS,
     approval_item,
@@ -50,7 +47,7 @@ from tanist.usecases.failover.items import (
     run_item,
     seen_item,
 )
-from tanist.usecases.failover.journal import Tools
+from tanist.usecases.failover.journal import Timeouts, Tools
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import run as run_plan
 from tanist.wiring.failover import Folder, is_process_dead, runner

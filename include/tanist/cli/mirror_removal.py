@@ -11,7 +11,7 @@ from tanist.cli.output import say
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured
 from tanist.usecases.failover import removal
-from tanist.usecases.failover.context import Timeouts
+from tanist.usecases.failover.journal import Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
 
 if TYPE_CHECKING:

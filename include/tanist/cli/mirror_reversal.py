@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanist.cli.approvals import say_unread
 from tanist.cli.options import WHY, MirrorArgument, Session, asking, lasting
-from tanist.cli.output import emit, say
+from tanist.cli.output import emit, say, say_unread
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failback.reversal import TO_ACCEPT, MappedOffsetsUnsupported
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.reversal_route import withdraw as withdraw_reversal
+from tanist.usecases.failback.reversal_route import withdrawable
 from tanist.usecases.failback.reverse import reverse_mirror
-from tanist.usecases.failback.withdrawing import withdraw as withdraw_reversal
-from tanist.usecases.failback.withdrawing import withdrawable
 
 if TYPE_CHECKING:
     from tanist.usecases.failback.reversal import PlannedReversal

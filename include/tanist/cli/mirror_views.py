@@ -20,8 +20,8 @@ from tanist.cli.options import (
 from tanist.cli.output import emit, none, say
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import cluster_ids
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
+from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.describe import listing, must_match
 from tanist.usecases.mirrors.lineage import LINEAGE_COLUMNS, segment_item
 from tanist.usecases.mirrors.lineage import lineage as read_lineage
@@ -43,7 +43,7 @@ def list_mirrors(now: Session) -> None:
     """
     items = []
     for destination in now.destinations(None):
-        cluster_ids.identify((destination,), now.context)
+        identify((destination,), now.context)
         for each in listing(destination.state(STATE_TOPIC, now.context.by)):
             more = {
                 "topics": each.topics,

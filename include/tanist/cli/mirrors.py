@@ -18,9 +18,9 @@ from tanist.cli.options import (
     selected,
 )
 from tanist.cli.output import emit, one_line, say
+from tanist.domain.compaction import Holes
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_lift
-from tanist.domain.holes import Holes
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode, SmallBatches, TopicDesired
@@ -31,7 +31,7 @@ from tanist.usecases.mirrors.create import CreateRequest
 from tanist.usecases.mirrors.create import create as create_mirror
 
 if TYPE_CHECKING:
-    from tanist.ports.prefixes import LogPrefixes
+    from tanist.ports.logs import LogPrefixes
 
 app = typer.Typer(
     no_args_is_help=True, help=("Create, change and show mirrors: topics of one cluster, kept identical on another.")

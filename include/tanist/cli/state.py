@@ -1,4 +1,4 @@
-"""`tanist state`: the state topics, decoded."""
+"""`tanist state`: the state topics, decoded, exported, restored, and rebuilt from the logs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli import state_rebuild
-from tanist.cli.options import Session, announcing, asking
+from tanist.cli.mirrors import HolesOption, OnLossOption
+from tanist.cli.options import ExcludeOption, Session, TopicsOption, announcing, asking
 from tanist.cli.output import emit, say, stages
 from tanist.domain.errors import Misconfigured
-from tanist.usecases import cluster_ids
+from tanist.usecases.mirror import identify
+from tanist.usecases.mirrors.create import CreateRequest
+from tanist.usecases.state.rebuild import RebuildTools
+from tanist.usecases.state.rebuild import rebuild as rebuild_state
 from tanist.usecases.state.restore import RestoreTools
 from tanist.usecases.state.restore import restore as restore_state
 from tanist.wiring import dump as dump_records
@@ -21,6 +24,65 @@ from tanist.wiring import state_file
 
 if TYPE_CHECKING:
     from tanist.usecases.state.restore import RestoredMirror
+
+
+REBUILD_SECONDS = 300.0
+REBUILD_COLUMNS = ("mirror", "topic", "copy_starts", "state")
+
+
+@asking(changes=True, seconds=REBUILD_SECONDS)
+def rebuild(
+    now: Session,
+    *,
+    source: Annotated[str, typer.Option("--source", "-s", metavar="NAME", help="The cluster that was mirrored.")],
+    mirror: Annotated[str, typer.Option("--mirror", metavar="NAME", help="The name of the mirror.")],
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    holes: HolesOption = None,
+    on_loss: OnLossOption = None,
+) -> None:
+    """Register a mirror again whose state was lost, from its mirror topics. Nothing is copied until a person says so.
+
+    Every log must be a true prefix of the source's; its producer ids are read from it. All topics are STOPPED until
+    `tanist mirrors resume`. A topic that was failed over is refused by name: leave it out with --exclude.
+
+    Example: tanist state rebuild --source east --destination west --mirror dr --topic 'orders.*'
+    """
+    destination = now.destination()
+    request = CreateRequest(
+        mirror=mirror, include=tuple(topic or ()), exclude=tuple(exclude or ()), holes=holes, on_loss=on_loss
+    )
+    tools = RebuildTools(
+        prefixes=now.registry.log_prefixes(source, destination),
+        inspection=now.registry.log_inspection(destination),
+        say=stages(now.context.clock),
+    )
+    done = rebuild_state(request, now.registry.connect(source), destination, tools, announcing(now, "rebuild"))
+    for warning in done.warnings:
+        say(f"warning: {warning}")
+    if not done.changed:
+        say(f"mirror {mirror} exists already: nothing was changed")
+    elif not now.context.dry_run:
+        resume = f"tanist mirrors resume {mirror} --destination {destination.name} --topic '.*'"
+        say(f"mirror {mirror} is STOPPED: compare both clusters, then `{resume}`")
+    items = [
+        {
+            "mirror": each.mirror,
+            "topic": each.topic,
+            "copy_starts": list(each.copy_starts),
+            "state": each.desired,
+            "promotion_epoch": each.promotion_epoch,
+            "producer_id": done.spec.data_id,
+            "changed": done.changed,
+        }
+        for each in done.topics
+    ]
+    cells = [
+        item | {"copy_starts": ", ".join(map(str, each.copy_starts))}
+        for item, each in zip(items, done.topics, strict=True)
+    ]
+    emit(items, REBUILD_COLUMNS, now.as_json, rows=cells)
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -52,7 +114,7 @@ def dump(
         names = ", ".join(side.name for side in found) or "none"
         raise Misconfigured(f"several clusters have state topics: {names}; choose one with --destination")
     (destination,) = found
-    cluster_ids.identify((destination,), now.context)
+    identify((destination,), now.context)
     if follow:
         for item in follow_records(now.registry, destination, key, now.context, now.until):
             print(json.dumps(item), flush=True)
@@ -164,7 +226,7 @@ def _say_restored(mirror: RestoredMirror, *, dry_run: bool) -> None:
         )
 
 
-state_rebuild.register(app)
+app.command()(rebuild)
 
 
 @app.callback()

@@ -1,20 +1,25 @@
-"""The lag of a mirror partition, in source offsets."""
+"""The lag of a mirror partition, in source offsets, and the last known end of its source."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from math import ceil
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTruncated
-from tanist.domain.names import SourceOffset
+from tanist.domain.names import MirrorName, SourceOffset, TopicPartition
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tanist.domain.losses import LostOffsets, TombstonesMissed
     from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, TopicPartition
-    from tanist.domain.offset_map import OffsetMap
-    from tanist.domain.records import PartitionObserved
+    from tanist.domain.records import MirrorSpec, PartitionObserved
+    from tanist.domain.state_view import StateView
     from tanist.domain.states import DesiredState
 
 LOG_END_AGE_MS: Final = 5_000
@@ -112,3 +117,24 @@ def mode(destination_end: DestinationOffset | None, offsets: OffsetMap) -> str:
     if destination_end is not None:
         shift = offsets.shift_at(offsets.origin(destination_end))
     return f"mapped({shift:+d})" if shift else "identical"
+
+
+def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, KnownEnd]:
+    """The source's ends as the workers last recorded them, each with the time of the source's last answer about it."""
+    latest: dict[TopicPartition, KnownEnd] = {}
+    for record in view.source_ends(mirror):
+        for end in record.ends:
+            seen = record.seen(end)
+            if end.partition not in latest or latest[end.partition].at < seen:
+                latest[end.partition] = KnownEnd(
+                    end.high_watermark, seen, end.rate, end.log_start, end.log_end, end.silent_since
+                )
+    return latest
+
+
+def maps(view: StateView, spec: MirrorSpec) -> Mapping[TopicPartition, OffsetMap]:
+    """The offset maps of a mirror, from a view of `__mirror_offsets`; without ranges offsets are identical."""
+    runs: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
+    for record in view.offset_runs(spec):
+        runs[record.partition].append(OffsetRange(record.source, record.destination))
+    return MappingProxyType({partition: OffsetMap.of(found) for partition, found in runs.items()})

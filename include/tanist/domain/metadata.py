@@ -13,9 +13,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import said
+from tanist.domain.compaction import Holes
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FencedTopic, FenceKind, FenceStatus
-from tanist.domain.holes import Holes
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, WHILE_MIRRORING, plan_configs, why_never_copied
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
-from typing import Final, NewType
+from typing import Final, NamedTuple, NewType
 from uuid import UUID
 
 from tanist.domain.errors import InvalidMirrorName
@@ -31,15 +30,29 @@ _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FORBIDDEN_SUFFIXES: Final = (".removed", ".paused")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """A partition of a topic; a mirror topic has the same name on both clusters."""
+class TopicPartition(NamedTuple):
+    """A partition of a topic, of whichever cluster is asked.
+
+    It is equal to a `SourcePartition` or `MirrorPartition` of its name: those are told apart by mypy, as offsets are.
+    """
 
     topic: str
     partition: int
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class SourcePartition(TopicPartition):
+    """A partition by its name at the source of a mirror."""
+
+    __slots__ = ()
+
+
+class MirrorPartition(TopicPartition):
+    """A partition by the name of its copy, at the destination of a mirror. Records are stored under it."""
+
+    __slots__ = ()
 
 
 def mirror_name(text: str) -> MirrorName:

@@ -11,14 +11,13 @@ from enum import StrEnum
 from typing import Final
 
 from tanist.domain.acl_entries import AclEntry
+from tanist.domain.compaction import Holes
 from tanist.domain.fences import FencedTopic
-from tanist.domain.holes import Holes
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.recovery import ProducerIds
-from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored
+from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored, stored_under
 from tanist.domain.states import RESUMED_ROW, DesiredState, MirrorState
-from tanist.domain.stored_names import stored_under
 
 STATE_TOPIC: Final = "__mirror_state"
 OFFSETS_TOPIC: Final = "__mirror_offsets"

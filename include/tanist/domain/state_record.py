@@ -1,21 +1,62 @@
-"""How a record of the state topics is declared: once, and key, partition, codec and owner follow from it."""
+"""How a record of the state topics is declared: once, and key, partition, codec, names and owner follow from it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import quote
 
 from tanist.domain.names import TopicPartition
-from tanist.domain.state_partitions import murmur2
-from tanist.domain.stored_names import stored_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from dataclasses import Field
 
     from tanist.domain.names import MirrorName
+
+
+_STORED_UNDER: Final = "stored_under"
+
+
+def stored_under(name: str) -> Mapping[str, str]:
+    """Metadata of a dataclass field: `name` is its stored name, whatever its Python name.
+
+    A name that was released never changes.
+    """
+    return {_STORED_UNDER: name}
+
+
+def stored_name(field: Field[Any]) -> str:
+    """The name under which `field` is stored."""
+    return str(field.metadata.get(_STORED_UNDER, field.name))
+
+
+_M: Final = 0x5BD1E995
+_MASK: Final = 0xFFFFFFFF
+_SEED: Final = 0x9747B28C
+
+
+def murmur2(data: bytes) -> int:
+    """Murmur2 as `org.apache.kafka.common.utils.Utils.murmur2` computes it, as an unsigned 32 bit number."""
+    h = _SEED ^ len(data)
+    whole = len(data) & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
+        h = (h * _M & _MASK) ^ ((k ^ k >> 24) * _M & _MASK)
+    if tail := data[whole:]:
+        h = (h ^ int.from_bytes(tail, "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    return h ^ h >> 15
+
+
+@lru_cache(maxsize=1 << 18)
+def state_partition_of(mirror: MirrorName, partition: TopicPartition, partitions: int) -> int:
+    """The partition of the state topic whose owner copies this partition."""
+    key = f"{mirror}/{partition.topic}/{partition.partition}"
+    return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
 
 
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.caught_up import DELETE_RETENTION
-from tanist.domain.holes import Holes, is_compacted
+from tanist.domain.compaction import DELETE_RETENTION, Holes, is_compacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.caught_up import DEFAULT_DELETE_RETENTION_MS
-from tanist.domain.holes import Holes
+from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, Holes
 from tanist.domain.names import DestinationOffset
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.states import Finding
 
 
-class MirrorPartition(NamedTuple):
+class MirroredPartition(NamedTuple):
     """The key of a mirror partition: two mirrors may have topics of the same name on different destinations."""
 
     mirror: MirrorName
@@ -63,11 +62,11 @@ class Assigned:
     copied_until: SourceOffset | None = field(default=None, compare=False)
 
     @property
-    def mirror_partition(self) -> MirrorPartition:
-        return MirrorPartition(self.spec.mirror, self.partition)
+    def mirror_partition(self) -> MirroredPartition:
+        return MirroredPartition(self.spec.mirror, self.partition)
 
 
-Assignment = dict["FetcherThreadKey", "dict[MirrorPartition, Assigned]"]
+Assignment = dict["FetcherThreadKey", "dict[MirroredPartition, Assigned]"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tanist.domain.records import Claim
 
 if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import Assigned, MirrorPartition
+    from tanist.fetcher.assignment import Assigned, MirroredPartition
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.membership import Ownership
     from tanist.ports.state import StateStore
@@ -44,7 +44,7 @@ class Claims:
         self._clock = clock
         self._ownership: Ownership | None = None
         self._claiming = threading.Lock()
-        self._used: dict[MirrorPartition, int] = {}
+        self._used: dict[MirroredPartition, int] = {}
 
     def renew(self, ownership: Ownership) -> None:
         """Renew the leases; called by the coordination thread after each poll."""

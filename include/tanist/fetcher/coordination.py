@@ -8,17 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.logins import MirrorLogin, PrincipalUnknown
 from tanist.domain.records import WorkerAlive
-from tanist.fetcher.assignment import NO_NEWS, MirrorPartition
+from tanist.fetcher.assignment import NO_NEWS, MirroredPartition
 from tanist.fetcher.claims import held_epoch
-from tanist.fetcher.own_login import NOBODY
 from tanist.fetcher.planning import Moment, Owned, assigned, next_observed, owned
 from tanist.fetcher.rounds import RoundThread
 from tanist.fetcher.source_ends import ends_news, source_ends
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
@@ -28,12 +28,61 @@ if TYPE_CHECKING:
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.fetcher_threads import FetcherThreads
-    from tanist.fetcher.own_login import OwnLogin
+    from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
     from tanist.ports.state import StateStore
 
+
 log = logging.getLogger(__name__)
+
+EVERY_SECONDS: Final = 30.0
+ANSWER_SECONDS: Final = 1.5
+"""The longest wait of the coordination thread, which has heartbeats to send."""
+MOST_TOPICS: Final = 50
+"""Only the first topics are checked: ACLs are mostly granted by prefix."""
+NOBODY: Final = MirrorLogin(None)
+"""Of a cluster without an authorizer."""
+
+
+class OwnLogin:
+    """Owned by the coordination thread. If it cannot be determined, the last value stays.
+
+    Before there is one, that of an earlier process of this worker stays, as its heartbeat has it: a plan would have
+    another hash as soon as the brokers have answered.
+    """
+
+    def __init__(self, access: Access, clock: Clock, worker: str) -> None:
+        """`worker`: the id of this worker in the state topic."""
+        self._access, self._clock, self._worker = access, clock, worker
+        self._seen: MirrorLogin | None = None
+        self._at = float("-inf")
+        self._asked_of: list[str] = []
+
+    def seen(self, view: StateView) -> MirrorLogin:
+        """Our login, and whether ACLs for its principal apply to it, on mirror topics and failed-over topics."""
+        now, topics = self._clock.monotonic(), sorted({topic.topic for topic in view.topics()})[:MOST_TOPICS]
+        if self._seen is None or now - self._at >= EVERY_SECONDS or topics != self._asked_of:
+            self._at, self._asked_of = now, topics
+            self._look(topics)
+        return self._seen or self._stored(view)
+
+    def _stored(self, view: StateView) -> MirrorLogin:
+        held = next((each for each in view.workers() if each.worker == self._worker), None)
+        return NOBODY if held is None else MirrorLogin(held.principal, held.unbound)
+
+    def _look(self, topics: Sequence[str]) -> None:
+        try:
+            found = self._access.login(topics, self._clock.deadline(ANSWER_SECONDS))
+        except Stopped:
+            raise
+        except PrincipalUnknown as nameless:
+            self._seen = MirrorLogin(None, nameless.reason)
+        except TanistError as why:
+            log.warning("our rights were not told", extra={"error": why.name, "reason": why.reason})
+        else:
+            self._seen = MirrorLogin(found.login.principal, found.unbound) if found.authorizer else NOBODY
+
 
 ROUND_SECONDS: Final = 0.2
 WRITE_SECONDS: Final = 10.0
@@ -78,11 +127,11 @@ class Coordination(RoundThread):
         self._state_partitions = state_partitions
         self._clock = clock
         self._own_login = own_login
-        self.reports: dict[MirrorPartition, Report] = {}
+        self.reports: dict[MirroredPartition, Report] = {}
         self._epochs: dict[int, int] = {}
         self._basis: tuple[StateView, frozenset[int]] | None = None
         self._owned: tuple[Owned, ...] = ()
-        self._assigned: dict[MirrorPartition, Assigned] = {}
+        self._assigned: dict[MirroredPartition, Assigned] = {}
         self._leaders: dict[MirrorName, SourceLeaders] = {}
         self._ends: dict[str, SourceEnds] = {}
         """As last observed."""
@@ -185,7 +234,7 @@ class Coordination(RoundThread):
 
 def _log_transition(new: PartitionObserved, *, changed: bool) -> None:
     """Log each recorded transition with its reason; an error as a warning."""
-    fields = {"partition": str(MirrorPartition(new.mirror, new.partition)), "state": new.state, "row": new.row}
+    fields = {"partition": str(MirroredPartition(new.mirror, new.partition)), "state": new.state, "row": new.row}
     if new.error:
         fields["error"] = new.error
     if new.reason:

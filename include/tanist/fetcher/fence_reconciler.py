@@ -20,7 +20,7 @@ from tanist.domain.kept_fences import fence_groups
 from tanist.domain.names import TopicPartition
 from tanist.domain.promotions import promotion_records, unreported
 from tanist.domain.saved_state import StateOutdated, not_the_old_source
-from tanist.domain.state_partitions import state_partition_of
+from tanist.domain.state_record import state_partition_of
 from tanist.fetcher.producer_fences import ProducerFences
 from tanist.fetcher.retention_holder import RetentionHolder
 from tanist.fetcher.rounds import RoundThread
@@ -35,11 +35,9 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
-    from tanist.ports.fencing import Fencing
-    from tanist.ports.lock import Locked
-    from tanist.ports.producer_fencing import ProducerFencing
-    from tanist.ports.replicas import Replicas
-    from tanist.ports.state import StateStore
+    from tanist.ports.fencing import Fencing, ProducerFencing
+    from tanist.ports.logs import Replicas
+    from tanist.ports.state import Locked, StateStore
     from tanist.ports.topics import Topics
 
 log = logging.getLogger(__name__)

@@ -8,25 +8,165 @@ only this thread changes their phase.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 
-from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.records import Engine
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import CouldNotTell, PartitionBroken, SourceTruncated, Stopped, TanistError
+from tanist.domain.promotions import copy_blocked_reason
+from tanist.domain.records import STATE_TOPIC, Engine
+from tanist.domain.recovery import SourceBehind
+from tanist.domain.state_view import NOTHING_YET
+from tanist.domain.states import Finding
 from tanist.fetcher.engines.batches.engine import BatchEngine
-from tanist.fetcher.engines.engine import Phase
-from tanist.fetcher.fetch_state import PartitionFetchState
-from tanist.fetcher.gate import Gate
+from tanist.fetcher.engines.engine import P, Phase
 from tanist.fetcher.rounds import RoundThread
 from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.fetcher.assignment import Assigned, FetcherThreadKey, MirrorPartition, Report
+    from tanist.domain.appending import Halt
+    from tanist.domain.state_view import StateView
+    from tanist.fetcher.assignment import Assigned, FetcherThreadKey, MirroredPartition, Report
     from tanist.fetcher.engines.engine import CopyEngine
     from tanist.fetcher.tools import FetcherThreadTools
+    from tanist.ports.clock import Deadline
+
+
+class Gate:
+    """Owned by the fetcher thread."""
+
+    def __init__(self, source: Router, tools: FetcherThreadTools) -> None:
+        self._source, self._tools = source, tools
+
+    def look(self, by: Deadline) -> Callable[[str], PartitionBroken | None]:
+        """Why each topic must not be copied.
+
+        Raises:
+            TanistError: a cluster does not answer, or we lack READ on its state topic; then nothing is copied.
+        """
+        reported, view = self._source_state(by), self._tools.state(by)
+        return lambda topic: copy_blocked_reason(view, reported, self._tools.spec.mirror, topic)
+
+    def _source_state(self, by: Deadline) -> StateView:
+        """The source's view; most sources have no state topic, which one request shows."""
+        self._source.refresh([STATE_TOPIC], by)
+        error = self._source.topics()[STATE_TOPIC].error
+        if isinstance(error, UnknownTopicOrPartition):
+            return NOTHING_YET
+        if error is not None:
+            raise error
+        return self._tools.source_state(by)
+
+
+FIRST_BACK_OFF: Final = 0.05  # seconds; doubled after each failure in a row
+LAST_BACK_OFF: Final = 5.0
+SETTLED_AFTER_SECONDS: Final = 6.0
+"""Copying without a halt for longer than the longest pause: what halted it before has passed."""
+TRUNCATED_AFTER_SECONDS: Final = 30.0
+"""A source that ends before the copied position for longer than this has lost records; a new leader may briefly."""
+
+
+@dataclass(slots=True)
+class PartitionFetchState(Generic[P]):
+    """Only the fetcher's thread changes this. All times are monotonic seconds."""
+
+    partition: P
+    phase: Phase = Phase.RECOVER
+    error: TanistError | None = None
+    """The error that prevents copying; after a recovery, the one that halted it, until copying has made progress."""
+    failing_since: float | None = None
+    failures: int = 0
+    """Consecutive failures."""
+    retry_at: float = 0.0
+    behind_since: float | None = None
+    """Since when the source has been shorter than the copy; None: it is not."""
+    copying_since: float | None = None
+    resumed_at: int | None = None
+    """Where copying resumed; None: not yet, as far as is reported."""
+    _halted: bool = False
+    """`error` has halted copying; else it prevented a recovery."""
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to recover."""
+        return (
+            self.phase is Phase.RECOVER
+            and not self.partition.in_flight
+            and not self.partition.assigned.draining
+            and self.retry_at <= now
+        )
+
+    @property
+    def fetchable(self) -> bool:
+        """Whether more may be fetched."""
+        partition = self.partition
+        return self.phase is Phase.COPY and partition.halted is None and not partition.assigned.draining
+
+    @property
+    def finding(self) -> Finding | None:
+        """The finding for the state machine."""
+        if self.phase is Phase.BROKEN:
+            return Finding.BROKEN
+        if self.partition.assigned.draining and self.partition.quiet:
+            return Finding.QUIET
+        return Finding.ALIGNED if self.phase is Phase.COPY else None
+
+    def recovered(self, outcome: Phase | TanistError, now: float) -> None:
+        """A recovery has ended."""
+        if isinstance(outcome, TanistError):
+            self._halted = False
+            self._failed(self._lasting(outcome, now), now)
+            return
+        self.phase = outcome
+        if outcome is Phase.COPY:
+            self.behind_since, self.copying_since, self.resumed_at, self.failures = None, now, None, 0
+            if not self._halted:
+                self._clear()
+
+    def halted(self, halt: Halt) -> None:
+        """The engine has stopped copying it."""
+        self.phase = Phase.RECOVER
+        self._halted = halt.why is not None
+        if halt.why is not None:
+            self._failed(halt.why, halt.at)
+
+    def noticed(self, position: int | None, now: float) -> bool:
+        """Whether what halted copying before has passed. `position`: the source is copied up to here.
+
+        Both logs can be compared although nothing can be appended, for example without WRITE. So a recovery alone is
+        no success: something must have been copied since, or nothing has gone wrong for a while.
+        """
+        if self.phase is not Phase.COPY or self.error is None or self.copying_since is None:
+            return False
+        self.resumed_at = position if self.resumed_at is None else self.resumed_at
+        moved = position is not None and self.resumed_at is not None and position > self.resumed_at
+        if not moved and now - self.copying_since < SETTLED_AFTER_SECONDS:
+            return False
+        self._clear()
+        return True
+
+    def _clear(self) -> None:
+        self.error, self.failing_since, self.failures, self._halted = None, None, 0, False
+
+    def _failed(self, why: TanistError, now: float) -> None:
+        self.phase = Phase.BROKEN if isinstance(why, PartitionBroken) else Phase.RECOVER
+        self.retry_at = now + min(LAST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** min(self.failures, 10))
+        self.failures += 1
+        self.failing_since = now if self.error is None else self.failing_since
+        self.error = why
+
+    def _lasting(self, why: TanistError, now: float) -> TanistError:
+        if isinstance(why, SourceBehind):
+            self.behind_since = now if self.behind_since is None else self.behind_since
+            seconds = now - self.behind_since
+            if seconds > TRUNCATED_AFTER_SECONDS:
+                return SourceTruncated(f"{why.reason}, for {seconds:.0f} s")
+        elif not isinstance(why, CouldNotTell):
+            self.behind_since = None
+        return why
+
 
 ENGINES: Final[Mapping[Engine, Callable[..., CopyEngine[Any]]]] = MappingProxyType({Engine.BATCHES: BatchEngine})
 """How a fetcher thread creates its engine: from its routers (source, destination), its broker and its tools."""
@@ -41,22 +181,22 @@ class FetcherThread(RoundThread):
     def __init__(self, key: FetcherThreadKey, tools: FetcherThreadTools) -> None:
         super().__init__(f"lane-{key.mirror}-{key.broker}-{key.number}")
         self.key = key
-        self.assignment: Mapping[MirrorPartition, Assigned] = {}
-        self.adopted: Mapping[MirrorPartition, Assigned] = {}
+        self.assignment: Mapping[MirroredPartition, Assigned] = {}
+        self.adopted: Mapping[MirroredPartition, Assigned] = {}
         """The assignment in force here; if it is `assignment` itself, no other partition is held any more."""
-        self.reports: Mapping[MirrorPartition, Report] = {}
+        self.reports: Mapping[MirroredPartition, Report] = {}
         self.stale_leaders = False
         """Whether leaders of the source have moved, so that partitions should be assigned again."""
         self._claims = tools.claims
         self._clock = tools.clock
-        self._states: dict[MirrorPartition, PartitionFetchState[Any]] = {}
+        self._states: dict[MirroredPartition, PartitionFetchState[Any]] = {}
         pinned = tools.spec.source_cluster_id or None, tools.spec.destination_cluster_id or None
         self._source = Router(tools.source, tools.client_id, pinned[0])
         self._destination = Router(tools.destination, tools.client_id, pinned[1])
         self._gate = Gate(self._source, tools)
         self._engine = ENGINES[tools.spec.engine]((self._source, self._destination), key.broker, tools)
 
-    def may_hold(self, copied: MirrorPartition) -> bool:
+    def may_hold(self, copied: MirroredPartition) -> bool:
         """Whether this thread may be writing to a partition; callable from other threads."""
         return self.is_alive() and (copied in self.assignment or self.adopted is not self.assignment)
 

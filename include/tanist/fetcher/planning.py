@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.caught_up import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION
+from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION, holes_of, is_compacted
 from tanist.domain.errors import SourceTopicRecreated
-from tanist.domain.holes import holes_of, is_compacted
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
 from tanist.domain.names import topic_id_of, topic_id_text
 from tanist.domain.records import PartitionObserved
 from tanist.domain.small_batches import may_merge
-from tanist.domain.state_partitions import state_partition_of
+from tanist.domain.state_record import state_partition_of
 from tanist.domain.states import RESUMED_ROW, SOURCE_DELETED_ROW, DesiredState, Finding, MirrorState, next_row
 from tanist.domain.topic_configs import CLEANUP_POLICY
-from tanist.fetcher.assignment import Assigned, MirrorPartition
+from tanist.fetcher.assignment import Assigned, MirroredPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,8 +39,8 @@ class Owned(NamedTuple):
     state_partition: int
 
     @property
-    def mirror_partition(self) -> MirrorPartition:
-        return MirrorPartition(self.spec.mirror, self.partition)
+    def mirror_partition(self) -> MirroredPartition:
+        return MirroredPartition(self.spec.mirror, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +191,11 @@ def assigned(
     mine: Iterable[Owned],
     view: StateView,
     epochs: Mapping[int, int],
-    former: Mapping[MirrorPartition, Assigned],
+    former: Mapping[MirroredPartition, Assigned],
     now: EpochMs,
-) -> dict[MirrorPartition, Assigned]:
+) -> dict[MirroredPartition, Assigned]:
     """The partitions to assign to threads. Unchanged assignments are the same objects as in `former`."""
-    found: dict[MirrorPartition, Assigned] = {}
+    found: dict[MirroredPartition, Assigned] = {}
     workers = view.workers()
     merging = {spec.mirror for spec in view.mirrors() if may_merge(spec, workers, now)}
     for each in mine:

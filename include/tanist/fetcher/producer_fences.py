@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.promotions import former_copies, still_promoted
-from tanist.ports.producer_fencing import Kept
+from tanist.ports.fencing import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tanist.domain.recovery import ProducerIds
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock
-    from tanist.ports.producer_fencing import ProducerFencing
-    from tanist.ports.replicas import ClusterSeen, Replicas
+    from tanist.ports.fencing import ProducerFencing
+    from tanist.ports.logs import ClusterSeen, Replicas
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
-    from tanist.ports.lock import Locked
+    from tanist.ports.state import Locked
     from tanist.ports.topics import TopicFacts, Topics
 
 log = logging.getLogger(__name__)

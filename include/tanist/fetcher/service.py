@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.state_view import NOTHING_YET
 from tanist.fetcher.claims import Claims
-from tanist.fetcher.coordination import Coordination, Worker
+from tanist.fetcher.coordination import Coordination, OwnLogin, Worker
 from tanist.fetcher.fence_reconciler import FenceReconciler, Guards
 from tanist.fetcher.fetcher_thread import FetcherThread
 from tanist.fetcher.fetcher_threads import FetcherThreads
-from tanist.fetcher.group_tails import GroupTails, TailsTools
-from tanist.fetcher.own_login import OwnLogin
+from tanist.fetcher.group_tail import GroupTails, TailsTools
 from tanist.fetcher.tools import FetcherThreadTools
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import FetcherThreadKey, MirrorPartition, Report
+    from tanist.fetcher.assignment import FetcherThreadKey, MirroredPartition, Report
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -150,7 +149,7 @@ class Service:
         """The number of rounds of the coordination thread; grows unless the service hangs."""
         return self._coordination.rounds
 
-    def reports(self) -> dict[MirrorPartition, Report]:
+    def reports(self) -> dict[MirroredPartition, Report]:
         """The current reports of the fetcher threads; frozen values."""
         return self._coordination.reports
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import MirrorPartition, Report
+    from tanist.fetcher.assignment import MirroredPartition, Report
     from tanist.fetcher.planning import Owned
 
 ENDS_AGE_MS: Final = 10_000
@@ -51,8 +51,8 @@ def is_silence(why: TanistError) -> bool:
 
 def source_ends(
     mine: Iterable[Owned],
-    reports: Mapping[MirrorPartition, Report],
-    contacts: Mapping[MirrorPartition, Contact],
+    reports: Mapping[MirroredPartition, Report],
+    contacts: Mapping[MirroredPartition, Contact],
     stored: StateView,
     seen: Mapping[str, SourceEnds],
 ) -> dict[str, SourceEnds]:

@@ -1,4 +1,4 @@
-"""The leaders of source partitions, which decide which fetcher thread copies them."""
+"""Topics of a source: the leaders of their partitions, which decide who copies them, and which topics were deleted."""
 
 from __future__ import annotations
 
@@ -6,28 +6,78 @@ import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.deletion import deleted
+from tanist.domain.deletion import Absence, deleted
 from tanist.domain.errors import AnotherCluster, Stopped, TanistError
 from tanist.domain.names import TopicPartition, topic_id_of
 from tanist.domain.states import Finding
 from tanist.fetcher.assignment import FetcherThreadKey, Report
-from tanist.fetcher.deletions import SourceDeletions
 from tanist.fetcher.planning import recreated
 from tanist.fetcher.source_ends import Contact, is_silence
 from tanist.kafka.wire.router import Router
+from tanist.kafka.wire.topics import missing_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
-    from tanist.fetcher.assignment import Assigned, Assignment, MirrorPartition
+    from tanist.fetcher.assignment import Assigned, Assignment, MirroredPartition
     from tanist.fetcher.planning import Owned
     from tanist.kafka.wire.router import TopicInfo
-    from tanist.ports.clock import Clock
+    from tanist.ports.clock import Clock, Deadline
+
 
 log = logging.getLogger(__name__)
+
+DELETIONS_EVERY_SECONDS: Final = 2.0
+
+
+class SourceDeletions:
+    """Of one mirror's source. Owned by the coordination thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._absences: dict[str, Absence] = {}
+        self._deleted: dict[str, Absence] = {}
+        self._looked_at = float("-inf")
+
+    def looks(self, topic: str) -> int:
+        """How many looks have shown that `topic` was deleted; 0: it was not, as far as is known."""
+        found = self._deleted.get(topic)
+        return found.looks if found is not None else 0
+
+    def forget(self, topics: Collection[str]) -> None:
+        """What was seen so far was about other topics of these names."""
+        for name in topics:
+            self._absences.pop(name, None)
+            self._deleted.pop(name, None)
+
+    def look(self, router: Router, missing: Collection[str], by: Deadline) -> None:
+        """Take another look. `missing`: the topics of which one broker has just said that they do not exist."""
+        for known in (self._absences, self._deleted):
+            for name in known.keys() - set(missing):
+                del known[name]
+        unsure = set(missing) - self._deleted.keys()
+        now = self._clock.monotonic()
+        if not unsure or now - self._looked_at < DELETIONS_EVERY_SECONDS:
+            return
+        self._looked_at = now
+        try:
+            gone = missing_topics(router, unsure, by)
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.info("source does not tell whether topics were deleted", extra={"reason": why.reason})
+            return
+        for name in unsure - gone:
+            self._absences.pop(name, None)
+        for name in gone:
+            before = self._absences.get(name)
+            found = self._absences[name] = before.again() if before is not None else Absence(now)
+            if found.is_deleted(now):
+                self._deleted[name] = self._absences.pop(name)
+
 
 LOOK_EVERY_SECONDS: Final = 15.0
 LOOK_AGAIN_SECONDS: Final = 0.5
@@ -157,7 +207,7 @@ def _led(info: TopicInfo) -> bool:
     return info.error is None and all(part.leader is not None for part in info.partitions)
 
 
-def by_lane(assigned: Mapping[MirrorPartition, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:
+def by_lane(assigned: Mapping[MirroredPartition, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:
     """The assignment of each fetcher thread."""
     lanes: Assignment = {}
     for copied, each in assigned.items():

@@ -1,19 +1,23 @@
-"""Permissions of our login, as the cluster itself reports them."""
+"""Permissions of our login, as the cluster itself reports them, and the opening of topics to others."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.checks import Verdict
 from tanist.domain.rights import Permission
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.errors import TanistError
     from tanist.domain.logins import LoginSeen
+    from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
+
 
 __all__ = ["Access", "AclCheck", "Permission", "Verdict"]
 
@@ -52,4 +56,137 @@ class Access(Protocol):
             ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
             PrincipalUnknown: the principal is not configured and cannot be derived from the login.
         """
+        ...
+
+
+NOBODY: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
+
+
+class Opening(Protocol):
+    """On the destination. Idempotent; one item for each topic. Without an authorizer `open` does nothing.
+
+    `mirrors`: the principals that workers log in as; if empty, the principal of this connection.
+    """
+
+    def has_authorizer(self, by: Deadline) -> bool:
+        """Whether the cluster enforces ACLs."""
+        ...
+
+    def open(
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        denied: Mapping[str, Collection[str]] = NOBODY,
+    ) -> Mapping[str, TanistError | None]:
+        """Add a DENY of WRITE for the mirror, create the ACLs given for each topic, remove a DENY for everybody.
+
+        `denied`: by topic, principals that `deny` or `close` has denied; these DENY ACLs are removed, too, except those
+        that are among the ACLs given for the topic.
+        """
+        ...
+
+    def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
+        """All ACLs that concern writing to each topic; empty without an authorizer.
+
+        Raises:
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
+        """
+        ...
+
+    def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
+        """Principals with an ACL on the topic's name alone that denies exactly WRITE, from any host: as `deny` sets it.
+
+        Raises:
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
+        """
+        ...
+
+    def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
+        """The topics that any ACL is about, of any operation, not counting a DENY of WRITE for everybody or the mirror.
+
+        Raises:
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster. SecurityDisabled: no authorizer.
+        """
+        ...
+
+    def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
+        """Deny WRITE on each topic to the principals given for it."""
+        ...
+
+    def undeny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
+        """The inverse of `deny`: remove exactly these DENY ACLs; one that does not exist is no error."""
+        ...
+
+    def give(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        """Create these ACLs of WRITE on the name of each topic; one that exists is no error."""
+        ...
+
+    def take_back(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
+        """The inverse of `give`: delete exactly these ACLs; one that does not exist is no error."""
+        ...
+
+    def operators(self, by: Deadline) -> frozenset[str]:
+        """Principals that ACLs allow ALTER or CLUSTER_ACTION on the cluster, as fetchers and failovers need.
+
+        They can write whatever is denied to them: who may ALTER the cluster may remove a DENY. Super users are unknown.
+
+        Raises:
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster. SecurityDisabled: no authorizer.
+        """
+        ...
+
+    def close(
+        self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, TanistError | None]:
+        """Deny WRITE on each topic to the principals given for it, and remove a DENY for the mirror."""
+        ...
+
+    def is_open(
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        authorizer: bool | None = None,
+        denied: Mapping[str, Collection[str]] = NOBODY,
+    ) -> Mapping[str, bool | TanistError]:
+        """Whether the ACLs given for each topic exist, and no DENY of WRITE applies to everybody or to `denied`.
+
+        `authorizer`: the answer of `has_authorizer`; None: the cluster is asked.
+        """
+        ...
+
+    def shut_out(
+        self,
+        topics: Sequence[str],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        authorizer: bool | None = None,
+    ) -> Mapping[str, bool | TanistError]:
+        """Whether the mirror may no longer write to each topic; False without an authorizer, and for a super user.
+
+        If this connection has the login of the workers, the brokers report it (KIP-430). For another principal only
+        ACLs can be checked: True then means that a DENY names it. `authorizer`: as for `is_open`.
+        """
+        ...
+
+    def others(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, frozenset[str]]:
+        """Other principals that ACLs allow to write to each topic; empty if it has none. Super users are unknown.
+
+        Raises:
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
+        """
+        ...
+
+    def principal(self) -> str | None:
+        """The principal of this connection (`User:...`); None: unknown."""
+        ...
+
+    def canary(self, mirror: MirrorName, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
+        """Begin a transaction on one partition of each topic and abort it: two offsets that no consumer sees."""
         ...

@@ -14,22 +14,15 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
-    from tanist.ports.access import Access
+    from tanist.ports.access import Access, Opening
     from tanist.ports.approvals import Approvals
     from tanist.ports.clock import Deadline
-    from tanist.ports.configs import Configs
-    from tanist.ports.fencing import Fencing
-    from tanist.ports.logs import Logs
-    from tanist.ports.opening import Opening
+    from tanist.ports.fencing import Fencing, ProducerFencing
+    from tanist.ports.logs import LogPrefixes, Logs, OpenTransactions, Replicas
     from tanist.ports.positions import Positions, Proofs
-    from tanist.ports.prefixes import LogPrefixes
-    from tanist.ports.producer_fencing import ProducerFencing
-    from tanist.ports.recreation import LogSizes, TopicDeletion
-    from tanist.ports.replicas import Replicas
     from tanist.ports.state import StateStore
     from tanist.ports.tails import DivergentTails, Quarantine, Replays
-    from tanist.ports.topics import Topics
-    from tanist.ports.transactions import OpenTransactions
+    from tanist.ports.topics import Configs, LogSizes, TopicDeletion, Topics
 
 
 class OpenStore(Protocol):

@@ -1,16 +1,21 @@
-"""Source fences: what blocks producers of a topic at the source."""
+"""Fences: of the source, against producers of a topic, and of producer ids at the destination."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.fences import FenceBefore, FenceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
+
 
 __all__ = ["FenceBefore", "FenceKind", "Fencing"]
 
@@ -42,4 +47,101 @@ class Fencing(Protocol):
 
     def lift(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
         """Restore exactly the settings of each snapshot; None: done."""
+        ...
+
+
+NO_HISTORY: Final[Mapping[TopicPartition, DestinationOffset]] = MappingProxyType({})
+"""All logs were empty when copying began."""
+
+
+class ProducerFence(StrEnum):
+    """The proof: a marker of the old epoch that can never be appended is rejected by code 47 (FENCED) or 52 (OPEN)."""
+
+    FENCED, OPEN = "sealed", "open"
+
+
+class Kept(StrEnum):
+    """Whether the producer fence of a compacted partition survives compaction and a loss of producer state.
+
+    The log cleaner reduces a marker to an empty control batch, from which a broker that rebuilds its producer state
+    does not learn the epoch. Of a record it keeps an empty data batch, which has the epoch.
+    """
+
+    KEPT = "kept"
+    """The log has a record of the new epoch."""
+    BARE = "bare"
+    """Only the marker, although there are records that could be repeated."""
+    EMPTY = "empty"
+    """Only the marker, and no record with a key that could be repeated."""
+
+
+class ProducerFencing(Protocol):
+    """On the destination. Idempotent; one item for each partition or topic. Workers may be dead or alive."""
+
+    def fence_data_producers(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        """As `fence_producers`, for all producer ids but the gap markers': records can no longer be appended."""
+        ...
+
+    def copied_ends(
+        self,
+        producer_ids: Mapping[TopicPartition, ProducerIds],
+        by: Deadline,
+        begun: Mapping[TopicPartition, DestinationOffset] = NO_HISTORY,
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        """The offset behind the last batch of records that the mirror has copied; the log start if there is none.
+
+        `begun`: where copying began in logs that had records before; nothing below it is read.
+        Needs a fetch. What `keep` appends is no such batch.
+        """
+        ...
+
+    def reserve(
+        self,
+        ends: Mapping[TopicPartition, int],
+        producer_ids: Mapping[TopicPartition, ProducerIds],
+        by: Deadline,
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        """Write gap markers up to `ends`, in a producer epoch that no worker has used; returns the committed ends.
+
+        Each call writes as many as a leader takes in a moment: call it again until every end is reached. For partitions
+        whose records are fenced, and not the gap markers.
+        """
+        ...
+
+    def fence_producers(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        """Write a marker of a higher epoch for the data producer id, and one of the last epoch for the gap markers' id.
+
+        A partition that is fenced already gets no marker. Returns the committed end after the fence.
+        """
+        ...
+
+    def proof(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
+        """Whether brokers would reject the old producer now. Writes nothing."""
+        ...
+
+    def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
+        """Whether the cleanup policy of each topic contains compact."""
+        ...
+
+    def kept(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        """Whether the fence survives compaction, for fenced partitions of compacted topics. Writes nothing."""
+        ...
+
+    def keep(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
+    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        """Append the last record with a key again, in the new epoch of the data producer id, to BARE partitions.
+
+        For fenced partitions; a second call appends nothing. `rest`: seconds for which a log must not have grown
+        between two calls, 0 if nobody else can write; a log that has grown stays BARE. An error that is not retriable:
+        the record cannot be appended (no WRITE, or it is too large).
+        """
         ...

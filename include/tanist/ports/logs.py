@@ -1,15 +1,20 @@
-"""Offsets and batch headers of partition logs, and producer ids. librdkafka has no API for them."""
+"""Partition logs: offsets, batch headers, prefixes, replicas, open transactions. librdkafka has no API for them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from tanist.domain.adoption import AdoptableLog, CandidateLog
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import EpochMs, ProducerId, TopicPartition
+    from tanist.domain.failback.open_transactions import ReturnedTransaction
+    from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
+    from tanist.domain.log_writers import LogWriters
+    from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, ProducerId, TopicPartition
+    from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
 
 
@@ -68,4 +73,117 @@ class Logs(Protocol):
 
     def new_producer_id(self, by: Deadline) -> ProducerId:
         """A new producer id of this cluster (InitProducerId), used by no other producer; never -1."""
+        ...
+
+
+class LogInspection(Protocol):
+    """On one cluster. Changes nothing."""
+
+    def writers(
+        self, partitions: Collection[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, LogWriters | TanistError]:
+        """The writers of each log; one item for each partition. Needs a fetch."""
+        ...
+
+    def reserve_ends(
+        self, old_ends: Mapping[TopicPartition, DestinationOffset], producer_ids: ProducerIds, by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        """The offset of the last producer fence of a mirror behind `old_ends`, or of the first batch of another writer.
+
+        The committed end if there is neither. Needs a fetch.
+        """
+        ...
+
+
+class LogPrefixes(Protocol):
+    """Of a source and a destination."""
+
+    def adoptable(
+        self, partitions: Mapping[TopicPartition, CandidateLog], by: Deadline
+    ) -> Mapping[TopicPartition, AdoptableLog | TanistError]:
+        """Compare the last batches of each destination log with the source, record by record, and both at the start.
+
+        Reserved offsets are not compared. NotAPrefix names the first differing offset, TailAtDestination also that the
+        log has records in reserved offsets, MirrorTopicPromoted the producer fence; any other error means that it is
+        not known.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InSync:
+    """Replicas in sync (0: no leader), those needed for acks=all (`min.insync.replicas`), and the leader if known."""
+
+    replicas: int
+    needed: int
+    leader: BrokerId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSeen:
+    """`partitions`: their number for each topic given. `topic_ids`: of the topics whose id the cluster reports."""
+
+    cluster_id: str
+    partitions: Mapping[str, int | TanistError]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+class Replicas(Protocol):
+    """Of one cluster."""
+
+    def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
+        """Metadata from any broker that answers, so that one frozen broker does not make the cluster look down."""
+        ...
+
+    def in_sync(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, InSync | TanistError]:
+        """In-sync replicas of each partition."""
+        ...
+
+    def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+        """Transactions that the leaders report as open; partitions whose leader does not report are left out."""
+        ...
+
+    def named_in_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+        """Transactions that coordinators list with these partitions, also before their first record.
+
+        Raises:
+            TransactionalIdAuthorizationFailed, UnsupportedVersion: some transactions are not reported to this login.
+            CouldNotTell, BrokerError: a coordinator does not answer.
+        """
+        ...
+
+    def transactional(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, TransactionalProducers]:
+        """Which partitions transactional producers write to, as coordinators and leaders remember them.
+
+        Those of mirrors do not count. Raises as `named_in_transactions`.
+        """
+        ...
+
+
+class OpenTransactions(Protocol):
+    """Transactions that name a partition, or hold its last stable offset."""
+
+    def on(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[ReturnedTransaction, ...]:
+        """All of them, by transactional id; those that no coordinator knows last.
+
+        Raises:
+            TransactionalIdAuthorizationFailed, UnsupportedVersion: not all are reported to this login.
+            CouldNotTell, BrokerError: a leader or coordinator does not answer.
+        """
+        ...
+
+    def abort(self, transaction: ReturnedTransaction, by: Deadline) -> None:
+        """Abort it in all partitions that it names, and fence its producer; returns once the markers are written.
+
+        `by`: until when the request may be sent.
+
+        Raises:
+            TransactionalIdAuthorizationFailed: WRITE on the transactional id is missing.
+            ClusterAuthorizationFailed: ALTER on the cluster is missing, to abort one that no coordinator knows.
+            CouldNotTell, BrokerError: a leader or coordinator does not answer; it may be aborted nevertheless.
+        """
         ...

@@ -13,6 +13,30 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 
+class Locked(Protocol):
+    """Returned by whoever took the lock; valid until another command takes it over."""
+
+    def view(self) -> StateView:
+        """The current state, read to the end of the state topic."""
+        ...
+
+    def append(self, records: Sequence[StateRecord]) -> StateView:
+        """Write `records` in one transaction and return the view that contains them.
+
+        Raises:
+            MirrorLocked: another command has taken the lock; nothing was written.
+        """
+        ...
+
+    def confirm(self) -> None:
+        """Call it directly before every action that Kafka does not fence (ACLs, configs, markers).
+
+        Raises:
+            MirrorLocked: another command has taken the lock.
+        """
+        ...
+
+
 class StateStore(Protocol):
     """One compacted topic, folded into a view by a reader thread of its own. Thread-safe."""
 

@@ -1,4 +1,4 @@
-"""Topics, partitions and their configurations."""
+"""Topics, their partitions, configurations and sizes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,36 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.names import BrokerId, TopicPartition
     from tanist.ports.clock import Deadline
+
+
+class Configs(Protocol):
+    """The brokers' configs of one cluster."""
+
+    def broker(self, by: Deadline) -> Mapping[str, str]:
+        """Every config in effect on one broker, by name.
+
+        Raises:
+            ClusterAuthorizationFailed: DESCRIBE_CONFIGS on the cluster is missing.
+        """
+        ...
+
+    def each_broker(
+        self, names: Collection[str], by: Deadline
+    ) -> Mapping[BrokerId, Mapping[str, str | None] | TanistError]:
+        """By broker that is alive, those of `names` that are set there (None: its value is hidden), or the error.
+
+        A config that has a default is always set; one that only an authorizer knows is set if the broker's file has it.
+        """
+        ...
+
+    def set_for_all_brokers(self, name: str, value: str, by: Deadline) -> TanistError | None:
+        """Set a dynamic config of all brokers (the cluster-wide default); the error, or None: done."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,4 +97,26 @@ class Topics(Protocol):
 
     def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
         """Set single configs of a topic, or delete those with None; the others stay. None: done."""
+        ...
+
+
+class TopicDeletion(Protocol):
+    """At one cluster."""
+
+    def delete(self, topic: str, topic_id: str, by: Deadline) -> TanistError | None:
+        """Delete exactly the topic with this id; None: it is deleted, or was before. `by`: until when it may be sent.
+
+        Returns UnsupportedVersion where brokers do not delete by id (below 2.8), AuthorizationFailed without DELETE.
+
+        Raises:
+            CouldNotTell: no answer; it may be deleted nevertheless.
+        """
+        ...
+
+
+class LogSizes(Protocol):
+    """At one cluster."""
+
+    def sizes(self, partitions: Sequence[TopicPartition], by: Deadline) -> dict[TopicPartition, int]:
+        """Bytes of the log of each partition, one replica, as it lies on disk; those that are unknown are left out."""
         ...

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
-from tanist.kafka.protocol.varint import read_varint
+from tanist.kafka.protocol.encoding import read_varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

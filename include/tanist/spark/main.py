@@ -16,7 +16,7 @@ from tanist.domain.reconciliation.job import ReconciliationJob
 from tanist.domain.validation.job import Level, ValidationJob
 from tanist.domain.validation.page import as_page
 from tanist.domain.validation.result import ValidationVerdict, canonical
-from tanist.kafka.protocol.values import reader
+from tanist.kafka.protocol.stored import reader
 from tanist.kafka.wire.parent import end_with
 from tanist.spark.reconciliation.job import RUNS, reconcile
 from tanist.spark.report_folder import published

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import MissingDependency
 from tanist.domain.spark_settings import UNENCRYPTED
-from tanist.kafka.protocol.values import plain
+from tanist.kafka.protocol.stored import plain
 from tanist.spark_submit.packages import FOLDER, packages, tanist_in
 from tanist.spark_submit.place import LOCAL, SparkPlace
 

@@ -1,4 +1,4 @@
-"""The context of a command: its deadline, and whether it may change anything."""
+"""The context of a command: its deadline, whether it may change anything, and to whom it reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tanist.ports.clock import Deadline
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tanist.domain.errors import TanistError
     from tanist.ports.clock import Clock
+
 
 SOURCE_SECONDS: Final = 4.0
 """How long a source has for an answer that may be gone: what depends on it goes on without it."""
@@ -49,3 +51,28 @@ class CommandContext:
     def first_contact(self) -> Deadline:
         """The deadline of a first call: FIRST_CONTACT_SECONDS from now, but never later than the command's."""
         return Deadline(min(self.by.at, self.clock.deadline(FIRST_CONTACT_SECONDS).at))
+
+
+SILENT_SECONDS: Final = 10.0
+"""How long a cluster that has not answered is not queried again, so that it does not delay every observation."""
+
+
+@dataclass(slots=True)
+class Silence:
+    """Clusters that have recently not answered, by the name of their connection, and why.
+
+    `seconds`: how long they are not queried again; `math.inf` for an observation that ends.
+    """
+
+    clock: Clock
+    seconds: float = SILENT_SECONDS
+    _until: dict[str, tuple[float, TanistError]] = field(default_factory=dict)
+
+    def of(self, name: str) -> TanistError | None:
+        """Why the cluster is not queried now; None: query it."""
+        until, why = self._until.get(name, (float("-inf"), None))
+        return why if self.clock.monotonic() < until else None
+
+    def keep(self, name: str, why: TanistError) -> None:
+        """Record that the cluster has not answered."""
+        self._until[name] = (self.clock.monotonic() + self.seconds, why)

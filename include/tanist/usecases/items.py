@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.checks import Check, Mode, Verdict
-from tanist.domain.stored_names import stored_name
+from tanist.domain.state_record import stored_name
 from tanist.usecases.mirrors.describe import row_reason
 
 if TYPE_CHECKING:

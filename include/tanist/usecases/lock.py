@@ -19,7 +19,7 @@ from tanist.domain.moves import left_over
 from tanist.domain.records import STATE_TOPIC, MirrorLock
 from tanist.domain.state_record import Tombstone
 from tanist.ports.clock import Deadline
-from tanist.usecases import state_topics
+from tanist.usecases import snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -165,7 +165,7 @@ def changing(
     nothing; the caller must check again under the lock. Raises as `mirror_lock`, and as `check`.
     """
     view = cluster.state(STATE_TOPIC, command.by)
-    spec = state_topics.spec_of(view, mirror, cluster.name)
+    spec = snapshot.spec_of(view, mirror, cluster.name)
     ensure_unlocked(view, mirror)
     check(view)
     if command.dry_run:
@@ -295,7 +295,7 @@ def _take(cluster: Cluster, mirror: MirrorName, purpose: Purpose, command: Comma
         try:
             view = store.catch_up(command.by)
             if not _waits_for(_holder(view, mirror, purpose, command), purpose, command, patience):
-                spec = state_topics.spec_of(view, mirror, cluster.name)
+                spec = snapshot.spec_of(view, mirror, cluster.name)
                 _must_be_free(view, mirror, purpose, command, stale)
                 record = _next(view, spec, purpose, command)
                 store.append([record], command.by)

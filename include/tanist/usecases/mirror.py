@@ -5,15 +5,70 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import AnotherCluster, SameCluster, TanistError
+from tanist.domain.problems import refuse
+from tanist.domain.records import STATE_TOPIC
+from tanist.usecases import snapshot
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.ports.cluster import Cluster, ClusterPair
     from tanist.usecases.command import CommandContext
+
+
+def identify(clusters: Sequence[Cluster], context: CommandContext) -> tuple[str, ...]:
+    """The cluster id of source and destination.
+
+    Raises:
+        Problems, or the single error: every cluster that does not answer.
+    """
+    ids, problems = [], []
+    for side in clusters:
+        try:
+            ids.append(side.topics.cluster_id(context.first_contact()))
+        except TanistError as error:
+            problems.append(error)
+    if problems:
+        refuse(problems)
+    return tuple(ids)
+
+
+def distinct(source: Cluster, destination: Cluster, context: CommandContext) -> tuple[str, str]:
+    """The cluster ids of source and destination.
+
+    Raises:
+        SameCluster: source and destination are the same cluster.
+    """
+    source_id, destination_id = identify((source, destination), context)
+    if source_id == destination_id:
+        raise SameCluster(f"{source.name!r} and {destination.name!r} both lead to cluster {source_id}")
+    return source_id, destination_id
+
+
+def same_as_pinned(spec: MirrorSpec, source_id: str | None, destination_id: str | None) -> None:
+    """Refuse if a connection leads to another cluster than when the mirror was created. None: it was not asked."""
+    pairs = [(spec.source, spec.source_cluster_id, source_id or spec.source_cluster_id)]
+    pairs.append((spec.destination, spec.destination_cluster_id, destination_id or spec.destination_cluster_id))
+    for name, pinned, found in pairs:
+        if pinned != found:
+            raise AnotherCluster(f"{name!r} leads to cluster {found}, mirror {spec.mirror!r} was created with {pinned}")
+
+
+def spec_at(destination: Cluster, mirror: MirrorName, context: CommandContext) -> MirrorSpec:
+    """The spec of `mirror`; what answers as its destination is the cluster that it was created with.
+
+    Raises:
+        MirrorMoved, UnknownMirror: the destination has no such mirror (any more). AnotherCluster: it is another one.
+        UnsafeStateTopic, CouldNotTell, BrokerError: its state cannot be read.
+    """
+    (found,) = identify((destination,), context)
+    spec = snapshot.spec_of(destination.state(STATE_TOPIC, context.by), mirror, destination.name)
+    same_as_pinned(spec, None, found)
+    return spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from tanist.domain.errors import TanistError
+from tanist.domain import records
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import TanistError, UnknownMirror
+from tanist.domain.moves import MirrorMoved
+from tanist.domain.names import TopicPartition
 from tanist.domain.state_view import NOTHING_YET
-from tanist.ports.opening import NOBODY
-from tanist.ports.replicas import ClusterSeen
+from tanist.ports.access import NOBODY
+from tanist.ports.logs import ClusterSeen
+from tanist.ports.topics import NewTopic, TopicFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -19,16 +24,64 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
     from tanist.domain.fences import FenceBefore
-    from tanist.domain.names import ProducerId, TopicPartition
+    from tanist.domain.names import MirrorName, ProducerId, TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.recovery import ProducerIds
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.logs import LogEnds
-    from tanist.ports.producer_fencing import Kept, ProducerFence
-    from tanist.ports.replicas import InSync
-    from tanist.ports.topics import TopicFacts
+    from tanist.ports.fencing import Kept, ProducerFence
+    from tanist.ports.logs import InSync, LogEnds
+
+
+_SAFE_REPLICAS: Final = 3
+
+
+def missing_state_topics(cluster: Cluster, by: Deadline) -> tuple[NewTopic, ...]:
+    """The state topics that do not exist yet, as specs for a rehearsal; opening them creates them completely."""
+    replicas = None if cluster.small_state else _SAFE_REPLICAS
+    return tuple(
+        NewTopic(name=name, partitions=count, replication_factor=replicas, configs={"cleanup.policy": "compact"})
+        for name, count in ((records.STATE_TOPIC, records.STATE_PARTITIONS), (records.OFFSETS_TOPIC, 1))
+        if not exists(cluster, name, by)
+    )
+
+
+def exists(cluster: Cluster, topic: str, by: Deadline) -> bool:
+    """Whether the topic exists. Raises any other error of the cluster."""
+    facts = cluster.topics.describe([topic], by)[topic]
+    if isinstance(facts, TanistError) and not isinstance(facts, UnknownTopicOrPartition):
+        raise facts
+    return isinstance(facts, TopicFacts)
+
+
+def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec:
+    """The spec of `mirror`.
+
+    Raises:
+        MirrorMoved: it has another destination now. UnknownMirror: with the names of existing mirrors.
+    """
+    if found := view.mirror(mirror):
+        return found
+    if moved := view.move(mirror):
+        raise MirrorMoved(moved, destination)
+    names = ", ".join(spec.mirror for spec in view.mirrors()) or "none"
+    raise UnknownMirror(f"{destination!r} has no mirror {mirror!r}; it has: {names}")
+
+
+def still(view: StateView, examined: MirrorSpec) -> MirrorSpec:
+    """The current spec of the mirror that was `examined` before.
+
+    Raises:
+        UnknownMirror: it was deleted meanwhile; another mirror may have its name.
+    """
+    found = spec_of(view, examined.mirror, examined.destination)
+    if (found.id, found.source) != (examined.id, examined.source):
+        raise UnknownMirror(
+            f"mirror {examined.mirror!r} was deleted in the meantime and re-created under the same name"
+        )
+    return found
+
 
 _A = TypeVar("_A")
 _K = TypeVar("_K")
@@ -277,3 +330,23 @@ class MirrorSnapshot:
             source=source if isinstance(source, TanistError) else ClusterSnapshot(cluster=source),
             destination=ClusterSnapshot(cluster=destination),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorEnds:
+    """The answers of one cluster: the ends of each partition, or why they are unknown."""
+
+    found: Mapping[TopicPartition, LogEnds] = field(default_factory=dict)
+    errors: Mapping[TopicPartition, TanistError] = field(default_factory=dict)
+    down: TanistError | None = None
+
+    @classmethod
+    def of(cls, answers: Mapping[TopicPartition, LogEnds | TanistError]) -> Self:
+        """As the cluster has answered."""
+        found = {at: each for at, each in answers.items() if not isinstance(each, TanistError)}
+        return cls(found=found, errors={at: each for at, each in answers.items() if isinstance(each, TanistError)})
+
+    def error(self, partition: TopicPartition) -> str | None:
+        """Why `partition` is unknown."""
+        error = self.down or self.errors.get(partition)
+        return str(error) if error else None

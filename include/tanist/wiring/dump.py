@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.usecases import state_topics
+from tanist.usecases import snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def dump(
 
     cluster = registry.open(destination.name)
     for topic in PARTITIONS:
-        if not state_topics.exists(destination, topic, context.by):
+        if not snapshot.exists(destination, topic, context.by):
             continue
         with cluster.open_store(topic, None, context.by) as store:
             records = [_stored(record) for record in store.catch_up(context.by).values()]
@@ -46,7 +46,7 @@ def follow(
 
     cluster, tail = registry.open(destination.name), Tail(registry.cluster(destination.name).endpoint)
     for topic, count in PARTITIONS.items():
-        if not state_topics.exists(destination, topic, context.by):
+        if not snapshot.exists(destination, topic, context.by):
             continue
         tail.add(topic, cluster.starts(topic, count, context.by))
     try:

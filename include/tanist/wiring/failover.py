@@ -13,7 +13,7 @@ from platform import node as host_name
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.errors import Misconfigured
-from tanist.domain.failover.page import as_json, as_page, from_json
+from tanist.domain.failover.evidence import as_json, as_page, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -26,7 +26,7 @@ def reconciliation(
     Raises:
         Misconfigured: no such cluster. MissingDependency: no Java.
     """
-    from tanist.spark_submit.java import java  # noqa: PLC0415
+    from tanist.spark_submit.jars import java  # noqa: PLC0415
 
     java()
     job = ReconciliationJob(

@@ -14,11 +14,10 @@ from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.ports.clock import Deadline
 from tanist.ports.cluster import Cluster, ClusterPair
-from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.mirror import OpenMirror
-from tanist.usecases.mirror_spec import spec_at
+from tanist.usecases import snapshot
+from tanist.usecases.command import Silence
+from tanist.usecases.mirror import OpenMirror, identify, spec_at
 from tanist.usecases.mirrors.describe import Describer
-from tanist.usecases.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.selection import Selection
     from tanist.kafka.adapters.cluster import KafkaCluster
     from tanist.ports.clock import Clock
-    from tanist.ports.log_writers import LogInspection
-    from tanist.ports.prefixes import LogPrefixes
+    from tanist.ports.logs import LogInspection, LogPrefixes
     from tanist.settings import ClusterSettings, Settings
     from tanist.usecases.command import CommandContext
 
@@ -218,9 +216,9 @@ class ClusterRegistry:
         """Whether a cluster has the mirror, or any; None: a reversal that moves it to another one is unfinished."""
         try:
             brief = replace(context, by=Deadline(min(context.by.at, context.clock.deadline(LOOK_SECONDS).at)))
-            cluster_ids.identify((cluster,), brief)
+            identify((cluster,), brief)
             if mirror is None:
-                return state_topics.exists(cluster, STATE_TOPIC, context.by)
+                return snapshot.exists(cluster, STATE_TOPIC, context.by)
             found = locate(mirror, cluster.state(STATE_TOPIC, context.by))
         except CouldNotTell as error:
             self.silence(context.clock).keep(cluster.name, error)

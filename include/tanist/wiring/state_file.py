@@ -14,7 +14,8 @@ from tanist.domain.names import EpochMs
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.saved_state import FORMAT, VERSION, SavedState, StateFileInvalid, is_saved
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import snapshot
+from tanist.usecases.mirror import identify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,12 +46,12 @@ def save(registry: ClusterRegistry, destination: Cluster, context: CommandContex
     """
     from tanist.kafka.adapters.cluster import PARTITIONS  # noqa: PLC0415
 
-    (cluster_id,) = cluster_ids.identify((destination,), context)
-    if not state_topics.exists(destination, STATE_TOPIC, context.by):
+    (cluster_id,) = identify((destination,), context)
+    if not snapshot.exists(destination, STATE_TOPIC, context.by):
         raise NoStateTopic(f"{destination.name!r} has no topic {STATE_TOPIC}")
     cluster, records = registry.open(destination.name), {}
     for topic in sorted(PARTITIONS, key=lambda name: name == STATE_TOPIC):
-        if not state_topics.exists(destination, topic, context.by):
+        if not snapshot.exists(destination, topic, context.by):
             continue
         with cluster.open_store(topic, None, context.by) as store:
             view, problems = store.catch_up(context.by), store.problems()

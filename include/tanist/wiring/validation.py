@@ -35,7 +35,7 @@ def validation(
         UnknownMirror, TopicNotInMirror, AnotherCluster, MissingDependency; SourceSilent; CouldNotTell: the destination
         does not answer.
     """
-    from tanist.spark_submit.java import java  # noqa: PLC0415
+    from tanist.spark_submit.jars import java  # noqa: PLC0415
 
     java()
     prepared = prepare(destination, mirror, request, registry.connect, context)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism
 from tanist.domain.errors import TanistError
 from tanist.ports.clock import Deadline
-from tanist.spark_submit.jars import cache_dir, locked
-from tanist.spark_submit.java import java
+from tanist.spark_submit.jars import cache_dir, java, locked
 from tanist_testkit.sandbox.credentials import read_passwords
 from tanist_testkit.sandbox.jars import KAFKA_VERSION, class_path, release
 from tanist_testkit.sandbox.node_command import node_command

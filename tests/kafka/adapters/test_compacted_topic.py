@@ -18,7 +18,7 @@ from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.errors import StateLogLost, TanistError, Unreachable, UnsafeStateTopic
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
 from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch, SourceEnds
-from tanist.domain.state_partitions import state_partition_of
+from tanist.domain.state_record import state_partition_of
 from tanist.domain.states import MirrorState
 from tanist.kafka.adapters.bounds import LogBoundsReader
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout

@@ -18,7 +18,7 @@ from tanist.kafka.wire import requests
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import Markers
 from tanist.kafka.wire.router import Router
-from tanist.ports.producer_fencing import Kept
+from tanist.ports.fencing import Kept
 from tanist.ports.topics import NewTopic
 from tests.conftest import librdkafka
 from tests.ports import over

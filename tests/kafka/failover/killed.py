@@ -12,12 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tanist.domain.names import mirror_name
-from tanist.kafka.adapters import reserving
+from tanist.kafka.adapters import producer_fencing
 from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
-from tanist.usecases.failover.context import Timeouts
-from tanist.usecases.failover.journal import Tools
+from tanist.usecases.failover.journal import Timeouts, Tools
 from tanist.usecases.failover.run import run
 from tanist.wiring.failover import Folder, is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
@@ -34,7 +33,7 @@ def _run(point: str, mirror: str, plan: str, evidence: str, until: str | None = 
         if reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    reserving.MOST_AT_ONCE = 500  # so that a reserve takes several requests, and a run can die between them
+    producer_fencing.MOST_AT_ONCE = 500  # so that a reserve takes several requests, and a run can die between them
     clock = SystemClock()
     command = CommandContext(clock=clock, by=clock.deadline(60))
     tools = Tools(

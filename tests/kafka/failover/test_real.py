@@ -14,7 +14,7 @@ from confluent_kafka.admin._config import ConfigResource
 
 from tanist.domain.broker_errors import InvalidProducerEpoch, UnknownTopicOrPartition
 from tanist.domain.errors import SourceReplaced
-from tanist.domain.failover.page import from_json
+from tanist.domain.failover.evidence import from_json
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.state_record import Tombstone

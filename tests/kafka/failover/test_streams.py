@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.names import TopicPartition
-from tanist.spark_submit.java import java
+from tanist.spark_submit.jars import java
 from tanist_testkit.sandbox.jars import STREAMS_EXAMPLES, class_path
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running

@@ -12,7 +12,7 @@ from tanist.cli.app import run
 from tanist.fetcher import coordination
 from tanist.fetcher.source_ends import source_ends
 from tanist.kafka.protocol import stored
-from tanist.kafka.protocol.values import plain, reader
+from tanist.kafka.protocol.stored import plain, reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from tanist.kafka.wire.clock import SystemClock
-from tanist.spark_submit.java import java
+from tanist.spark_submit.jars import java
 from tanist_testkit.sandbox.jars import class_path
 from tanist_testkit.sandbox.node_command import SHORT_RUN
 from tanist_testkit.verify.traces import Place, Trace, Traces, digest

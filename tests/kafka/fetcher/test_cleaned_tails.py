@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.holes import Holes
+from tanist.domain.compaction import Holes
 from tanist.domain.names import EpochMs, SourceOffset
 from tanist.domain.records import STATE_TOPIC, OffsetRangeWritten, SourceEnd, SourceEnds
 from tanist.kafka.protocol.batch import walk

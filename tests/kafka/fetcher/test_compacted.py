@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from tanist.domain.holes import Holes
+from tanist.domain.compaction import Holes
 from tanist.kafka.wire.clock import SystemClock
 from tests.fakes.cluster import worker_store
 from tests.kafka.fetcher.logs import read

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as At
 
+from tanist.domain.lag import last_known
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.records import (
     GROUPS_TOPIC,
@@ -25,11 +26,10 @@ from tanist.domain.records import (
     SourceEnds,
     WorkerAlive,
 )
-from tanist.domain.state_partitions import state_partition_of
+from tanist.domain.state_record import state_partition_of
 from tanist.domain.state_view import StateView, fold
 from tanist.domain.states import MirrorState
 from tanist.kafka.protocol.stored import Unreadable, decode
-from tanist.usecases.mirrors.describe import last_known
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running
 from tests.kafka.fetcher.rig import until

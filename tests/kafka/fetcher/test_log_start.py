@@ -139,10 +139,8 @@ def test_fillers_that_are_sent_twice_by_two_workers_take_each_offset_once(
     if rule == "off":
         real = filler_batch
         monkeypatch.setattr("tanist.domain.recovery._must_be_ours", lambda *_: None)
-        monkeypatch.setattr(
-            "tanist.fetcher.engines.batches.start_filling.filler_batch", lambda n, *_: real(n, -1, -1, -1, 1)
-        )
-    monkeypatch.setattr("tanist.fetcher.engines.batches.start_filling.MOST_AT_ONCE", 400)
+        monkeypatch.setattr("tanist.fetcher.engines.batches.filling.filler_batch", lambda n, *_: real(n, -1, -1, -1, 1))
+    monkeypatch.setattr("tanist.fetcher.engines.batches.filling.MOST_AT_ONCE", 400)
     post = Appends.post
 
     def twice(self: Appends, batches: Sequence[ProduceBatch], by: Deadline) -> None:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.caught_up import DELETE_RETENTION
-from tanist.domain.holes import Holes
+from tanist.domain.compaction import DELETE_RETENTION, Holes
 from tanist.fetcher.engines.batches import lost_tombstones
 from tanist.kafka.wire.clock import SystemClock
 from tests.kafka.fetcher.rig import until

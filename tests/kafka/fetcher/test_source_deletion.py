@@ -10,8 +10,8 @@ import pytest
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import BrokerId
-from tanist.kafka.wire.absence import missing_topics
 from tanist.kafka.wire.router import Router
+from tanist.kafka.wire.topics import missing_topics
 from tanist_testkit.sandbox.spec import CONTROLLER_ID
 from tests.kafka.fetcher.rig import RigCluster, soon
 

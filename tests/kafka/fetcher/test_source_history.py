@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tanist.domain.broker_errors import UnknownTopicId
-from tanist.domain.holes import Holes
+from tanist.domain.compaction import Holes
 from tanist.domain.names import BrokerId, EpochMs, SourceOffset
 from tanist.domain.records import SourceEnd, SourceEnds
 from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
@@ -185,7 +185,7 @@ def test_after_a_power_cut_of_the_whole_source_the_lost_range_is_reported_and_no
     out_of_trio: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, worker: str, later: int
 ) -> None:
     """Kafka acknowledges before a record is on any disk. Batches of ten: four are left of nine; then others come."""
-    monkeypatch.setattr("tanist.fetcher.fetch_state.TRUNCATED_AFTER_SECONDS", 3.0)
+    monkeypatch.setattr("tanist.fetcher.fetcher_thread.TRUNCATED_AFTER_SECONDS", 3.0)
     rig = out_of_trio
     rig.destination.create(topic_name)
     [at] = rig.source.create(topic_name, brokers=[1, 2, 3])

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tanist.domain.compaction import Holes
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.holes import Holes
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import MirrorSpec
 from tanist.kafka.protocol.stored import decode, encode

@@ -24,10 +24,9 @@ from tanist.domain.broker_errors import (
 )
 from tanist.domain.errors import AnotherCluster, TimedOut, Unreachable
 from tanist.domain.names import BrokerId, TopicPartition
-from tanist.kafka.protocol.batch import filler_batch, patch, same_records, walk
+from tanist.kafka.protocol.batch import ControlType, control_type, filler_batch, patch, same_records, walk
 from tanist.kafka.protocol.codes import error_for
 from tanist.kafka.protocol.frames import FetchLimits, FetchPosition, Isolation, ProduceBatch
-from tanist.kafka.protocol.markers import ControlType, control_type
 from tanist.kafka.wire import admin
 from tanist.kafka.wire.connection import ReceiveBuffer
 from tanist.kafka.wire.hot import Appends, Fetches

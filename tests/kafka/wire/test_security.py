@@ -19,7 +19,7 @@ from tanist.kafka.wire.connection import Connection, ReceiveBuffer
 from tanist.kafka.wire.hot import Appends, Fetches
 from tanist.kafka.wire.requests import End, Markers, init_producer_id, list_offsets, write_markers
 from tanist.kafka.wire.router import Router
-from tanist.kafka.wire.stop import StopSignal
+from tanist.kafka.wire.transport import StopSignal
 from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.credentials import make_certificates

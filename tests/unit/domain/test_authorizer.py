@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
-from tanist.domain.authorizer import Authorizer, others_may_write
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
 from tanist.domain.names import BrokerId
+from tanist.domain.write_access import Authorizer, others_may_write
 
 if TYPE_CHECKING:
-    from tanist.domain.authorizer import ConfigsReported
+    from tanist.domain.write_access import ConfigsReported
 
 APP = AclEntry("User:app", "*", allowed=True)
 MIRROR = "User:mirror"

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tanist.domain.caught_up import CaughtUp, EndSeen
+from tanist.domain.compaction import CaughtUp, EndSeen
 from tanist.domain.names import EpochMs, SourceOffset
 
 

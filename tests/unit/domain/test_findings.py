@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tanist.domain.checks import Verdict
-from tanist.domain.failback.findings import findings_check, findings_of, undecided
-from tanist.domain.failback.pending import tails_check, tails_of
+from tanist.domain.failback.pending import findings_check, findings_of, tails_check, tails_of, undecided
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
 from tanist.domain.records import MirrorSpec, TopicDesired

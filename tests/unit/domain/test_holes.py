@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tanist.domain.holes import Holes, holes_of, is_compacted
+from tanist.domain.compaction import Holes, holes_of, is_compacted
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict
-from tanist.domain.failover import loss
 from tanist.domain.failover.facts import SourceState, Uncopied
-from tanist.domain.failover.forecast import forecast, forecast_words
+from tanist.domain.failover.forecast import at_risk, forecast, forecast_words
 from tanist.domain.failover.health import judged, workers_check
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import news
@@ -287,7 +286,7 @@ def test_that_time_passes_voids_no_approval_of_what_nobody_sees() -> None:
 def test_an_end_that_was_never_seen_is_unknown() -> None:
     facts = silent(changed(known=None))
     assert "orders-0" in detail(facts, UNPLANNED, "RECORDS_AT_RISK_UNKNOWN")
-    assert loss.at_risk(intents()[UNPLANNED], facts) is None
+    assert at_risk(intents()[UNPLANNED], facts) is None
     (lag,) = [each for each in judged(intents(), facts).checks if each.name == "lag"]
     assert lag.verdict is Verdict.UNKNOWN
 
@@ -452,7 +451,7 @@ def test_a_source_that_is_shorter_than_its_copy_is_as_one_that_a_worker_reports(
     assert "orders-0 ends at 10, copied up to 14" in detail(SHORTER, mode, "SOURCE_TRUNCATED")
     dead = silent(changed(facts=reported, longer=False))
     assert "orders-0 (reported by a worker)" in detail(dead, mode, "SOURCE_TRUNCATED")
-    assert loss.at_risk(plan(SHORTER, mode).intent, SHORTER) is None, "what it took since has other offsets"
+    assert at_risk(plan(SHORTER, mode).intent, SHORTER) is None, "what it took since has other offsets"
     assert "orders-0" in detail(SHORTER, mode, "RECORDS_AT_RISK_UNKNOWN")
     (check,) = [each for each in judged(intents(), SHORTER).checks if each.name == "partitions"]
     assert check.verdict is Verdict.FAIL
@@ -517,7 +516,7 @@ def test_a_copy_whose_source_began_nobody_knows_where_has_lost_an_unknown_number
     """It begins at 7; an old worker did not say where the source did. At 0 nothing can be gone."""
     facts = changed(start=DestinationOffset(7), first=None)
     assert "orders-0" in detail(facts, mode, "RECORDS_AT_RISK_UNKNOWN")
-    assert loss.at_risk(intents()[mode], facts) is None
+    assert at_risk(intents()[mode], facts) is None
     assert word(plan(changed(first=None), mode).limitations) is GO
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tanist.domain.checks import Mode, Verdict
+from tanist.domain.circle import ReversalStatus, pending_reversal, reversal_check
 from tanist.domain.failover.approving import Approval, NotApproved, choose, without
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, hash_of
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
-from tanist.domain.pending_reversal import ReversalStatus, pending_reversal, reversal_check
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, TopicDesired
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState

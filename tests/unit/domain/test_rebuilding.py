@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tanist.domain.log_writers import KnownProducer, LogWriters, WrittenSpan
-from tanist.domain.names import MirrorName, ProducerId, TopicPartition
-from tanist.domain.rebuilding import (
+from tanist.domain.log_writers import (
+    KnownProducer,
+    LogWriters,
     NoMirrorProducer,
     SeveralMirrorProducers,
     UsedIds,
+    WrittenSpan,
     claims,
     promoted,
     used_ids,
 )
+from tanist.domain.names import MirrorName, ProducerId, TopicPartition
 
 AT = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tanist.domain.checks import Verdict
-from tanist.domain.failover.recorded_losses import losses_check
+from tanist.domain.failover.past_checks import losses_check
 from tanist.domain.lag import PartitionRow
 from tanist.domain.losses import LostOffsets, LostRange, UncopiedRecordsDeleted
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition

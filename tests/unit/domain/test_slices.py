@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tanist.domain.names import MirrorName, TopicPartition
-from tanist.domain.state_partitions import murmur2, state_partition_of
+from tanist.domain.state_record import murmur2, state_partition_of
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,17 @@ from dataclasses import replace
 import pytest
 
 from tanist.domain.checks import Verdict
-from tanist.domain.failback.findings import findings_of, undecided
-from tanist.domain.failback.pending import tails_check, tails_of
+from tanist.domain.failback.pending import (
+    decided_promotions,
+    findings_of,
+    may_have_tails,
+    tails_check,
+    tails_of,
+    undecided,
+    undecided_warning,
+    unknown_tails,
+)
 from tanist.domain.failback.reversal import TAIL_UNDECIDED, ReturningTopic, Reversal
-from tanist.domain.failback.unknown_tails import decided_promotions, may_have_tails, undecided_warning, unknown_tails
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import EpochMs

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tanist.domain.caught_up import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION
-from tanist.domain.holes import Holes
+from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION, Holes
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
-from tanist.domain.state_partitions import state_partition_of
+from tanist.domain.state_record import state_partition_of
 from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import plan_configs
-from tanist.fetcher.assignment import MirrorPartition, Report
+from tanist.fetcher.assignment import MirroredPartition, Report
 from tanist.fetcher.planning import assigned, owned
 from tanist.fetcher.source_ends import Contact, source_ends
 
@@ -52,7 +51,7 @@ REPORT = Report(
 def test_the_next_worker_knows_it_and_the_same_worker_is_not_assigned_again_for_it() -> None:
     view = fold(NOTHING_YET, [SPEC, TOPIC, COPIED])
     mine = owned(view, frozenset({SLICE}), 50)
-    key = MirrorPartition(DR, AT)
+    key = MirroredPartition(DR, AT)
     first = assigned(mine, view, {SLICE: 1}, {}, EpochMs(0))
     assert (first[key].caught_up_at, first[key].tombstones_kept_ms) == (None, 60_000)
     later = fold(view, source_ends(mine, {key: REPORT}, {key: Contact()}, view, {}).values())

@@ -10,7 +10,7 @@ import pytest
 from tanist.domain.broker_errors import TopicAuthorizationFailed
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import MirrorProducerFenced, SourceReplaced, TimedOut
-from tanist.domain.failover.fences_check import fences_check
+from tanist.domain.failover.past_checks import fences_check
 from tanist.domain.fences import STRAY, FenceStatus, restored_fence
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
 from tanist.domain.promotions import copy_blocked_reason, still_promoted
@@ -28,12 +28,11 @@ from tanist.fetcher.assignment import Report
 from tanist.fetcher.fence_reconciler import ANSWER_SECONDS, EVERY_SECONDS, FenceReconciler, Guards
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.fetcher.producer_fences import SEAL_AGAIN_SECONDS
-from tanist.usecases.command import CommandContext
+from tanist.usecases.command import CommandContext, Silence
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.fences import lift
-from tanist.usecases.failover.standing import checks
+from tanist.usecases.failover.status import checks
 from tanist.usecases.lock import Purpose, mirror_lock
-from tanist.usecases.silence import Silence
 from tests.fakes.failover import MemoryFencing, MemoryProducerFencing, MemoryReplicas
 from tests.unit.usecases.failover.test_run import PLANNED, killer
 from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, FailoverWorld, Killed

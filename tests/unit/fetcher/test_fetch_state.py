@@ -12,7 +12,7 @@ from tanist.domain.broker_errors import TopicAuthorizationFailed
 from tanist.domain.errors import SourceTruncated, Unreachable
 from tanist.domain.recovery import SourceBehind
 from tanist.fetcher.engines.engine import Phase
-from tanist.fetcher.fetch_state import (
+from tanist.fetcher.fetcher_thread import (
     FIRST_BACK_OFF,
     SETTLED_AFTER_SECONDS,
     TRUNCATED_AFTER_SECONDS,

@@ -6,7 +6,7 @@ from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, T
 from tanist.domain.records import GroupPosition, MirrorSpec
 from tanist.domain.state_record import StateRecord, Tombstone
 from tanist.domain.state_view import NOTHING_YET, StateView, fold
-from tanist.fetcher.group_offset_cache import Answered, GroupOffsetCache
+from tanist.fetcher.group_sources import Answered, GroupOffsetCache
 from tanist.kafka.protocol.group_log import GroupEvent, GroupSeen, LoggedCommit, Removed
 
 AT = TopicPartition("orders", 0)

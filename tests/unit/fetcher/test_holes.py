@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from tanist.domain.appending import Move, next_move
+from tanist.domain.compaction import Holes
 from tanist.domain.copying import Append, Fill
 from tanist.domain.errors import CompactionHole, Diverged
-from tanist.domain.holes import Holes
 from tanist.domain.names import BrokerId, DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.fetcher.engines.batches.reading import REST_SECONDS, SourceReading

@@ -9,7 +9,7 @@ from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.records import TopicDesired, WorkerAlive
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState
-from tanist.fetcher.own_login import EVERY_SECONDS, MOST_TOPICS, OwnLogin
+from tanist.fetcher.coordination import EVERY_SECONDS, MOST_TOPICS, OwnLogin
 from tests.fakes.access import MemoryAccess
 from tests.fakes.cluster import MemoryCluster
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from tanist.domain.caught_up import CaughtUp
-from tanist.domain.holes import Holes
+from tanist.domain.compaction import CaughtUp, Holes
 from tanist.domain.names import BrokerId, EpochMs, SourceOffset
 from tanist.fetcher.engines.batches.reading import SourceReading
 from tanist.kafka.protocol.refilling import DeletedKeys

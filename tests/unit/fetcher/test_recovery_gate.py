@@ -34,8 +34,7 @@ from tanist.fetcher import fetcher_thread
 from tanist.fetcher.assignment import Assigned, FetcherThreadKey
 from tanist.fetcher.engines.batches.partition import BatchPartition
 from tanist.fetcher.engines.engine import Phase
-from tanist.fetcher.fetcher_thread import FetcherThread
-from tanist.fetcher.gate import Gate
+from tanist.fetcher.fetcher_thread import FetcherThread, Gate
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:

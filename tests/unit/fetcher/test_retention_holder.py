@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
-    from tanist.ports.lock import Locked
+    from tanist.ports.state import Locked
     from tests.unit.usecases.failover.world import FailoverWorld
 
 

@@ -9,7 +9,7 @@ from tanist.domain.errors import Stopped
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC
 from tanist.fetcher.coordination import Worker
-from tanist.fetcher.group_tails import GroupTails
+from tanist.fetcher.group_tail import GroupTails
 from tanist.fetcher.rounds import RoundThread
 from tanist.fetcher.service import Parts, Service
 from tests.fakes.clock import JumpingClock
@@ -73,7 +73,7 @@ def test_a_worker_ends_when_a_thread_beside_its_coordination_dies(monkeypatch: p
         raise bug
 
     monkeypatch.setattr(GroupTails, "_look", look)
-    monkeypatch.setattr("tanist.fetcher.group_tails.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("tanist.fetcher.group_tail.LOOK_SECONDS", 0.0)
     state = MemoryStateStore(MemoryCluster(), STATE_TOPIC, WORKER)
     service = Service(
         Parts(

@@ -13,7 +13,7 @@ from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, T
 from tanist.domain.records import MirrorSpec, SourceEnd, SourceEnds, TopicDesired
 from tanist.domain.state_view import StateView, fold
 from tanist.domain.states import DesiredState
-from tanist.fetcher.assignment import MirrorPartition, Report
+from tanist.fetcher.assignment import MirroredPartition, Report
 from tanist.fetcher.planning import Owned
 from tanist.fetcher.source_ends import RATE_HALVED_SECONDS, Contact, ends_news, is_silence, source_ends
 
@@ -67,8 +67,8 @@ class Fetcher:
         *,
         asked: tuple[TopicPartition, ...] = (FIRST, SECOND),
     ) -> None:
-        named = {MirrorPartition(DR, at): report for at, report in reports.items()}
-        contacts = {MirrorPartition(DR, at): contact for at in asked}
+        named = {MirroredPartition(DR, at): report for at, report in reports.items()}
+        contacts = {MirroredPartition(DR, at): contact for at in asked}
         self.seen = source_ends(MINE, named, contacts, self.view, self.seen)
         for new in self.seen.values():
             if ends_news(new, self.view.source_chunk(DR, CHUNK)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.errors import DownloadFailed, MissingDependency
-from tanist.spark_submit.java import java
+from tanist.spark_submit.jars import java
 from tanist_testkit.sandbox import jars
 
 if TYPE_CHECKING:

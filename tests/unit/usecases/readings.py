@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.usecases.command import Silence
 from tanist.usecases.mirror import OpenMirror
-from tanist.usecases.silence import Silence
 from tanist.usecases.status.observe import StatusContext
 from tests.fakes.cluster import nowhere, pair_with
 from tests.unit.usecases.commands import a_run

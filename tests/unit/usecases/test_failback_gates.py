@@ -16,7 +16,7 @@ from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.usecases.approvals import ApprovalTerms, sign
 from tanist.usecases.failback.aborting import AbortNotApproved, AbortRefused, abort_transactions
-from tanist.usecases.failback.replay_gate import DecisionRefused, permitted
+from tanist.usecases.failback.deciding import DecisionRefused, permitted
 from tanist.usecases.failback.reversal import ReversalNotApproved, ReversalRequest, approval_of
 from tanist.usecases.failover.abort import abort
 from tests.unit.usecases.failover.world import DR, FailoverWorld

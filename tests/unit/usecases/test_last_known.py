@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tanist.domain.lag import KnownEnd
+from tanist.domain.lag import KnownEnd, last_known
 from tanist.domain.names import EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.records import SourceEnd, SourceEnds
 from tanist.domain.state_view import StateView
-from tanist.usecases.mirrors.describe import last_known
 
 DR = MirrorName("dr")
 BUSY, IDLE = TopicPartition("orders", 0), TopicPartition("orders", 1)

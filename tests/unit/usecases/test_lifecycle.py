@@ -10,7 +10,7 @@ import pytest
 from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
-from tanist.domain.holes import Holes
+from tanist.domain.compaction import Holes
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.problems import Problems
 from tanist.domain.records import (

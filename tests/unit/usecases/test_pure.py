@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.compaction import Holes
 from tanist.domain.errors import Misconfigured
-from tanist.domain.holes import Holes
 from tanist.domain.lag import KnownEnd, lag, mode
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange

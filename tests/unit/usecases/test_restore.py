@@ -24,7 +24,7 @@ from tanist.domain.saved_state import (
     StateOutdated,
 )
 from tanist.domain.tails import TailStage
-from tanist.ports.producer_fencing import ProducerFence
+from tanist.ports.fencing import ProducerFence
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.state.restore import RestoreTools, restore
 from tests.fakes.cluster import MemoryCluster

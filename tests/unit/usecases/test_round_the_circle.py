@@ -9,14 +9,14 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.circle import CircleStage, locate
-from tanist.domain.failover.request import FailoverRequest
+from tanist.domain.failover.plan import FailoverRequest
 from tanist.domain.moves import opposite
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.reversal_route import ReversalWithdrawn
 from tanist.usecases.failback.reverse import reverse, reverse_after, reverse_mirror, switched
-from tanist.usecases.failback.withdrawing import ReversalWithdrawn
 from tanist.usecases.failover import planning
 from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
 from tests.unit.usecases.returning import returned

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
-    from tanist.ports.replicas import ClusterSeen, Replicas
+    from tanist.ports.logs import ClusterSeen, Replicas
     from tanist.usecases.mirror import OpenMirror
 
 HUNG, MIRRORS_EACH = 3, 2

@@ -14,6 +14,7 @@ from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import MirrorName, SourceOffset, TopicPartition
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.ports.clock import Deadline
+from tanist.usecases.command import Silence
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.groups.gather import Chosen
@@ -21,7 +22,6 @@ from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.metadata.compare import MetadataRequest, diff
 from tanist.usecases.mirror import OpenMirror
 from tanist.usecases.mirrors.describe import Describer
-from tanist.usecases.silence import Silence
 from tanist.usecases.snapshot import ClusterSnapshot
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tanist.usecases.validation.prepare import ValidationRequest, prepare

@@ -12,8 +12,7 @@ from tanist.domain.selection import EVERY_TOPIC
 from tanist.domain.states import DesiredState
 from tanist.domain.tails import TailStage
 from tanist.usecases.approvals import ApprovalTerms, sign
-from tanist.usecases.failback.deciding import undecided_tails
-from tanist.usecases.failback.replay_gate import permitted
+from tanist.usecases.failback.deciding import permitted, undecided_tails
 from tanist.usecases.failback.survey import MirrorReversed
 from tests.unit.domain.test_findings import DR, LINEAGE, UNDECIDED, mirror, topic, view
 from tests.unit.usecases.failover.world import FailoverWorld

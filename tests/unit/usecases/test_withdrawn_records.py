@@ -12,8 +12,8 @@ from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.reversal_route import ReversalWithdrawn
 from tanist.usecases.failback.reverse import reverse
-from tanist.usecases.failback.withdrawing import ReversalWithdrawn
 from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverWorld
 from tests.unit.usecases.returning import returned
 

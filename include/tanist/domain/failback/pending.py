@@ -1,20 +1,26 @@
-"""What is left to be done with what old sources had and the new primary lacked; asked before anything overwrites it."""
+"""What old sources had that the new primary lacks, and what is undecided of it; asked before anything overwrites it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Verdict, named
+from tanist.domain.failback.reversal import TAIL_UNDECIDED, Reversal
 from tanist.domain.failover.plan import plan_of
+from tanist.domain.moves import MoveStatus
+from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus
-from tanist.domain.tails import PendingTail, TailStage, stored_stage
+from tanist.domain.tails import FindingKind, PendingTail, TailFinding, TailStage, TailVerdict, TopicTails, stored_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from tanist.domain.names import MirrorName
+    from tanist.domain.lineage import TopicLineage
+    from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.domain.tails import TopicTails
+    from tanist.domain.tails import PartitionTail
+
 
 _NEXT = {
     TailStage.UNKNOWN: "`tanist failback survey`, once the old source has returned",
@@ -130,3 +136,140 @@ def planned_promotions(view: StateView, mirror: MirrorName) -> set[tuple[str, in
         if plan.intent.mode is Mode.PLANNED
         for each in plan.intent.topics
     }
+
+
+_BY_VERDICT: Final = {TailVerdict.OVERLAP: FindingKind.OVERLAP, TailVerdict.DIVERGED: FindingKind.DIVERGED}
+
+
+def findings_of(view: StateView, mirror: MirrorName) -> tuple[TailFinding, ...]:
+    """Of all promotions whose tails are on record, also of those that have returned since."""
+    entries = {(each.topic, each.promotion_epoch): each for each in view.lineage(mirror)}
+    accepted = {
+        (each.topic, each.promotion_epoch, finding): (amount, each)
+        for each in view.findings_accepted(mirror)
+        for finding, amount in zip(each.findings, each.amounts, strict=False)
+    }
+    tails = {(each.topic, each.promotion_epoch): each for each in view.tails(mirror)}
+    amounts = [(at, *amount) for at, each in tails.items() for amount in _amounts(each, entries.get(at))]
+    for each in left_undecided(view, mirror):
+        at = (each.topic, each.promotion_epoch)
+        amounts.append((at, FindingKind.UNDECIDED, _undecided(tails.get(at), entries.get(at))))
+    found = []
+    for (topic, epoch), finding, offsets in amounts:
+        amount, by = accepted.get((topic, epoch, finding), (0, None))
+        known = by if by is not None and offsets <= amount else None
+        who, why = (known.accepted_by, known.reason) if known else ("", "")
+        found.append(TailFinding(topic, epoch, finding, offsets, who, why))
+    return tuple(sorted(found))
+
+
+def undecided(view: StateView, mirror: MirrorName) -> tuple[TailFinding, ...]:
+    """Tails about which nobody had decided when the mirror was reversed, and which nobody has accepted since."""
+    found = findings_of(view, mirror)
+    return tuple(each for each in found if each.finding is FindingKind.UNDECIDED and not each.accepted_by)
+
+
+def _amounts(tails: TopicTails, entry: TopicLineage | None) -> Iterator[tuple[FindingKind, int]]:
+    for verdict, finding in _BY_VERDICT.items():
+        about = [each for each in tails.tails if each.verdict is verdict]
+        if about:
+            yield finding, sum(_reused(each, entry) for each in about)
+    unknown = [each for each in tails.tails if each.verdict is TailVerdict.UNKNOWN]
+    if uncompared := sum(each.end - each.common_end for each in unknown):
+        yield FindingKind.UNCOMPARED, uncompared
+    if expired := sum(each.expired for each in tails.tails):
+        yield FindingKind.EXPIRED, expired
+
+
+def _undecided(tails: TopicTails | None, entry: TopicLineage | None) -> int:
+    """Offsets of tails; of those that nobody has surveyed, as far as is known, what was reserved for them."""
+    if tails is not None and tails.stage is not TailStage.UNKNOWN:
+        return sum(each.end - each.common_end for each in tails.with_records())
+    if entry is None:
+        return 0
+    return sum(end - start for start, end in zip(entry.old_ends, entry.reserve_ends, strict=True))
+
+
+def _reused(tail: PartitionTail, entry: TopicLineage | None) -> int:
+    """Offsets that name a record on each cluster; all of the tail's, if the lineage is not on record."""
+    if entry is None or tail.partition >= len(entry.old_ends):
+        return tail.end - tail.common_end
+    old_end, reserve_end = entry.old_ends[tail.partition], entry.reserve_ends[tail.partition]
+    return max(0, min(tail.end, old_end) - tail.common_end) + max(0, tail.end - reserve_end)
+
+
+def findings_check(found: Iterable[TailFinding]) -> Check:
+    """Whether all of them are accepted."""
+    every = list(found)
+    left = [each for each in every if not each.accepted_by]
+    return Check(
+        name="tail_findings",
+        verdict=Verdict.FAIL if left else Verdict.PASS,
+        observed=f"{len(left)} of {len(every)} finding(s) about old sources not accepted",
+        limit="none",
+        age_ms=0,
+        reason=named(left) + ("; next: `tanist failback accept`" if left else ""),
+    )
+
+
+def decided_promotions(at_source: StateView, spec: MirrorSpec) -> frozenset[tuple[str, int]]:
+    """Topic and promotion epoch of promotions that have left no undecided tail, as the source of a mirror knows.
+
+    Those of planned failovers, and those whose topics the last reversal has taken back without TAIL_UNDECIDED.
+    """
+    return frozenset((*planned_promotions(at_source, spec.mirror), *_taken_back(at_source, spec)))
+
+
+def _taken_back(at_source: StateView, spec: MirrorSpec) -> Iterator[tuple[str, int]]:
+    move = at_source.move(spec.mirror)
+    if move is None or move.status is not MoveStatus.MOVED or move.cluster_id != spec.destination_cluster_id:
+        return
+    try:
+        reversal = Reversal.read(move.plan_json)
+    except (ValueError, KeyError, TypeError):
+        return  # of another version: nothing is known
+    undecided = reversal.accepted(TAIL_UNDECIDED)
+    for each in reversal.topics:
+        if not any(str(TopicPartition(each.topic, n)) in undecided for n in range(len(each.free_from))):
+            yield each.topic, each.promotion_epoch
+
+
+def may_have_tails(
+    entries: Iterable[TopicLineage], topics: Collection[str], decided: Collection[tuple[str, int]]
+) -> tuple[TopicLineage, ...]:
+    """The promotions of `topics`, which a mirror has now, that may have left an undecided tail.
+
+    Where nothing was reserved there is none: a topic only returns if the old source has no offset beyond the reserve.
+    """
+    return tuple(
+        each
+        for each in entries
+        if each.topic in topics
+        and (each.topic, each.promotion_epoch) not in decided
+        and each.old_ends != each.reserve_ends
+    )
+
+
+def unknown_tails(entry: TopicLineage, mirror_id: str, now: EpochMs) -> TopicTails:
+    """The record of a promotion whose tails are not known."""
+    return TopicTails(
+        mirror=entry.mirror,
+        mirror_id=mirror_id,
+        topic=entry.topic,
+        promotion_epoch=entry.promotion_epoch,
+        cluster_id=entry.old_cluster_id,
+        tails=(),
+        stage=TailStage.UNKNOWN,
+        at=now,
+    )
+
+
+def undecided_warning(entry: TopicLineage, destination: str) -> str:
+    """What a person should know of a promotion whose tails are not known."""
+    reserved = sum(end - start for start, end in zip(entry.old_ends, entry.reserve_ends, strict=True))
+    accept = f"tanist failback accept {entry.mirror} --destination {destination} --finding TAIL_UNDECIDED --reason TEXT"
+    return (
+        f"{entry.topic}: whether anybody has decided about the divergent tail of promotion {entry.promotion_epoch} "
+        f"({reserved} offsets were reserved) is not known, so it counts as undecided: no planned failover is approved "
+        f"until somebody accepts it with `{accept}`"
+    )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 from dataclasses import dataclass, replace
+from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.failover.plan import canonical
+from tanist.domain.names import EpochMs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tanist.domain.names import EpochMs
 
 START: Final = "0" * 64
 SCHEMA_VERSION: Final = 1
@@ -87,3 +89,92 @@ class Evidence:
     def seconds(self) -> tuple[float, float]:
         """(work, waiting for proofs) of all steps."""
         return sum(e.seconds - e.waited for e in self.events), sum(e.waited for e in self.events)
+
+
+_PAGE: Final = Template("""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>$title</title><style>
+body{font:15px/1.5 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}
+table{border-collapse:collapse;width:100%;margin:1rem 0}
+th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
+code,pre{font:13px ui-monospace,monospace}pre{white-space:pre-wrap;margin:0}
+th{white-space:nowrap}.n{text-align:right}
+</style></head><body>
+<h1>$title</h1>
+<table>$head</table>
+<h2>Steps</h2>
+<table><tr><th>#</th><th>Time (UTC ms)</th><th>Step</th><th>What</th>
+<th class="n">Work s</th><th class="n">Proof s</th><th>Seen</th></tr>
+$rows</table>
+<p>Work $work s, waiting for proofs $waited s. Last link of the chain: <code>$tip</code></p>
+</body></html>
+""")
+
+
+def as_json(evidence: Evidence) -> str:
+    """Canonical: the same evidence is the same bytes."""
+    events = [_event(each) for each in evidence.events]
+    whole = {"v": SCHEMA_VERSION, "head": json.loads(evidence.head), "events": events, "tip": evidence.tip}
+    return canonical(whole) + "\n"
+
+
+def from_json(text: str) -> Evidence:
+    """What `as_json` wrote, so that a continued run adds to it. Raises ValueError, KeyError, TypeError."""
+    whole = json.loads(text)
+    events = tuple(_read(each) for each in whole["events"])
+    found = Evidence(head=canonical(whole["head"]), events=events)
+    if found.broken_at() is not None or found.tip != whole["tip"]:
+        raise ValueError("the chain of this evidence is broken")
+    return found
+
+
+def as_page(evidence: Evidence) -> str:
+    """One self-contained page."""
+    head: Mapping[str, Any] = json.loads(evidence.head)
+    work, waited = evidence.seconds()
+    return _PAGE.substitute(
+        title=html.escape(f"Failover of {head.get('mirror', '')}, plan {head.get('plan_hash', '')}"),
+        head="\n".join(_pair(name, value) for name, value in head.items()),
+        rows="\n".join(_row(event) for event in evidence.events),
+        work=f"{work:.1f}",
+        waited=f"{waited:.1f}",
+        tip=evidence.tip,
+    )
+
+
+def _event(event: Event) -> dict[str, Any]:
+    return {
+        "number": event.number,
+        "at": event.at,
+        "step": event.step,
+        "what": event.what,
+        "seconds": event.seconds,
+        "waited": event.waited,
+        "detail": json.loads(event.detail),
+        "before": event.before,
+        "hash": event.hash,
+    }
+
+
+def _read(each: Mapping[str, Any]) -> Event:
+    return Event(
+        number=each["number"],
+        at=EpochMs(each["at"]),
+        step=each["step"],
+        what=each["what"],
+        seconds=each["seconds"],
+        waited=each["waited"],
+        detail=canonical(each["detail"]),
+        before=each["before"],
+    )
+
+
+def _pair(name: str, value: object) -> str:
+    shown = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+    return f"<tr><th>{html.escape(name.replace('_', ' '))}</th><td><pre>{html.escape(shown)}</pre></td></tr>"
+
+
+def _row(event: Event) -> str:
+    numbers = f'<td class="n">{event.seconds - event.waited:.2f}</td><td class="n">{event.waited:.2f}</td>'
+    seen = html.escape(json.dumps(json.loads(event.detail), ensure_ascii=False))
+    what = f"<td>{html.escape(event.step)}</td><td>{html.escape(event.what)}</td>"
+    return f"<tr><td>{event.number}</td><td>{event.at}</td>{what}{numbers}<td><pre>{seen}</pre></td></tr>"

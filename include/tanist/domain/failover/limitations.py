@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, Readiness, named
 from tanist.domain.errors import Diverged, ForeignWrite
-from tanist.domain.failover import loss
-from tanist.domain.failover.access import of_access
 from tanist.domain.failover.commands import others_command, plan_command
-from tanist.domain.failover.damage import damage
-from tanist.domain.failover.facts import SourceState, fence_settled, is_locked
-from tanist.domain.failover.not_copied import not_copied
-from tanist.domain.failover.old_fences import of_old_fences
+from tanist.domain.failover.facts import RECENT_MS, SourceState, fence_settled, is_locked, is_recent, iso_time
+from tanist.domain.failover.forecast import at_least, at_risk, beyond_drain, by_partition
 from tanist.domain.failover.plan import (
     NOT_DRAINED,
     NOT_SHUT_OUT,
@@ -26,9 +22,8 @@ from tanist.domain.failover.plan import (
     is_another_topic,
     past_return,
 )
+from tanist.domain.failover.reasons import damage, not_copied, of_access, of_old_fences, of_undecided
 from tanist.domain.failover.reserve import of_reserve
-from tanist.domain.failover.source_look import RECENT_MS, is_recent, iso_time
-from tanist.domain.failover.undecided import of_undecided
 from tanist.domain.losses import TombstonesMissed
 from tanist.domain.states import MirrorState
 
@@ -263,10 +258,10 @@ def _of_beginnings(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """The loss, counted and bound in the same way in both modes; a planned failover does not lose what it drains."""
-    lost, least, beyond = loss.at_risk(intent, facts), loss.at_least(intent, facts), loss.beyond_drain(intent, facts)
+    lost, least, beyond = at_risk(intent, facts), at_least(intent, facts), beyond_drain(intent, facts)
     reported = f"{'at least ' if lost is None else ''}{least} offsets"
     if lost is None:
-        blind = [at for at, offsets in loss.by_partition(intent, facts) if offsets is None]
+        blind = [at for at, offsets in by_partition(intent, facts) if offsets is None]
         yield Limitation(
             "RECORDS_AT_RISK_UNKNOWN",
             f"offsets at risk are unknown for {_named(blind)}",
@@ -369,5 +364,5 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
         without_copy=tuple(sorted(each.partition for each in facts.source.uncopied)),
         whole=not facts.besides,
     )
-    tolerance = loss.at_least(filled, facts) if loss_tolerance is None else loss_tolerance
+    tolerance = at_least(filled, facts) if loss_tolerance is None else loss_tolerance
     return replace(filled, loss_tolerance=tolerance)

@@ -19,9 +19,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, named
-from tanist.domain.failover.facts import TransactionalProducers
+from tanist.domain.failover.facts import SKEW_MS, TransactionalProducers, is_final, iso_time, open_until
 from tanist.domain.failover.plan import Limitation
-from tanist.domain.failover.source_look import SKEW_MS, is_final, iso_time, open_until
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import Final
 
 from tanist.domain.limitation_kinds.clusters import CLUSTERS
 from tanist.domain.limitation_kinds.copies import COPIES
-from tanist.domain.limitation_kinds.plans import PLANS
-from tanist.domain.limitation_kinds.returns import RETURNS
+from tanist.domain.limitation_kinds.plans import PLANS, RETURNS
 
 TABLE: Final = (*PLANS, *CLUSTERS, *COPIES, *RETURNS)
 KINDS: Final = MappingProxyType({each.name: each for each in TABLE})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.stored_names import stored_name
+from tanist.domain.state_record import stored_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

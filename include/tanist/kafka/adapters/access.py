@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from tanist.domain.acl_entries import learnt
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
-from tanist.domain.logins import LoginSeen, PrincipalUnknown, nameless, unbound
+from tanist.domain.logins import USER, Login, LoginSeen, Origin, PrincipalUnknown, nameless, unbound
 from tanist.kafka.adapters import rules
-from tanist.kafka.adapters.asking import Asking
-from tanist.kafka.adapters.librdkafka import Operation
-from tanist.kafka.adapters.logins import login_of
+from tanist.kafka.adapters.librdkafka import Asking, Operation
+from tanist.kafka.protocol import certificates
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.coordinators import passing
 from tanist.kafka.wire.rights import cluster_operations, group_operations, may_write, topic_operations
@@ -21,10 +21,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.endpoint import Endpoint
     from tanist.kafka.wire.coordinators import ByGroup
     from tanist.kafka.wire.router import Router
     from tanist.ports.access import Permission
     from tanist.ports.clock import Deadline
+
+
+def login_of(endpoint: Endpoint) -> Login:
+    """The setting; else the SASL user name; else the subject of the client certificate, as it is in its file now.
+
+    Without credentials brokers call every client ANONYMOUS, so there is no principal of this login.
+    """
+    if endpoint.principal:
+        return Login(endpoint.principal, Origin.SETTING)
+    if endpoint.sasl:
+        return Login(f"{USER}{endpoint.sasl.username}", Origin.SASL)
+    if endpoint.tls and endpoint.tls.certificate_location:
+        subject = _subject(Path(endpoint.tls.certificate_location))
+        return Login(f"{USER}{subject}", Origin.CERTIFICATE) if subject else Login(None, Origin.NOWHERE)
+    return Login(None, Origin.NOWHERE)
+
+
+def _subject(file: Path) -> str | None:
+    try:
+        return certificates.subject(file.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+
 
 _T = TypeVar("_T")
 _Operations: TypeAlias = "frozenset[str] | TanistError"

@@ -24,7 +24,9 @@ from tanist.domain.names import EpochMs
 from tanist.domain.names import TopicPartition as At
 from tanist.domain.records import STATE_TOPIC
 from tanist.kafka.adapters import rules
+from tanist.kafka.adapters.access import login_of
 from tanist.kafka.adapters.bounds import LogBoundsReader
+from tanist.kafka.adapters.compacted_topic import MIN_IN_SYNC, REPLICAS
 from tanist.kafka.adapters.librdkafka import (
     TIMED_OUT,
     UNREACHABLE,
@@ -33,10 +35,8 @@ from tanist.kafka.adapters.librdkafka import (
     configuration,
     translate,
 )
-from tanist.kafka.adapters.logins import login_of
-from tanist.kafka.adapters.state_layout import MIN_IN_SYNC, REPLICAS
 from tanist.kafka.adapters.topics import KafkaTopics
-from tanist.kafka.protocol.approval import decode, encode, encode_withdrawal
+from tanist.kafka.protocol.stored import decode_approval, encode_approval, encode_withdrawal
 from tanist.kafka.wire.requests import describe_producers
 from tanist.kafka.wire.router import share
 from tanist.ports.topics import NewTopic, TopicFacts
@@ -115,7 +115,7 @@ class KafkaApprovals:
         written: Message | None = None
         silent: TanistError = CouldNotTell(f"{APPROVALS_TOPIC} has the approval at an unknown offset: {_LOOK}")
         try:
-            written = self._write(encode(request, signed), share(by, 2))
+            written = self._write(encode_approval(request, signed), share(by, 2))
         except TimedOut as why:
             silent = why
         if written is None:  # it may be in the topic all the same
@@ -223,7 +223,7 @@ class KafkaApprovals:
 def _acknowledged(written: Message, unread: str) -> Approval:
     """What is in the topic, by the brokers' acknowledgement, which has their time (LogAppendTime)."""
     _, at = written.timestamp()
-    found = decode(written.value(), _id(written), EpochMs(at))
+    found = decode_approval(written.value(), _id(written), EpochMs(at))
     assert isinstance(found, Approval)  # noqa: S101  # it was encoded as one
     return replace(found, unread=unread)
 
@@ -246,4 +246,4 @@ def _entry(message: Message) -> Entry | None:
     kind, at = message.timestamp()
     if kind != TIMESTAMP_LOG_APPEND_TIME:
         return None
-    return decode(message.value(), _id(message), EpochMs(at))
+    return decode_approval(message.value(), _id(message), EpochMs(at))

@@ -9,24 +9,19 @@ from tanist.kafka.adapters.access import KafkaAccess
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.bounds import LogBoundsReader
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, Shared, TopicLayout, operator_of
-from tanist.kafka.adapters.configs import KafkaConfigs
 from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
 from tanist.kafka.adapters.fencing import KafkaFencing
-from tanist.kafka.adapters.log_inspection import KafkaLogInspection
 from tanist.kafka.adapters.log_prefixes import KafkaLogPrefixes
-from tanist.kafka.adapters.logs import KafkaLogs
-from tanist.kafka.adapters.open_transactions import KafkaOpenTransactions
+from tanist.kafka.adapters.logs import KafkaLogInspection, KafkaLogs
 from tanist.kafka.adapters.opening import KafkaOpening
 from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
-from tanist.kafka.adapters.quarantine import KafkaQuarantine
+from tanist.kafka.adapters.quarantine import KafkaQuarantine, KafkaReplays
 from tanist.kafka.adapters.record_proofs import KafkaProofs
-from tanist.kafka.adapters.recreation import KafkaLogSizes, KafkaTopicDeletion
-from tanist.kafka.adapters.replaying import KafkaReplays
-from tanist.kafka.adapters.replicas import KafkaReplicas
+from tanist.kafka.adapters.replicas import KafkaOpenTransactions, KafkaReplicas
 from tanist.kafka.adapters.state_reader import Follower
 from tanist.kafka.adapters.tail import BRIEF_MS
-from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.adapters.topics import KafkaConfigs, KafkaLogSizes, KafkaTopicDeletion, KafkaTopics
 from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:

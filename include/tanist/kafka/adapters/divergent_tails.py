@@ -12,7 +12,7 @@ from tanist.domain.failback.survey import TailCounts
 from tanist.domain.failback.torn import TransactionBatch, parts_of
 from tanist.domain.names import EpochMs
 from tanist.kafka.adapters.committed_records import batches, committed, judged_batches
-from tanist.kafka.protocol.markers import ControlType, control_type
+from tanist.kafka.protocol.batch import ControlType, control_type
 from tanist.kafka.protocol.origin import key_of
 from tanist.kafka.protocol.records_left import records_left
 from tanist.kafka.wire.leaders import value

@@ -7,25 +7,40 @@ librdkafka reports only to its error callback why a connection failed; the waiti
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from tanist.domain.broker_errors import (
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
 from tanist.domain.errors import (
     AuthenticationFailed,
     AuthorizationFailed,
     BrokerError,
+    ConnectionLost,
     OperatorFenced,
+    TanistError,
     TimedOut,
     Unreachable,
 )
 from tanist.kafka.protocol import codes
 from tanist.kafka.protocol.client_config import client_config
+from tanist.kafka.wire.identity import RESTART_SECONDS
+from tanist.kafka.wire.router import share
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.errors import TanistError
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+
 
 SILENT: Final = logging.getLogger("tanist.librdkafka")
 """Where librdkafka's own log lines go: twenty a second from a dead cluster, and all in our errors already. For a closer
@@ -161,3 +176,56 @@ class ConnectionErrorTracker:
             why = self._transport or KafkaError(KafkaError._ALL_BROKERS_DOWN, closed)  # noqa: SLF001
             return translate(why, doing, self._endpoint)
         return None
+
+
+_T = TypeVar("_T")
+_AGAIN_SECONDS: Final = 0.1
+_REFUSED: Final = (
+    TopicAuthorizationFailed,
+    GroupAuthorizationFailed,
+    ClusterAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
+
+
+class Asking:
+    """Owned by one thread. A cluster that refuses connections is retried for a moment: a rolling restart passes."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def read(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Operation) -> _T:
+        """The result of `ask`, which changes nothing; repeated once if a broker does not answer or disconnects.
+
+        Raises:
+            AuthorizationFailed: names the permission that `doing` needs. BrokerError, CouldNotTell: as `ask`.
+        """
+        try:
+            return self._patiently(ask, share(by, 2), doing)
+        except (TimedOut, ConnectionLost):  # that connection is closed now: another broker may answer
+            return self._patiently(ask, by, doing)
+
+    def change(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Operation) -> _T:
+        """As `read`, but not repeated if a broker may have received the request (ConnectionLost, TimedOut)."""
+        return self._patiently(ask, by, doing)
+
+    def named(self, error: TanistError, doing: Operation) -> TanistError:
+        """`error` with the operation in its message; AuthorizationFailed if a permission is missing."""
+        context = f"{doing.what} of {self._router.endpoint.name}"
+        if isinstance(error, _REFUSED):
+            return AuthorizationFailed(f"{context} needs {doing.right}: {error.reason}")
+        return type(error)(f"{context}: {error.reason}") if isinstance(error, BrokerError) else error
+
+    def _patiently(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Operation) -> _T:
+        if by.left(time.monotonic()) <= 0:
+            raise TimedOut(f"{doing.what} of {self._router.endpoint.name}: no time left")
+        patience = min(by.at, time.monotonic() + RESTART_SECONDS)
+        while True:
+            try:
+                return ask(self._router, by)
+            except Unreachable:
+                if time.monotonic() + _AGAIN_SECONDS >= patience:
+                    raise
+            except BrokerError as error:
+                raise self.named(error, doing) from error
+            self._router.pause(_AGAIN_SECONDS, by)

@@ -1,22 +1,27 @@
-"""Partition logs and producer ids, over `kafka.wire`: the port `Logs`."""
+"""Partition logs, their batches and producer ids, over `kafka.wire`: the ports `Logs` and `LogInspection`."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import CouldNotTell, TanistError
-from tanist.domain.names import ProducerId, TopicPartition
+from tanist.domain.errors import CouldNotTell, Stopped, TanistError, TimedOut
+from tanist.domain.log_writers import KnownProducer, LogWriters, WrittenSpan, ends_reserve
+from tanist.domain.names import DestinationOffset, ProducerId, TopicPartition
 from tanist.kafka.protocol.batch import HEADER_SIZE, header_of, split
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.negotiated import negotiated
-from tanist.kafka.wire.requests import End, fetch, init_producer_id, list_offsets, readable_ends
+from tanist.kafka.wire.requests import End, describe_producers, fetch, init_producer_id, list_offsets, readable_ends
 from tanist.ports.logs import LogEnds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from tanist.domain.recovery import ProducerIds
     from tanist.kafka.protocol.batch import BatchHeader
+    from tanist.kafka.wire.requests import ActiveProducer
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock, Deadline
 
@@ -131,3 +136,88 @@ def _look(at: TopicPartition, records: memoryview, position: int, end: int) -> b
     if position >= end:
         return True
     return position if position > before else CouldNotTell(f"{at}: nothing can be read yet at {position}")
+
+
+_WINDOW: Final = 64
+"""Offsets read back from the end at first; four times as many each time while there is no record among them."""
+_BYTES: Final = 1 << 16
+
+
+class KafkaLogInspection:
+    """Owned by one thread."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def writers(
+        self, partitions: Collection[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, LogWriters | TanistError]:
+        remembered = describe_producers(self._router, partitions, by)
+        found: dict[TopicPartition, LogWriters | TanistError] = {}
+        for at, ends in readable_ends(self._router, partitions, by).items():
+            try:
+                bounds = value(ends)
+                known = tuple(map(_known, value(remembered[at])))
+                found[at] = self._writers(at, bounds.start, bounds.high_watermark, known, by)
+            except Stopped:
+                raise
+            except TanistError as why:
+                found[at] = why
+        return found
+
+    def reserve_ends(
+        self, old_ends: Mapping[TopicPartition, DestinationOffset], producer_ids: ProducerIds, by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        found: dict[TopicPartition, DestinationOffset | TanistError] = {}
+        for at, ends in readable_ends(self._router, old_ends, by).items():
+            try:
+                end = value(ends).high_watermark
+                spans = self._spans(at, old_ends[at], end, by)
+                own = next((span.base_offset for span in spans if ends_reserve(span, producer_ids)), end)
+                found[at] = DestinationOffset(max(own, old_ends[at]))
+            except Stopped:
+                raise
+            except TanistError as why:
+                found[at] = why
+        return found
+
+    def _writers(
+        self, at: TopicPartition, start: int, end: int, known: tuple[KnownProducer, ...], by: Deadline
+    ) -> LogWriters:
+        window = _WINDOW
+        while True:
+            begin = max(start, end - window)
+            last = list(self._spans(at, begin, end, by))
+            if begin == start or not all(span.control for span in last):
+                break
+            window *= 4
+        return LogWriters(start=start, end=end, last=tuple(last), producers=known)
+
+    def _spans(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> Iterator[WrittenSpan]:
+        """The batches that reach into [begin, end). Raises CouldNotTell."""
+        while begin < end:
+            if not by.left(time.monotonic()):
+                raise TimedOut(f"{at} could not be read from offset {begin} to {end} in time")
+            fetched = value(fetch(self._router, {at: begin}, by, _COMMITTED, _BYTES)[at])
+            batches = [header for header, _ in split(fetched.records) if header.next_offset > begin]
+            if not batches:
+                if fetched.high_watermark >= end:
+                    break  # a cleaner has taken the rest
+                raise CouldNotTell(f"{at} cannot be read from offset {begin} on, although it ends at {end}")
+            yield from (_span(header) for header in batches if header.base_offset < end)
+            begin = batches[-1].next_offset
+
+
+def _span(header: BatchHeader) -> WrittenSpan:
+    return WrittenSpan(
+        header.base_offset,
+        header.next_offset,
+        header.producer_id,
+        header.producer_epoch,
+        header.is_control,
+        header.is_transactional,
+    )
+
+
+def _known(producer: ActiveProducer) -> KnownProducer:
+    return KnownProducer(producer.producer_id, producer.producer_epoch, producer.last_sequence >= 0)

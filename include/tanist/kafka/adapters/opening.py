@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry, writers
 from tanist.domain.names import TopicPartition
 from tanist.kafka.adapters import rules
-from tanist.kafka.adapters.logins import login_of
+from tanist.kafka.adapters.access import login_of
 from tanist.kafka.wire.rights import may_write
 from tanist.kafka.wire.transactions import empty_transaction
-from tanist.ports.opening import NOBODY
+from tanist.ports.access import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

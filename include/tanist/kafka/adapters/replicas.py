@@ -1,4 +1,4 @@
-"""Replicas in sync, and open transactions: the port `Replicas`."""
+"""Replicas in sync, and open transactions: the ports `Replicas` and `OpenTransactions`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import BrokerError, TanistError, TimedOut
+from tanist.domain.failback.open_transactions import HANGING, ReturnedTransaction
 from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
 from tanist.domain.names import BrokerId, EpochMs, topic_id_text
 from tanist.domain.topic_configs import MIN_ISR
 from tanist.kafka.wire.admin import ConfigKind, ConfigResource, describe_configs
-from tanist.kafka.wire.ongoing import ongoing_transactions, transactional_producers
-from tanist.kafka.wire.requests import describe_producers
+from tanist.kafka.wire.leaders import value
+from tanist.kafka.wire.requests import Markers, describe_producers, write_markers
 from tanist.kafka.wire.router import Router, share
-from tanist.ports.replicas import ClusterSeen, InSync
+from tanist.kafka.wire.transactions import TransactionalId, ongoing_transactions, transactional_producers
+from tanist.ports.logs import ClusterSeen, InSync
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.kafka.wire.requests import ActiveProducer
     from tanist.ports.clock import Deadline
+
 
 _OF_MIRRORS: Final = "tanist-"
 """How the transactional ids begin with which mirrors write their state, and test a topic."""
@@ -110,3 +113,71 @@ def _writing(producers: tuple[ActiveProducer, ...] | TanistError, ids: Collectio
         return TransactionalProducers.UNKNOWN
     here = any(each.producer_id in ids for each in producers)
     return TransactionalProducers.HERE if here else TransactionalProducers.ELSEWHERE
+
+
+_TIMEOUT_MS: Final = 15_000
+
+
+class KafkaOpenTransactions:
+    """Owned by one thread."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def on(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[ReturnedTransaction, ...]:
+        """Leaders are asked before and after the coordinators: one that ends in between is not taken for hanging."""
+        asked = frozenset(partitions)
+        before = self._at_leaders(partitions, by)
+        every = ongoing_transactions(self._router, by)
+        after = self._at_leaders(partitions, by)
+        known = {(each.producer_id, at) for each in every for at in each.partitions}
+        named = [
+            ReturnedTransaction(
+                each.transactional_id,
+                each.producer_id,
+                each.producer_epoch,
+                EpochMs(each.since),
+                each.state,
+                tuple(sorted(each.partitions)),
+            )
+            for each in every
+            if each.partitions & asked
+        ]
+        hanging = [
+            ReturnedTransaction(
+                "",
+                producer.producer_id,
+                producer.producer_epoch,
+                EpochMs(producer.last_timestamp),
+                HANGING,
+                (at,),
+                max(producer.coordinator_epoch, 0),
+            )
+            for (at, number, start), producer in after.items()
+            if (at, number, start) in before and (number, at) not in known
+        ]
+        return (*sorted(named), *sorted(hanging))
+
+    def abort(self, transaction: ReturnedTransaction, by: Deadline) -> None:
+        if transaction.transactional_id:
+            TransactionalId(self._router, transaction.transactional_id, _TIMEOUT_MS).take_over(by)
+            return
+        epoch = (transaction.coordinator_epoch,)
+        marker = Markers(transaction.producer_id, transaction.producer_epoch, epoch)
+        for error in write_markers(self._router, dict.fromkeys(transaction.partitions, marker), by).values():
+            if isinstance(error, TanistError):
+                raise error
+
+    def _at_leaders(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[tuple[TopicPartition, int, int], ActiveProducer]:
+        """By partition, producer id and first offset of the transaction."""
+        if not partitions:
+            return {}
+        found = describe_producers(self._router, partitions, by)
+        return {
+            (at, each.producer_id, each.transaction_start): each
+            for at, producers in found.items()
+            for each in value(producers)
+            if each.transaction_start >= 0
+        }

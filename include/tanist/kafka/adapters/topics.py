@@ -1,30 +1,84 @@
-"""Topics, partitions and their configurations: the port `Topics`."""
+"""Topics, their partitions, configurations and sizes: the ports `Topics`, `Configs`, `TopicDeletion` and `LogSizes`."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.broker_errors import UnknownTopicId, UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.names import TopicPartition, topic_id_text
-from tanist.kafka.adapters.asking import Asking
-from tanist.kafka.adapters.librdkafka import Operation
-from tanist.kafka.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, alter_configs
+from tanist.kafka.adapters.librdkafka import Asking, Operation
+from tanist.kafka.wire.admin import (
+    TOPIC_ITSELF,
+    ConfigKind,
+    ConfigResource,
+    ConfigValue,
+    alter_configs,
+    describe_configs,
+)
 from tanist.kafka.wire.identity import identify
 from tanist.kafka.wire.requests import End, list_offsets
 from tanist.kafka.wire.router import TopicInfo, describe_topics, share
-from tanist.kafka.wire.topics import create_partitions, create_topics, topic_configs
+from tanist.kafka.wire.topics import create_partitions, create_topics, delete_topic, log_sizes, topic_configs
 from tanist.ports.topics import TopicFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.names import BrokerId
-    from tanist.kafka.wire.admin import ConfigValue
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import NewTopic
+
+
+_ALL_BROKERS: Final = ConfigResource(ConfigKind.BROKER, "")
+"""Cluster-wide dynamic configs (KIP-226)."""
+
+
+class KafkaConfigs:
+    """The port `Configs` over `tanist.kafka.wire`. Owned by one thread."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def broker(self, by: Deadline) -> Mapping[str, str]:
+        self._router.refresh([], by)
+        one = ConfigResource(ConfigKind.BROKER, str(min(self._router.brokers)))
+        return _values(describe_configs(self._router, one, None, by))
+
+    def each_broker(
+        self, names: Collection[str], by: Deadline
+    ) -> Mapping[BrokerId, Mapping[str, str | None] | TanistError]:
+        self._router.refresh([], by)
+        brokers = sorted(self._router.brokers)
+        return {
+            broker: self._of_broker(broker, names, share(by, len(brokers) - index))
+            for index, broker in enumerate(brokers)
+        }
+
+    def _of_broker(
+        self, broker: BrokerId, names: Collection[str], by: Deadline
+    ) -> Mapping[str, str | None] | TanistError:
+        try:
+            found = describe_configs(self._router, ConfigResource(ConfigKind.BROKER, str(broker)), names, by)
+        except Stopped:
+            raise
+        except TanistError as error:
+            return error
+        return {name: each.value for name, each in found.items()}
+
+    def set_for_all_brokers(self, name: str, value: str, by: Deadline) -> TanistError | None:
+        try:
+            alter_configs(self._router, _ALL_BROKERS, {name: value}, by)
+        except TanistError as error:
+            return error
+        return None
+
+
+def _values(found: Mapping[str, ConfigValue]) -> dict[str, str]:
+    return {name: each.value for name, each in found.items() if each.value is not None}
+
 
 _SETTLING: Final = 0.05
 """Seconds between polls of a topic that was just created."""
@@ -241,3 +295,27 @@ def _facts(
         configs={name: str(each.value) for name, each in reported.items() if each.source == TOPIC_ITSELF},
         effective={name: str(each.value) for name, each in reported.items()},
     )
+
+
+class KafkaTopicDeletion:
+    """Owned by one thread."""
+
+    def __init__(self, router: Router) -> None:
+        self._router, self._asking = router, Asking(router)
+
+    def delete(self, topic: str, topic_id: str, by: Deadline) -> TanistError | None:
+        doing = Operation(f"delete topic {topic}", f"DELETE on topic {topic}")
+        error = self._asking.change(lambda router, by: delete_topic(router, topic, topic_id, by), by, doing)
+        if error is None or isinstance(error, (UnknownTopicId, UnknownTopicOrPartition)):
+            return None
+        return self._asking.named(error, doing)
+
+
+class KafkaLogSizes:
+    """Owned by one thread."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def sizes(self, partitions: Sequence[TopicPartition], by: Deadline) -> dict[TopicPartition, int]:
+        return log_sizes(self._router, partitions, by) if partitions else {}

@@ -10,16 +10,78 @@ The checksum covers everything from byte 21 on. Bytes 0 to 15 are not covered by
 from __future__ import annotations
 
 import zlib
-from functools import lru_cache
+from enum import IntEnum
+from functools import cache, lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import crc32c as _native
 
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
-from tanist.kafka.protocol.crc import crc32c, patched
-from tanist.kafka.protocol.varint import varint
+from tanist.kafka.protocol.encoding import read_zigzag, varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from typing_extensions import Buffer
+
+
+_ALL_ONES: Final = 0xFFFFFFFF
+_BLOCK_BITS: Final = 12
+_ZEROS: Final = memoryview(bytes(1 << _BLOCK_BITS))
+_Tables: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+crc32c: Final = _native.crc32c
+"""The checksum of some bytes as Kafka stores it (Castagnoli, RFC 3720)."""
+
+
+def patched(stored: int, old_head: Buffer, new_head: Buffer, tail_length: int) -> int:
+    """The checksum of `new_head` + tail, from that of `old_head` + tail; the tail, of `tail_length` bytes, is not read.
+
+    Both heads have the same length. Costs about 1 µs, whatever the length of the tail.
+    """
+    return stored ^ _advance(crc32c(old_head) ^ crc32c(new_head), tail_length)
+
+
+def _advance(state: int, zeros: int) -> int:
+    """The raw remainder `state` after `zeros` more zero bytes: less than a block by hand, the blocks by tables."""
+    state = _after_zeros(state, zeros & ((1 << _BLOCK_BITS) - 1))
+    blocks, shift = zeros >> _BLOCK_BITS, 0
+    while blocks:
+        if digit := blocks & 15:
+            state = _apply(_operator(digit << shift), state)
+        blocks >>= 4
+        shift += 4
+    return state
+
+
+def _after_zeros(state: int, zeros: int) -> int:
+    return crc32c(_ZEROS[:zeros], state ^ _ALL_ONES) ^ _ALL_ONES
+
+
+def _apply(operator: _Tables, state: int) -> int:
+    a, b, c, d = operator
+    return a[state & 255] ^ b[state >> 8 & 255] ^ c[state >> 16 & 255] ^ d[state >> 24]
+
+
+@cache
+def _operator(blocks: int) -> _Tables:
+    """What `blocks` blocks of zeros do to a remainder, as one table for each of its four bytes (linear over GF(2))."""
+    if blocks == 1:
+        columns = [_after_zeros(1 << bit, 1 << _BLOCK_BITS) for bit in range(32)]
+    else:
+        first, second = _operator(blocks // 2), _operator(blocks - blocks // 2)
+        columns = [_apply(second, _apply(first, 1 << bit)) for bit in range(32)]
+    return _table(columns[:8]), _table(columns[8:16]), _table(columns[16:24]), _table(columns[24:])
+
+
+def _table(columns: list[int]) -> tuple[int, ...]:
+    table = [0]
+    for column in columns:
+        table += [entry ^ column for entry in table]
+    return tuple(table)
+
 
 HEADER_SIZE: Final = 61
 _HEADER: Final = Struct(">qiibIhiqqqhii")
@@ -265,3 +327,36 @@ def _filler_records(group: int, count: int) -> bytes:
     high = varint(group)
     start = bytes([(6 + len(high)) << 1, 0, 0])
     return b"".join(start + bytes([low << 1 | 0x80]) + high + b"\0\x01\0" for low in range(count))
+
+
+_KEY: Final = Struct(">hh")  # version, type
+
+
+class ControlType(IntEnum):
+    """UNKNOWN: a type that came after us. Like every control record it takes an offset and shows nothing to readers."""
+
+    ABORT, COMMIT = 0, 1
+    LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = 2, 3, 4, 5, 6
+    UNKNOWN = -1
+
+    @classmethod
+    def _missing_(cls, _value: object) -> ControlType:
+        return cls.UNKNOWN
+
+
+def control_type(batch: memoryview) -> ControlType:
+    """What the first record of a control batch says.
+
+    Raises:
+        CorruptBatch: the batch is not a control batch, or its record has no readable key.
+    """
+    header = header_of(batch)
+    if not header.is_control:
+        raise CorruptBatch(f"batch at offset {header.base_offset}: not a control batch")
+    _, at = read_zigzag(batch, HEADER_SIZE)  # length; one byte of attributes follows
+    _, at = read_zigzag(batch, at + 1)  # timestamp delta
+    _, at = read_zigzag(batch, at)  # offset delta
+    length, at = read_zigzag(batch, at)
+    if length < _KEY.size or at + length > len(batch):
+        raise CorruptBatch(f"batch at offset {header.base_offset}: a control record with a key of {length} bytes")
+    return ControlType(_KEY.unpack_from(batch, at)[1])

@@ -1,4 +1,4 @@
-"""How a frame writes its strings, arrays and ends: the classic way, and the flexible one of newer versions (KIP-482).
+"""How a frame writes numbers, strings and arrays: the classic way, and the flexible one of newer versions (KIP-482).
 
 A reader is given the frame and where the field begins, and says where the next one does. A field that runs over the
 end of the frame raises one of `UNREADABLE`, or is noticed where the frame should have ended.
@@ -11,16 +11,72 @@ from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.errors import CorruptBatch, MalformedFrame
-from tanist.kafka.protocol.varint import read_varint, varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from typing_extensions import Buffer
+
+
+_LONGEST: Final = 10
+_MORE: Final = 0x80
+_BITS: Final = 0x7F
+
+
+def varint(number: int) -> bytes:
+    """An unsigned number, seven bits a byte, lowest first."""
+    out = bytearray()
+    while number > _BITS:
+        out.append(number & _BITS | _MORE)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def zigzag(number: int) -> bytes:
+    """A signed number: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    return varint(number << 1 if number >= 0 else (-number << 1) - 1)
+
+
+def read_varint(data: Buffer, at: int) -> tuple[int, int]:
+    """An unsigned number at `at`, and where the next field begins.
+
+    Raises:
+        CorruptBatch: it has no end, or more than ten bytes.
+    """
+    view, number = memoryview(data), 0
+    for index in range(_LONGEST):
+        if at + index >= len(view):
+            raise CorruptBatch(f"a number runs over the end at byte {at}")
+        byte = view[at + index]
+        number |= (byte & _BITS) << 7 * index
+        if byte < _MORE:
+            return number, at + index + 1
+    raise CorruptBatch(f"a number of more than {_LONGEST} bytes at byte {at}")
+
+
+def read_zigzag(data: Buffer, at: int) -> tuple[int, int]:
+    """A signed number at `at`, and where the next field begins. Raises as `read_varint`."""
+    number, at = read_varint(data, at)
+    return number >> 1 ^ -(number & 1), at
+
+
+def read_number(data: bytes, at: int) -> tuple[int, int]:
+    """As `read_zigzag`, quick for what is short. Raises also IndexError."""
+    low = data[at]
+    if low < _MORE:
+        return low >> 1 ^ -(low & 1), at + 1
+    high = data[at + 1]
+    if high < _MORE:
+        low += (high - 1) << 7
+        return low >> 1 ^ -(low & 1), at + 2
+    return read_zigzag(data, at)
+
 
 I16: Final = Struct(">h")
 I32: Final = Struct(">i")
 UNREADABLE: Final = (StructError, IndexError, OverflowError, CorruptBatch)
 _ID_BYTES: Final = 16
-_MORE: Final = 0x80
 
 
 class Encoding(Protocol):

@@ -21,6 +21,7 @@ from tanist.kafka.protocol.batch import (
     HEADER_SIZE,
     MAGIC,
     assembled,
+    crc32c,
     header_of,
     same_records,
     split,
@@ -28,9 +29,8 @@ from tanist.kafka.protocol.batch import (
     walk,
 )
 from tanist.kafka.protocol.compression import NONE, ZSTD, all_decompressed, compressed, decompressed
-from tanist.kafka.protocol.crc import crc32c
+from tanist.kafka.protocol.encoding import read_number, zigzag
 from tanist.kafka.protocol.record_set import records_in
-from tanist.kafka.protocol.varint import read_number, zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

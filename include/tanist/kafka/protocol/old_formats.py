@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.errors import PartitionBroken, UnsupportedBatch
 from tanist.kafka.protocol.batch import BEFORE_LENGTH_ENDS, MAGIC, BatchHeader, assembled
 from tanist.kafka.protocol.compression import LZ4, NONE, compressed, decompressed
-from tanist.kafka.protocol.varint import zigzag
+from tanist.kafka.protocol.encoding import zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from tanist.domain.errors import CorruptBatch
 from tanist.domain.names import TopicPartition
 from tanist.kafka.protocol import compression
 from tanist.kafka.protocol.batch import MAGIC, BatchHeader, assembled
-from tanist.kafka.protocol.varint import read_number, zigzag
+from tanist.kafka.protocol.encoding import read_number, zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

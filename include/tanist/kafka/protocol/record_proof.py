@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tanist.domain.copying import AbortedTransaction
 from tanist.domain.translation import Proof
-from tanist.kafka.protocol.batch import HEADER_SIZE, BatchHeader, same_records, walk
+from tanist.kafka.protocol.batch import HEADER_SIZE, BatchHeader, ControlType, control_type, same_records, walk
 from tanist.kafka.protocol.compression import decompressed
-from tanist.kafka.protocol.markers import ControlType, control_type
 from tanist.kafka.protocol.record_set import Record, records_in
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import CorruptBatch, CouldNotTell
 from tanist.kafka.protocol.batch import HEADER_SIZE, header_of
-from tanist.kafka.protocol.varint import read_zigzag, zigzag
+from tanist.kafka.protocol.encoding import read_zigzag, zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from tanist.domain.errors import CorruptBatch
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.kafka.protocol.batch import HEADER_SIZE, header_of
 from tanist.kafka.protocol.compression import decompressed
-from tanist.kafka.protocol.varint import read_number, zigzag
+from tanist.kafka.protocol.encoding import read_number, zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

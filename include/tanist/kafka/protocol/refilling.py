@@ -19,8 +19,8 @@ from tanist.domain.errors import PartitionBroken
 from tanist.domain.names import SourceOffset
 from tanist.kafka.protocol.batch import HEADER_SIZE, BatchHeader, assembled
 from tanist.kafka.protocol.compression import LZ4, NONE, compressed
+from tanist.kafka.protocol.encoding import zigzag
 from tanist.kafka.protocol.records_left import RecordLeft, records_left
-from tanist.kafka.protocol.varint import zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -8,11 +8,117 @@ all becomes an `Unreadable` value: one bad record must never take the control pl
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
-from tanist.domain.state_record import KINDS, StateRecord, Tombstone
-from tanist.kafka.protocol.values import plain, reader
+from tanist.domain.endpoint import Secret
+from tanist.domain.failover.approving import LONGEST_MS, Approval, Withdrawal
+from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.state_record import KINDS, StateRecord, Tombstone, stored_name, stored_under
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.domain.failover.approving import ApprovalRequest, Entry
+    from tanist.domain.names import EpochMs
+
+
+# ── to JSON ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plain(value: Any, *, reveal: bool = False) -> Any:
+    """`value` as JSON can hold it. Secrets only with `reveal`: for files that nobody else can read.
+
+    Raises:
+        TypeError: it contains a secret, and `reveal` is False.
+    """
+    kind: Any = type(value)
+    names = _names(kind)
+    if names is not None:
+        return {stored: plain(getattr(value, name), reveal=reveal) for stored, name, _ in names}
+    if isinstance(value, tuple):
+        return [plain(item, reveal=reveal) for item in value]
+    if isinstance(value, Secret):
+        if not reveal:
+            raise TypeError("a secret is not stored")
+        return value.reveal()
+    return value
+
+
+@cache
+def _names(kind: type) -> tuple[tuple[str, str, bool], ...] | None:
+    """Each field: the name that it is stored under, its own name, whether it has a default. None: there are none."""
+    if is_dataclass(kind):
+        return tuple((stored_name(f), f.name, not (f.default is f.default_factory is MISSING)) for f in fields(kind))
+    return tuple((name, name, False) for name in TopicPartition._fields) if issubclass(kind, TopicPartition) else None
+
+
+# ── from JSON: one reader per annotation, built once ──────────────────────────────────────────────────────────────
+
+Reader: TypeAlias = "Callable[[Any], Any]"
+
+
+@cache
+def reader(hint: Any) -> Reader:
+    """What reads a value of the type `hint`; it raises ValueError or TypeError where the value is of another."""
+    if isinstance(hint, NewType):
+        return reader(hint.__supertype__)
+    if get_origin(hint) in {Union, UnionType}:
+        return _optional(hint)
+    if get_origin(hint) is tuple:
+        return _tuple(*get_args(hint))
+    if _names(hint) is not None:
+        return _object(hint)
+    if hint is Secret or issubclass(hint, StrEnum):
+        return cast("Reader", hint)
+    return _exactly(hint)
+
+
+def _exactly(kind: type) -> Reader:
+    def read(value: Any) -> Any:
+        if type(value) is not kind:
+            raise TypeError(f"{value!r} is not of type {kind.__name__}")
+        return value
+
+    return read
+
+
+def _optional(hint: Any) -> Reader:
+    (some,) = (reader(arm) for arm in get_args(hint) if arm is not type(None))
+    return lambda value: None if value is None else some(value)
+
+
+def _tuple(first: Any, *rest: Any) -> Reader:
+    if rest == (Ellipsis,):
+        item = reader(first)
+        return lambda value: tuple(map(item, _listed(value)))
+    items = [reader(hint) for hint in (first, *rest)]
+    return lambda value: tuple(read(each) for read, each in zip(items, _listed(value), strict=True))
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list")
+    return value
+
+
+def _object(kind: Any) -> Reader:
+    hints = get_type_hints(kind)
+    readers = {stored: (name, reader(hints[name])) for stored, name, _ in _names(kind) or ()}
+    required = {stored for stored, _, has_default in _names(kind) or () if not has_default}
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise TypeError(f"{value!r} is not an object")
+        if missing := sorted(required - value.keys()):
+            raise ValueError(f"no {', '.join(missing)}")
+        return kind(**{name: read(value[stored]) for stored, (name, read) in readers.items() if stored in value})
+
+    return read
+
 
 VERSION: Final = 1
 """Major version of the JSON. A record of a newer one was written by a newer Tanist, and its meaning is not ours."""
@@ -62,3 +168,99 @@ def _decode(name: str, value: bytes) -> StateRecord:
     if version > VERSION:
         raise ValueError(f"written by a newer version: {version}, this one reads up to {VERSION}")
     return cast("StateRecord", reader(kind)(stored))
+
+
+APPROVAL_VERSION: Final = 2
+"""Version 1 named no request. A reader of version 1 must not take an approval of one request as one of any."""
+_READ: Final = frozenset({1, APPROVAL_VERSION})
+_NO_LONGER_WRITTEN: Final = "reserve_to"
+"""Where the reserve ends is decided in the run. It is still read, and binds nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    v: int
+    mirror: str
+    plan: str
+    plan_json: str = field(metadata=stored_under("shown"))
+    approver: str
+    reason: str
+    valid_for_ms: int
+    request: str = ""
+    reserve_to: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        topics = (topic for topic, _ in self.reserve_to)
+        _check(self.v, self.mirror, self.plan, self.plan_json, self.approver, self.reason, self.request, *topics)
+        if not 0 < self.valid_for_ms <= LONGEST_MS:
+            raise ValueError(f"its validity of {self.valid_for_ms} ms is out of range")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Withdrawn:
+    v: int
+    mirror: str
+    plan: str
+    withdrawn: str
+    """The request; empty: the plan, whoever was asked."""
+    by: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        _check(self.v, self.mirror, self.plan, self.withdrawn, self.by, self.reason)
+
+
+def _check(version: int, *texts: str) -> None:
+    if version not in _READ:
+        raise ValueError(f"written by another version: {version}")
+    for text in texts:
+        text.encode()  # JSON can name half a character, which nothing can print or hash
+
+
+def encode_approval(request: ApprovalRequest, approver: str) -> bytes:
+    """The value of the record."""
+    stored = _Stored(
+        v=APPROVAL_VERSION,
+        mirror=request.mirror,
+        plan=request.plan,
+        plan_json=request.plan_json,
+        approver=approver,
+        reason=request.reason,
+        valid_for_ms=request.valid_for_ms,
+        request=request.request,
+    )
+    words = {name: value for name, value in plain(stored).items() if name != _NO_LONGER_WRITTEN}
+    return json.dumps(words, ensure_ascii=False).encode()
+
+
+def encode_withdrawal(no: Withdrawal, by: str) -> bytes:
+    """The value of the record."""
+    stored = _Withdrawn(
+        v=APPROVAL_VERSION, mirror=no.mirror, plan=no.plan, withdrawn=no.request, by=by, reason=no.reason
+    )
+    return json.dumps(plain(stored), ensure_ascii=False).encode()
+
+
+def decode_approval(value: bytes | None, id: str, at: EpochMs) -> Entry | None:  # noqa: A002  # the approval's own word
+    """The entry in a record that brokers appended at `at` (ms); None: it cannot be decoded. Never raises."""
+    try:
+        found: Any = json.loads(value or b"")
+        if isinstance(found, dict) and "withdrawn" in found:
+            no: _Withdrawn = reader(_Withdrawn)(found)
+            reason = f"{no.reason} ({no.by})"
+            return Withdrawal(mirror=MirrorName(no.mirror), plan=no.plan, request=no.withdrawn, reason=reason)
+        stored: _Stored = reader(_Stored)(found)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return Approval(
+        id=id,
+        mirror=MirrorName(stored.mirror),
+        plan=stored.plan,
+        plan_json=stored.plan_json,
+        request=stored.request,
+        approver=stored.approver,
+        reason=stored.reason,
+        valid_for_ms=stored.valid_for_ms,
+        at=at,
+        reserve_to=stored.reserve_to,
+    )

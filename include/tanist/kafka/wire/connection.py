@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.endpoint import Address, Endpoint
     from tanist.kafka.wire.messages import ApiMessage
-    from tanist.kafka.wire.stop import StopSignal
+    from tanist.kafka.wire.transport import StopSignal
     from tanist.ports.clock import Deadline
 
 FRAME_LIMIT: Final = 256 << 20

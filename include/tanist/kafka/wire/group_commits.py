@@ -34,7 +34,7 @@ from tanist.kafka.wire.coordinators import PATIENCE_SECONDS, ByGroup, ask_once, 
 from tanist.kafka.wire.groups import fetch_committed
 from tanist.kafka.wire.leaders import by_topic, each_partition
 from tanist.kafka.wire.messages import AddOffsetsToTxnRequest, TxnOffsetCommitRequest
-from tanist.kafka.wire.transactional_id import TransactionalId
+from tanist.kafka.wire.transactions import TransactionalId
 from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:

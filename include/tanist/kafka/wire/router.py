@@ -22,7 +22,7 @@ from tanist.domain.names import BrokerId, TopicPartition
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.connection import Connection
 from tanist.kafka.wire.messages import FindCoordinatorRequest, MetadataRequest
-from tanist.kafka.wire.stop import StopSignal
+from tanist.kafka.wire.transport import StopSignal
 from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:

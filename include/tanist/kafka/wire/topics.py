@@ -1,30 +1,34 @@
-"""Topics as the controller creates them and brokers describe them."""
+"""Topics as the controller creates and deletes them, and as brokers describe them, their configurations and sizes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.broker_errors import NotController
-from tanist.domain.errors import MalformedFrame
-from tanist.domain.names import topic_id_of
+from tanist.domain.broker_errors import ClusterAuthorizationFailed, NotController, UnknownTopicOrPartition
+from tanist.domain.errors import MalformedFrame, TanistError, Unreachable
+from tanist.domain.names import TopicPartition, topic_id_of
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.admin import ConfigKind, ConfigValue, controller
+from tanist.kafka.wire.leaders import by_topic
 from tanist.kafka.wire.messages import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    DescribeQuorumRequest,
 )
 from tanist.kafka.wire.requests import left_ms
+from tanist.kafka.wire.router import describe_topics, share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from tanist.domain.errors import TanistError
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import NewTopic
+
 
 _FIRST_BY_ID: Final = 6  # DeleteTopics
 
@@ -126,3 +130,65 @@ def _refusal(each: Any, what: str) -> Any:
 
 def _values(each: Any) -> dict[str, ConfigValue]:
     return {one.name: ConfigValue(one.value, one.config_source, one.read_only) for one in each.configs}
+
+
+def log_sizes(router: Router, partitions: Sequence[TopicPartition], by: Deadline) -> dict[TopicPartition, int]:
+    """The largest replica of each partition, in bytes. A broker that does not answer, or refuses, is left out."""
+    router.refresh(sorted({at.topic for at in partitions}), by)
+    found: dict[TopicPartition, int] = {}
+    kind = DescribeLogDirsRequest.DescribableLogDirTopic
+    topics = [kind(topic=topic, partitions=numbers) for topic, numbers in by_topic(partitions)]
+    brokers = sorted(router.brokers)
+    for index, broker in enumerate(brokers):
+        try:
+            connection = router.connection(broker, share(by, len(brokers) - index))
+            version = connection.version(DescribeLogDirsRequest, 1, 4)
+            request = DescribeLogDirsRequest(topics=topics, version=version)
+            answer = connection.call(request, share(by, len(brokers) - index))
+        except TanistError:
+            continue
+        for folder in answer.results:
+            for topic in folder.topics:
+                for each in topic.partitions:
+                    at = TopicPartition(topic.name, each.partition_index)
+                    found[at] = max(found.get(at, 0), each.partition_size)
+    return found
+
+
+_METADATA_TOPIC: Final = "__cluster_metadata"
+
+
+def missing_topics(router: Router, topics: Collection[str], by: Deadline) -> frozenset[str]:
+    """The topics that, by every live broker of the cluster, do not exist. `router.refresh` must have been called.
+
+    A broker alone may have missed what the controller decided, or have an old disk. With the controller away all of
+    them may.
+
+    Raises:
+        TanistError: a broker or the controller does not answer, so nothing is known.
+    """
+    missing = frozenset(topics)
+    brokers = sorted(router.brokers)
+    for number, broker in enumerate(brokers):
+        connection = router.connection(broker, share(by, len(brokers) - number))
+        answers = describe_topics(connection, sorted(missing), by)
+        missing = frozenset(name for name in missing if isinstance(answers[name].error, UnknownTopicOrPartition))
+        if not missing:
+            return missing
+        if number == 0:
+            _controller_must_answer(router, connection, by)
+    return missing if brokers else frozenset()
+
+
+def _controller_must_answer(router: Router, connection: Connection, by: Deadline) -> None:
+    """Raises what prevents it. KRaft brokers forward this request; with ZooKeeper the controller is a broker."""
+    kind = DescribeQuorumRequest
+    if not connection.speaks(kind.API_KEY, 0):
+        if router.controller not in router.brokers:
+            raise Unreachable(f"cluster {router.endpoint.name!r} has no controller now")
+        return
+    partition = kind.TopicData.PartitionData(partition_index=0)
+    request = kind(topics=[kind.TopicData(topic_name=_METADATA_TOPIC, partitions=[partition])], version=0)
+    code = connection.call(request, by).error_code
+    if code not in {NONE, ClusterAuthorizationFailed.code}:  # to be refused by the controller is an answer, too
+        raise error_for(code, f"controller of cluster {router.endpoint.name!r}")

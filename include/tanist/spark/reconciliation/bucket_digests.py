@@ -8,12 +8,12 @@ the same for A B B A and B A A B.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from tanist.spark.reconciliation.digests import Bucket
-from tanist.spark.reconciliation.powers import PRIME, Powers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,42 @@ if TYPE_CHECKING:
 
     from tanist.spark.reconciliation.pairing import Longs
     from tanist.spark.reconciliation.time_buckets import TimeBuckets
+
+
+PRIME: Final = np.uint64(2**31 - 1)
+"""Products of two numbers below it fit into 64 bits. As a mask it keeps 31 bits."""
+_ORDER: Final = int(PRIME) - 1
+_LOW_BITS: Final = 16
+_LOW: Final = 1 << _LOW_BITS
+
+
+class Powers:
+    """Of `base`, a number that is not 0 modulo `PRIME`; tables are made when they are first needed."""
+
+    def __init__(self, base: int) -> None:
+        self._base = base
+
+    def __call__(self, exponents: Longs) -> NDArray[np.uint64]:
+        """`base` to the power of each, modulo `PRIME`; a negative exponent divides (Fermat's little theorem)."""
+        reduced = exponents % _ORDER
+        found: NDArray[np.uint64] = self._low[reduced & (_LOW - 1)] * self._high[reduced >> _LOW_BITS] % PRIME
+        return found
+
+    @cached_property
+    def _low(self) -> NDArray[np.uint64]:
+        return _first_powers(self._base, _LOW)
+
+    @cached_property
+    def _high(self) -> NDArray[np.uint64]:
+        return _first_powers(pow(self._base, _LOW, int(PRIME)), _ORDER // _LOW + 1)
+
+
+def _first_powers(base: int, count: int) -> NDArray[np.uint64]:
+    found = np.ones(1, np.uint64)
+    while len(found) < count:
+        found = np.append(found, found * np.uint64(pow(base, len(found), int(PRIME))) % PRIME)
+    return found[:count]
+
 
 COUNTS: Final = ("records", "stamped", "open")
 MOMENTS: Final = {"moment_low": (0, Powers(7)), "moment_high": (33, Powers(1_234_567_891))}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tanist.domain.reconciliation.result import ExplainedRange
+from tanist.spark.reconciliation.runs import moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -52,3 +55,38 @@ def committed(extras: Runs, end: int) -> int:
 def _within(each: ExclusiveRange, offsets: Longs) -> NDArray[np.bool_]:
     inside = offsets >= each.start
     return np.asarray(inside if each.until is None else inside & (offsets < each.until), np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of committed records; of each see `tanist.domain.reconciliation.result.ReconciledPartition`."""
+
+    copied: int
+    moved: int
+    lost: int
+    behind: int
+    repeated: int
+    runs: int
+    only_source: int = 0
+    only_destination: int = 0
+
+    @classmethod
+    def of(
+        cls, runs: Runs, extras: Runs, source_end: int, destination_end: int, ranges: Sequence[ExclusiveRange] = ()
+    ) -> Self:
+        """The numbers up to the last stable offsets of both. No lost run and no extra reaches across a range's end."""
+        below = runs.where(runs.source < source_end)
+        copied, lost = below.copied, below.lost
+        here, there = held(ranges, lost.source, at_source=True), held(ranges, extras.destination, at_source=False)
+        missing, again = lost.where(~here), extras.where(~there).again
+        last = copied.ends[-1] if len(copied) else 0
+        return cls(
+            copied=int(copied.records.sum()),
+            moved=int(copied.records[moved(copied)].sum()),
+            lost=int(missing.records.sum()),
+            behind=int(missing.records[missing.source >= last].sum()),
+            repeated=committed(again, destination_end),
+            runs=len(copied),
+            only_source=int(lost.records[here].sum()),
+            only_destination=committed(extras.where(there), destination_end),
+        )

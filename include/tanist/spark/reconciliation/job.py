@@ -19,15 +19,13 @@ from tanist.kafka.wire.router import Router
 from tanist.spark.ends import ends_of, replaced, topic_ids
 from tanist.spark.failures import translated_failures
 from tanist.spark.reconciliation.bucket_digests import compared
-from tanist.spark.reconciliation.counts import Counts
 from tanist.spark.reconciliation.digests import sort_out
-from tanist.spark.reconciliation.exclusive import cuts_of, explained
+from tanist.spark.reconciliation.exclusive import Counts, cuts_of, explained
 from tanist.spark.reconciliation.frames import ROLES, PairedLogs, paired, parts_of
 from tanist.spark.reconciliation.parquet import write
 from tanist.spark.reconciliation.positions import WHY, Ends, Standing, translate
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
-from tanist.spark.reconciliation.sampling import sampled
-from tanist.spark.reconciliation.source import BucketedLogs, digest_frame, ranges, record_frame
+from tanist.spark.reconciliation.source import BucketedLogs, digest_frame, ranges, record_frame, sampled
 from tanist.spark.reconciliation.time_buckets import IN_A_BUCKET, TimeBuckets
 from tanist.spark.spans import Span, Spans
 

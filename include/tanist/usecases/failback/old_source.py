@@ -12,7 +12,7 @@ from tanist.domain.fences import FenceStatus, may_stand
 from tanist.domain.kept_fences import fences_with
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.ports.topics import TopicFacts
-from tanist.usecases.failback.holding import release
+from tanist.usecases.failback.recording import release
 from tanist.usecases.failback.reversal import given_at_source
 from tanist.usecases.mirrors import take
 from tanist.usecases.mirrors.create import remember_longer

@@ -22,8 +22,8 @@ from tanist.domain.failback.survey import not_compared
 from tanist.domain.names import TopicPartition
 from tanist.domain.problems import refuse
 from tanist.domain.selection import only
-from tanist.usecases.failback.quarantined import QuarantineChanged, altered_topics
 from tanist.usecases.failback.recreation_plan import known_topics, plan_recreations, unfit_topics, value_of
+from tanist.usecases.failback.rescued import QuarantineChanged, altered_topics
 from tanist.usecases.failback.survey import survey
 from tanist.usecases.rights import named
 from tanist.usecases.runs.table import RunRow, RunTable

@@ -21,9 +21,9 @@ from tanist.domain.failback.decision import (
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.tails import ReplayProgress, TailDecision, TailStage
-from tanist.usecases.failback.classifying import KeyWatch, records_from, replay_of, rules_of, watch_keys
-from tanist.usecases.failback.holding import release
-from tanist.usecases.failback.replay_gate import ReplayDenied, permitted
+from tanist.usecases.failback.deciding import ReplayDenied, permitted
+from tanist.usecases.failback.recording import release
+from tanist.usecases.failback.rescued import KeyWatch, records_from, replay_of, rules_of, watch_keys
 from tanist.usecases.lock import LockedMirror, changing
 from tanist.usecases.runs.table import RunRow, RunTable
 

@@ -14,8 +14,8 @@ from tanist.domain.failback.torn import torn
 from tanist.domain.names import TopicPartition
 from tanist.domain.tails import TailStage, quarantine_topic
 from tanist.ports.tails import TailSpan
-from tanist.usecases.failback.quarantined import copy_of, missing
 from tanist.usecases.failback.recording import surveyed
+from tanist.usecases.failback.rescued import copy_of, missing
 from tanist.usecases.failback.survey import failed_over
 from tanist.usecases.lock import LockedMirror, changing
 

@@ -30,14 +30,14 @@ from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, only, pattern_problems
 from tanist.usecases.approvals import PlanKind, permit, sign
-from tanist.usecases.failback.quarantined import altered_topics
 from tanist.usecases.failback.recreation_plan import plan_recreations, uncompared_topics, unfit_topics
+from tanist.usecases.failback.rescued import altered_topics
 from tanist.usecases.failback.survey import NothingFailedOver, survey, topics_only_there
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import Purpose, ensure_unlocked
 from tanist.usecases.mirrors import take, writers
-from tanist.usecases.mirrors.ownership import must_be_free
-from tanist.usecases.mirrors.promotions import read_promotions
+from tanist.usecases.mirrors.desire import must_be_free
+from tanist.usecases.mirrors.observe import read_promotions
 from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.recreation_plan import UnfitTopic
     from tanist.usecases.mirror import ReturnedMirror
-    from tanist.usecases.mirrors.decide import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
 
 PURPOSE: Final = Purpose(operation="mirrors reverse", waits=True, reverses=True, patient=True)
 

@@ -26,13 +26,12 @@ from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.problems import each as each_of
 from tanist.domain.records import STATE_TOPIC, MirrorSpec, TopicDesired
 from tanist.domain.tails import TailStage
-from tanist.usecases import state_topics
+from tanist.usecases import snapshot
 from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.reversal import PURPOSE, ReversalRequest, approval_of, last_withdrawn, plan
-from tanist.usecases.failback.reversal_route import REVERSAL
+from tanist.usecases.failback.reversal_route import REVERSAL, cannot_end, put_back_all, topics_before
 from tanist.usecases.failback.reversing import Reversing
 from tanist.usecases.failback.settling import end_arrival
-from tanist.usecases.failback.withdrawing import cannot_end, put_back_all, topics_before
 from tanist.usecases.failover.journal import BEGINS, DONE, NOT_YET, add_event
 from tanist.usecases.lock import mirror_lock
 
@@ -80,7 +79,7 @@ def reverse(
     if clusters.destination.state(STATE_TOPIC, command.by).moving(mirror) is None:
         _approved(request, clusters, command)
     with mirror_lock(clusters.destination, mirror, PURPOSE, command) as lock:
-        state_topics.still(lock.view(), clusters.spec)
+        snapshot.still(lock.view(), clusters.spec)
         move = lock.view().moving(mirror)
         if move is None:
             move, stored = _approved(request, clusters, command)
@@ -129,7 +128,7 @@ def _complete(of: Reversing) -> Reversed:
     of.checkpoint("state")
     REVERSAL.do(of, after=REVERSAL.no_return)
     view = of.there()
-    spec = state_topics.spec_of(view, of.spec.mirror, of.old.name)
+    spec = snapshot.spec_of(view, of.spec.mirror, of.old.name)
     if not any(of.command.clock.now() - each.at <= SILENT_MS for each in view.workers()):
         of.warnings.append(
             f"no fetcher of {spec.destination!r} is running: `tanist fetcher run --destination {spec.destination}`"
@@ -164,7 +163,7 @@ def reverse_mirror(
     """
     mirror, by = clusters.spec.mirror, command.by
     here = clusters.destination.state(STATE_TOPIC, by)
-    state_topics.spec_of(here, mirror, clusters.destination.name)
+    snapshot.spec_of(here, mirror, clusters.destination.name)
     place = locate(mirror, here, clusters.source.state(STATE_TOPIC, by))
     if place.source_is_incomplete:
         done = reverse(request, clusters.from_source(command).returned(), command, checkpoint)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror
     from tanist.usecases.mirror import ReturnedMirror
-    from tanist.usecases.mirrors.decide import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
 
 
 @dataclass(slots=True)

@@ -8,32 +8,98 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tanist.domain.circle import locate
-from tanist.domain.errors import MirrorExists
+from tanist.domain.errors import MirrorExists, Refused, TanistError
+from tanist.domain.failback.reversal import OffsetsOverlap
 from tanist.domain.kept_fences import kept_after
 from tanist.domain.moves import MoveStatus, left_over, opposite
 from tanist.domain.names import TopicPartition
+from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, PromotionEpoch
 from tanist.domain.state_record import Tombstone
-from tanist.usecases import state_topics
-from tanist.usecases.failback.copy_starts import copy_starts
+from tanist.usecases import snapshot
 from tanist.usecases.failback.reversal import PURPOSE
 from tanist.usecases.lock import mirror_lock
 from tanist.usecases.mirrors import forget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.failback.reversal import ReturningTopic
+    from tanist.domain.moves import TopicBefore
     from tanist.domain.names import MirrorName
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.reversing import Reversing
+
+
+_T = TypeVar("_T")
+
+
+class LogChanged(Refused):
+    name = "LOG_CHANGED_SINCE_SURVEY"
+    operator_action = "stop these producers, see `tanist failback survey`, then plan the reversal again"
+
+
+def copy_starts(
+    topics: Sequence[ReturningTopic], before: Mapping[str, TopicBefore], old: Cluster, by: Deadline
+) -> dict[TopicPartition, int]:
+    """The end of each log at the old source. What lies below is history, which nothing compares any more.
+
+    Coordinators and producers that try again may have added markers since the survey; nobody may have added records.
+
+    Raises:
+        LogChanged: a log has more than markers since it was surveyed, or less. OffsetsOverlap: it has used offsets that
+        the new primary's own records have. Problems: several of these. CouldNotTell, BrokerError: a log cannot be read.
+    """
+    surveyed = {TopicPartition(name, n): end for name, was in before.items() for n, end in enumerate(was.ends)}
+    free_from = {TopicPartition(each.topic, n): end for each in topics for n, end in enumerate(each.free_from)}
+    ends = _known(old.logs.true_ends(list(free_from), by))
+    grown = {at: (surveyed.get(at, 0), end) for at, end in ends.items() if end > surveyed.get(at, 0)}
+    written = {at: grown[at] for at, control in _known(old.logs.only_control(grown, by)).items() if not control}
+    problems = [*_changes(ends, surveyed, written, old.name), *_overlaps(ends, free_from, old.name)]
+    if problems:
+        refuse(problems)
+    return ends
+
+
+def _changes(
+    ends: Mapping[TopicPartition, int],
+    surveyed: Mapping[TopicPartition, int],
+    written: Mapping[TopicPartition, tuple[int, int]],
+    where: str,
+) -> Iterator[LogChanged]:
+    for at, end in ends.items():
+        if at in written:
+            begin, _ = written[at]
+            yield LogChanged(f"{at}: producers have written to offsets {begin} to {end - 1} at {where!r}")
+        elif end < surveyed.get(at, 0):
+            yield LogChanged(f"{at} ends at {end} at {where!r}, and ended at {surveyed[at]} when it was surveyed")
+
+
+def _overlaps(
+    ends: Mapping[TopicPartition, int], free_from: Mapping[TopicPartition, int], where: str
+) -> Iterator[OffsetsOverlap]:
+    for at, end in ends.items():
+        if end > free_from[at]:
+            yield OffsetsOverlap(f"{at} ends at {end} at {where!r}, and only offsets from {free_from[at]} on are free")
+
+
+def _known(answers: Mapping[TopicPartition, _T | TanistError]) -> dict[TopicPartition, _T]:
+    """Raises the first error among the answers."""
+    found = {}
+    for at, answer in answers.items():
+        if isinstance(answer, TanistError):
+            raise answer
+        found[at] = answer
+    return found
 
 
 def make_ready(of: Reversing) -> None:
@@ -102,7 +168,7 @@ def end_arrival(home: Cluster, mirror: MirrorName, command: CommandContext) -> b
         UnknownMirror: it has moved on, or was deleted. MirrorLocked: another command changes it.
     """
     view = home.state(STATE_TOPIC, command.by)
-    state_topics.spec_of(view, mirror, home.name)
+    snapshot.spec_of(view, mirror, home.name)
     if locate(mirror, view).arrival is None:
         return False
     with mirror_lock(home, mirror, PURPOSE, command) as lock:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.answers import attempt
 from tanist.domain.errors import Refused, TanistError
-from tanist.domain.failback.findings import undecided
-from tanist.domain.failback.pending import ACCEPT
+from tanist.domain.failback.pending import ACCEPT, undecided
 from tanist.domain.failback.prefix import NothingToCompare
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import is_another_topic
+from tanist.domain.lag import maps
 from tanist.domain.lineage import reserves
 from tanist.domain.names import DestinationOffset
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
@@ -19,7 +19,6 @@ from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.clock import Deadline
 from tanist.ports.tails import CopiedSpan
 from tanist.usecases.failover.source_seen import Coordinated, look_at_fences, see_source, topics_without_copy
-from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import PastReturn, Refused
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.records import FailoverRun, RunStatus
-from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, Journal, open_evidence
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE
-from tanist.usecases.failover.session import RunSession
-from tanist.usecases.failover.step import Undoing
+from tanist.usecases.failover.step import UNDO_SECONDS, RunSession, Undoing
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from tanist.domain.kept_fences import fence_groups
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.setting_fences import applied, lifted, to_be_set
 from tanist.usecases.failover.source_seen import look_at_all_fences, look_at_fences
+from tanist.usecases.failover.steps.fence import applied, lifted, to_be_set
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from tanist.domain.errors import TimedOut
-from tanist.domain.failover.evidence import Evidence
+from tanist.domain.failover.evidence import Evidence, as_json
 from tanist.domain.failover.forecast import forecast
-from tanist.domain.failover.page import as_json
 from tanist.domain.failover.plan import canonical
-from tanist.usecases.failover.moved_groups import move_groups
+from tanist.usecases.groups.items import position_item
+from tanist.usecases.groups.sync import sync_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,12 +23,54 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.ports.clock import Clock
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.context import Timeouts
-    from tanist.usecases.failover.moved_groups import GroupsMoved
-    from tanist.usecases.groups.sync import SyncRequest
+    from tanist.usecases.groups.rows import PositionRow
+    from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest
     from tanist.usecases.mirror import OpenMirror
 
-    MoveGroups: TypeAlias = Callable[[OpenMirror, SyncRequest, CommandContext], GroupsMoved]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsMoved:
+    """What became of consumer groups: one row per group and partition, as `tanist groups sync` prints it.
+
+    `problems`: what was not moved, or not all the way. `mismatches`: where the map is proved to be wrong.
+    """
+
+    rows: tuple[Mapping[str, Any], ...] = ()
+    problems: tuple[str, ...] = ()
+    mismatches: tuple[str, ...] = ()
+
+
+MoveGroups: TypeAlias = "Callable[[OpenMirror, SyncRequest, CommandContext], GroupsMoved]"
+
+
+def move_groups(mirror: OpenMirror, request: SyncRequest, command: CommandContext) -> GroupsMoved:
+    """The final translation, committed. Groups with members at the destination are only reported."""
+    return moved_by(sync_groups(mirror, request, command))
+
+
+def moved_by(synced: GroupSyncResult) -> GroupsMoved:
+    """A synchronisation as the evidence tells it."""
+    return GroupsMoved(
+        rows=tuple(position_item(row) for row in synced.rows),
+        problems=tuple(map(_describe, synced.problems)),
+        mismatches=tuple(map(_describe, synced.mismatches)),
+    )
+
+
+def _describe(row: PositionRow) -> str:
+    return f"{row.group} on {row.partition}: {row.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Seconds. `proof`: the ends of a fenced source must stay put so long (a producer's metadata refresh; 0: no proof).
+
+    `drain`: a planned one that takes longer is undone. `budget`: an unplanned one goes on with what it has then.
+    """
+
+    proof: float = 10.0
+    drain: float = 300.0
+    budget: float = 15.0
 
 
 class Sink(Protocol):

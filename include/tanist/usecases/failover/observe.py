@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.answers import answered, answered_only, attempt, known
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.failback.findings import undecided
+from tanist.domain.failback.pending import undecided
 from tanist.domain.failover.facts import (
     Facts,
     LiveEnd,
@@ -25,6 +25,7 @@ from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import wanted_topics
 from tanist.domain.failover.takeover import missing
 from tanist.domain.fences import ended_since
+from tanist.domain.lag import last_known, maps
 from tanist.domain.logins import logins_of, not_known_yet, principals
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap
@@ -32,13 +33,21 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunS
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs
 from tanist.domain.write_access import acl_changes, locked_out, own_acls
-from tanist.ports.producer_fencing import ProducerFence
+from tanist.ports.fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
-from tanist.usecases.command import PATIENT_SOURCE_SECONDS, SOURCE_SECONDS
-from tanist.usecases.failover.source_seen import Coordinated, LeadersMove, SourceSeen, see_source, silent, soon
-from tanist.usecases.failover.tails import foreign, longer, without_markers
-from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
-from tanist.usecases.silence import Silence
+from tanist.usecases.command import PATIENT_SOURCE_SECONDS, SOURCE_SECONDS, Silence
+from tanist.usecases.failover.source_seen import (
+    Coordinated,
+    LeadersMove,
+    SourceSeen,
+    foreign,
+    longer,
+    see_source,
+    silent,
+    soon,
+    without_markers,
+)
+from tanist.usecases.snapshot import MirrorEnds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

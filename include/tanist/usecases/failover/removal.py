@@ -18,7 +18,7 @@ from tanist.domain.failover.objections import only_for_now
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.usecases.approvals import out_of_time
 from tanist.usecases.failover import planning, unfinished_runs
-from tanist.usecases.failover.kept import AnotherPlan, PlanBlocked, must_be_covered, read_words
+from tanist.usecases.failover.approval_gate import AnotherPlan, PlanBlocked, must_be_covered, read_words
 from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from tanist.domain.failover import postconditions as after
+from tanist.domain.failover import invariants as after
 from tanist.domain.failover.facts import Facts
 from tanist.domain.failover.plan import Intent, past_return
 from tanist.usecases.failover.step import Done, StepContext, Undoing

@@ -23,18 +23,17 @@ from tanist.domain.errors import (
     TanistError,
 )
 from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.facts import iso_time
 from tanist.domain.failover.plan import lived_on, past_return, plan_of
-from tanist.domain.failover.source_look import iso_time
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.state_record import Tombstone
-from tanist.usecases.failover.approval_gate import ApprovalGate
+from tanist.usecases.failover.approval_gate import ApprovalGate, NotToldNow
 from tanist.usecases.failover.journal import NOT_YET, Journal, evidence_head, open_evidence
-from tanist.usecases.failover.kept import NotToldNow
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.reachability import must_not_answer
+from tanist.usecases.failover.planning import must_not_answer
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
 from tanist.usecases.failover.runner import Runner
-from tanist.usecases.failover.session import WAIT_SECONDS, RunSession, record_of
+from tanist.usecases.failover.step import WAIT_SECONDS, RunSession, record_of
 from tanist.usecases.failover.steps.hold import ensure_permissions
 from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
 

@@ -19,13 +19,12 @@ from tanist.domain.failover.invariants import Breach, check_invariants
 from tanist.domain.records import RunStatus
 from tanist.domain.rights import step_needs
 from tanist.usecases.failover.abort import undo
-from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, DONE, STOPPED
-from tanist.usecases.failover.lineage import reserve_estimates, reserve_gaps
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
-from tanist.usecases.failover.step import StepContext, StepRefused, Undoing
+from tanist.usecases.failover.step import UNDO_SECONDS, StepContext, StepRefused, Undoing
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
+from tanist.usecases.failover.steps.seal import reserve_estimates, reserve_gaps
 from tanist.usecases.rights import REFUSALS
 
 if TYPE_CHECKING:
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from tanist.usecases.failover.journal import Journal, Tools
     from tanist.usecases.failover.observe import Observer
     from tanist.usecases.failover.route import Step
-    from tanist.usecases.failover.session import RunSession
-    from tanist.usecases.failover.step import Done
+    from tanist.usecases.failover.step import Done, RunSession
     from tanist.usecases.mirror import OpenMirror
 
 INVARIANTS: Final = "invariants"

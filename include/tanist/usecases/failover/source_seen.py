@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.answers import answered, attempt, known, raise_first
@@ -19,21 +19,100 @@ from tanist.domain.fences import (
     unrecorded,
 )
 from tanist.domain.growth import growth, new_topics
+from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.offset_map import OffsetMap
 from tanist.ports.clock import Deadline
-from tanist.usecases import cluster_ids
-from tanist.usecases.mirrors.describe import MirrorEnds
+from tanist.usecases.mirror import same_as_pinned
+from tanist.usecases.snapshot import MirrorEnds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
-    from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
+    from tanist.domain.failover.facts import OpenTransaction, PartitionFacts, TransactionalProducers
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.recovery import ProducerIds
     from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
     from tanist.usecases.snapshot import ClusterSnapshot
+
+
+def foreign(
+    copies: ClusterSnapshot,
+    ends: Mapping[TopicPartition, LogEnds],
+    ours: ProducerIds,
+    fenced: Collection[TopicPartition],
+    by: Deadline,
+    begun: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, bool]:
+    """Whether somebody else than the mirror wrote the last batch of each copy; not there: it could not be told.
+
+    Behind a barrier it is not asked: there others write by right. An empty log has no foreign end; neither has one that
+    ends where copying begins (`begun`).
+    """
+    last = {
+        at: each.high_watermark - 1
+        for at, each in ends.items()
+        if max(each.start, begun.get(at, 0)) < each.high_watermark
+    }
+    asked = {at: offset for at, offset in last.items() if at not in fenced}
+    try:
+        answers = copies.last_producers(asked, by) if asked else {}
+    except TanistError:
+        answers = {}
+    reported = {at: each not in ours for at, each in answers.items() if not isinstance(each, TanistError)}
+    return dict.fromkeys(set(ends) - set(asked), False) | reported
+
+
+def longer(
+    copies: ClusterSnapshot,
+    ends: Mapping[TopicPartition, LogEnds],
+    maps: Mapping[TopicPartition, OffsetMap],
+    true_ends: Mapping[TopicPartition, int],
+    by: Deadline,
+) -> dict[TopicPartition, bool | None]:
+    """Whether each copy holds records from behind the true end of its source; None: they could not be read.
+
+    `ends` (of the copies) were read before `true_ends`, and only what is committed is copied, so a source that has
+    lost nothing is never the shorter one: not while it grows, nor when a leader is elected from the replicas in sync.
+    Control batches alone prove nothing: a worker that died may have left one too many, which no map tells of yet.
+    """
+    spans: dict[TopicPartition, tuple[int, int]] = {}
+    for at, copy in ends.items():
+        offsets, source_end = maps.get(at, OffsetMap()), true_ends.get(at)
+        if source_end is not None and offsets.origin(DestinationOffset(copy.high_watermark)) > source_end:
+            spans[at] = (max(copy.start, offsets.locate(SourceOffset(source_end))), copy.high_watermark)
+    answers = _only_control(copies, {at: span for at, span in spans.items() if span[0] < span[1]}, by)
+    return {at: None if at not in answers else not answers[at] for at in spans}
+
+
+def without_markers(
+    source: ClusterSnapshot, found: tuple[PartitionFacts, ...], fence_status: Mapping[str, bool], by: Deadline
+) -> tuple[PartitionFacts, ...]:
+    """`found`, with the end of the data where markers alone follow it behind a fence.
+
+    There a producer that tries again and again still spends offsets, on markers of its aborts.
+    """
+    spans = {each.partition: each.tail for each in found if each.tail and fence_status.get(each.partition.topic)}
+    answers = _only_control(source, spans, by)
+    return tuple(_without_tail(each) if answers.get(each.partition) is True else each for each in found)
+
+
+def _without_tail(each: PartitionFacts) -> PartitionFacts:
+    return each if each.live is None else replace(each, live=replace(each.live, data_end=each.copied))
+
+
+def _only_control(
+    cluster: ClusterSnapshot, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+) -> dict[TopicPartition, bool]:
+    try:
+        answers = cluster.only_control(spans, by) if spans else {}
+    except TanistError:
+        answers = {}
+    return {at: each for at, each in answers.items() if not isinstance(each, TanistError)}
+
 
 _WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
 """What stands, and what was lifted: the request of a command that was frozen may put that up again."""
@@ -171,7 +250,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     true_ends = source.true_ends(partitions, by)  # first: it knows soonest that nobody is there
     answers = source.ends(partitions, by)  # after the true ends: what is committed by then was in the log
     seen = source.registry([topic.topic for topic in wanted], by)
-    cluster_ids.same_as_pinned(spec, seen.cluster_id, None)
+    same_as_pinned(spec, seen.cluster_id, None)
     ends = known(answers)
     errors = [f"{at}: {answer}" for at, answer in answers.items() if isinstance(answer, TanistError)]
     failed = [answer for answer in answers.values() if isinstance(answer, TanistError)]

@@ -5,19 +5,187 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.answers import attempt
+from tanist.domain.circle import pending_reversal, reversal_check
+from tanist.domain.errors import AnotherCluster, TanistError
+from tanist.domain.failback.pending import findings_check, findings_of, tails_check, tails_of, undecided
+from tanist.domain.failover.health import barrier_check, left_behind_check, openings_check, promoted_check, runs_check
 from tanist.domain.failover.invariants import check_invariants
-from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.pending_reversal import pending_reversal
-from tanist.domain.records import FailoverRun, RunStatus
+from tanist.domain.failover.past_checks import fences_check
+from tanist.domain.failover.plan import NOT_SHUT_OUT, ApprovedPlan, plan_of
+from tanist.domain.failover.reasons import access_check
+from tanist.domain.failover.stored_reserves import reserves_check
+from tanist.domain.kept_fences import fence_groups
+from tanist.domain.logins import logins_of, principals
+from tanist.domain.promotions import promoted_twice, recreated, still_promoted
+from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus
+from tanist.domain.write_access import shut_out_of
+from tanist.ports.fencing import Kept, ProducerFence
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE, STEP_IDS
+from tanist.usecases.failover.source_seen import look_at_all_fences, look_at_fences, soon
+from tanist.usecases.failover.steps.movers import left_behind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.checks import Check
+    from tanist.domain.circle import PendingReversal
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
-    from tanist.domain.pending_reversal import PendingReversal
-    from tanist.usecases.command import CommandContext
+    from tanist.domain.fences import FencedTopic, SourceFences
+    from tanist.domain.kept_fences import FenceGroup
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.command import CommandContext, Silence
     from tanist.usecases.mirror import OpenMirror
+    from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
+
+
+def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> tuple[Check, ...]:
+    """Do they still hold? None of this stops a failover of other topics. A source that is silent is not asked again."""
+    spec, copy, by = both.spec, both.destination, context.by
+    view = copy.state(STATE_TOPIC, by)
+    left = view.removed(spec.mirror)
+    ids = attempt(lambda: copy.registry([topic.topic for topic in left], by).topic_ids) if left else {}
+    known = {} if isinstance(ids, TanistError) else ids
+    promoted = still_promoted(view, spec.mirror, known)
+    taken = [at for topic in promoted for at in topic.all_partitions()]
+    gone = ids if isinstance(ids, TanistError) else recreated(view, spec.mirror, ids)
+    return (
+        promoted_check(gone, promoted_twice(view, spec.mirror, known), len(left)),
+        reserves_check(each for topic in promoted if (each := view.copied_up_to(spec.mirror, topic.topic)) is not None),
+        tails_check(tails_of(view, spec.mirror), undecided(view, spec.mirror)),
+        findings_check(findings_of(view, spec.mirror)),
+        left_behind_check(_left_behind(both, view, silence, context) if left else {}),
+        barrier_check(_producers_fenced(spec, taken, copy, by), _bare(spec, taken, copy, by)),
+        access_check(_locked_out(view, promoted, copy, by)),
+        openings_check(*_shut_out(spec, view, promoted, copy, by)),
+        fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left), both.spec),
+        runs_check(view.failovers(spec.mirror)),
+        reversal_check(pending_reversal(view, spec.mirror)),
+    )
+
+
+def _must_stand(spec: MirrorSpec, view: StateView, left: Sequence[TopicDesired]) -> frozenset[str]:
+    """The topics without whose source fence producers could write to both clusters.
+
+    Not those that another mirror has now: it copies what producers write at its source.
+    """
+    kept = (each.topic for group in fence_groups(view, spec) if group.kept for each in group.watched(view))
+    return frozenset((*(each.topic for each in left), *kept)) - view.of_other_mirrors(spec.mirror).keys()
+
+
+def _left_behind(
+    both: MirrorSnapshot, view: StateView, silence: Silence, context: CommandContext
+) -> dict[TopicPartition, int | TanistError] | TanistError:
+    source = both.source
+    if isinstance(source, TanistError):
+        return source
+    if (why := silence.of(source.name)) is not None:
+        return why
+    by = soon(context)
+    found = attempt(lambda: left_behind(both.spec, view, source, by))
+    if isinstance(found, TanistError) and not isinstance(found, AnotherCluster):
+        silence.keep(source.name, found)
+    return found
+
+
+def _fences(
+    both: MirrorSnapshot, view: StateView, silence: Silence, context: CommandContext
+) -> tuple[tuple[FencedTopic, ...], Mapping[str, bool | None]]:
+    """All fences of this mirror, recorded or not, and what their cluster says of each, as far as it answers."""
+    fences: list[FencedTopic] = []
+    known: dict[str, bool | None] = {}
+    for group in fence_groups(view, both.spec):
+        held = group.watched(view)
+        fences += held
+        cluster = both.source if group.spec.source == both.spec.source else both.destination
+        if isinstance(cluster, TanistError) or silence.of(cluster.name) is not None:
+            continue
+        seen = _source_seen(group, cluster, view, context)
+        if not isinstance(seen, TanistError):
+            fences += seen.unrecorded.values()
+            known |= seen.known()
+    return tuple(fences), known
+
+
+def _source_seen(
+    group: FenceGroup, cluster: ClusterSnapshot, view: StateView, context: CommandContext
+) -> SourceFences | TanistError:
+    by = soon(context)
+    if group.kept:
+        return attempt(lambda: look_at_fences(cluster, group.watched(view), (), by))
+    return attempt(lambda: look_at_all_fences(cluster, view, group.spec.mirror, by))
+
+
+def _producers_fenced(
+    spec: MirrorSpec, partitions: list[TopicPartition], copy: ClusterSnapshot, by: Deadline
+) -> dict[TopicPartition, bool | TanistError]:
+    writers = dict.fromkeys(partitions, spec.producer_ids)
+    answers = attempt(lambda: copy.producer_fences(writers, by)) if partitions else {}
+    if isinstance(answers, TanistError):
+        return dict.fromkeys(partitions, answers)
+    return {at: _stands(answers[at]) for at in partitions}
+
+
+def _bare(
+    spec: MirrorSpec, partitions: list[TopicPartition], copy: ClusterSnapshot, by: Deadline
+) -> dict[TopicPartition, bool | TanistError]:
+    """Of partitions whose topic is compacted: whether nothing but a marker is their barrier."""
+    topics = {at.topic for at in partitions}
+    policies = attempt(lambda: copy.compacted(topics, by)) if topics else {}
+    if isinstance(policies, TanistError):
+        return dict.fromkeys(partitions, policies)
+    found: dict[TopicPartition, bool | TanistError] = {}
+    found |= {at: why for at in partitions if isinstance(why := policies[at.topic], TanistError)}
+    writers = spec.producer_ids
+    asked = {at: writers for at in partitions if policies[at.topic] is True}
+    answers = attempt(lambda: copy.kept(asked, by)) if asked else {}
+    if isinstance(answers, TanistError):
+        return found | dict.fromkeys(asked, answers)
+    bare = {at: kept if isinstance(kept, TanistError) else kept is Kept.BARE for at, kept in answers.items()}
+    return found | bare
+
+
+def _shut_out(
+    spec: MirrorSpec, view: StateView, promoted: Sequence[TopicDesired], copy: ClusterSnapshot, by: Deadline
+) -> tuple[Mapping[str, bool | TanistError], frozenset[str]]:
+    """Of topics that took over with the mirror shut out: whether it still is. And its logins, as workers tell them."""
+    done = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.DONE]
+    plans = [plan for each in done if (plan := plan_of(each)) and NOT_SHUT_OUT not in plan.limitations]
+    proved = {topic for plan in plans for topic in plan.intent.names}
+    names = [topic.topic for topic in promoted if topic.topic in proved]
+    reported = logins_of(view.workers())
+    logins = principals(reported)
+    guarded = attempt(lambda: copy.authorizer(by)) if names and logins else False
+    if guarded is not True:
+        return {} if guarded is False else dict.fromkeys(names, guarded), logins
+    if any(login.unbound for login in reported):
+        return dict.fromkeys(names, False), logins
+    answers = attempt(lambda: copy.shut_out(names, by, logins))
+    return (dict.fromkeys(names, answers) if isinstance(answers, TanistError) else answers), logins
+
+
+def _locked_out(
+    view: StateView, promoted: Sequence[TopicDesired], copy: ClusterSnapshot, by: Deadline
+) -> dict[str, tuple[str, ...]] | TanistError:
+    """By topic, who could write at the old source and may not here."""
+    guarded = attempt(lambda: copy.authorizer(by)) if promoted else False
+    if isinstance(guarded, TanistError) or not guarded:
+        return guarded or {}
+    found = attempt(lambda: copy.writing([topic.topic for topic in promoted], by))
+    if isinstance(found, TanistError):
+        return found
+    own = copy.cluster.opening.principal()  # which `open` has denied where no worker reports a login
+    mirrors = principals(logins_of(view.workers())) or frozenset({own} if own else ())
+    return {topic.topic: shut_out_of(topic.deferred_acls, found[topic.topic], mirrors) for topic in promoted}
+
+
+def _stands(answer: ProducerFence | TanistError) -> bool | TanistError:
+    return answer if isinstance(answer, TanistError) else answer is ProducerFence.FENCED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
+from tanist.domain.circle import pending_reversal
 from tanist.domain.errors import PastReturn, Refused, RunUnderWay
 from tanist.domain.failover.approving import approvals
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.pending_reversal import pending_reversal
 from tanist.domain.problems import refuse
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import pattern_problems
@@ -17,8 +17,7 @@ from tanist.usecases.failover.observe import Observer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tanist.domain.failover.plan import Intent
-    from tanist.domain.failover.request import FailoverRequest
+    from tanist.domain.failover.plan import FailoverRequest, Intent
     from tanist.domain.records import FailoverRun
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import OpenMirror

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.lag import KnownEnd
+from tanist.domain.lag import KnownEnd, last_known, maps
 from tanist.domain.lineage import primary_until
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupSyncStatus
 from tanist.domain.selection import EVERYTHING, topic_pattern
 from tanist.domain.states import MirrorState
 from tanist.domain.translation import CopySpan
-from tanist.usecases import cluster_ids
-from tanist.usecases.mirrors.describe import last_known, maps
+from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
@@ -245,7 +244,7 @@ def _ask(
         return SourceAnswer(down=source)
     try:
         cluster = ClusterSnapshot(cluster=source)
-        cluster_ids.same_as_pinned(spec, cluster.cluster_id(context.first_contact()), None)
+        same_as_pinned(spec, cluster.cluster_id(context.first_contact()), None)
         positions = source.positions(spec.mirror)
         return _answers(positions, cluster, chosen, kept, partitions, context.first_contact())
     except TanistError as down:

@@ -9,6 +9,7 @@ from tanist.domain import metadata
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import MirrorProducerFenced, TanistError, TopicNotInMirror
 from tanist.domain.growth import new_topics
+from tanist.domain.lag import maps
 from tanist.domain.metadata import Change, Copy, Decision, Kind, MetadataRow, MetadataRules, Outcome, TopicMetadata
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector, exit_code
@@ -17,13 +18,12 @@ from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import DesiredState
-from tanist.usecases import cluster_ids, rights, state_topics
+from tanist.usecases import rights, snapshot
 from tanist.usecases.lock import ensure_unlocked
 from tanist.usecases.metadata.denying import denied_writers
-from tanist.usecases.mirror_spec import spec_at
+from tanist.usecases.mirror import same_as_pinned, spec_at
 from tanist.usecases.mirrors import observe, take
-from tanist.usecases.mirrors.describe import maps
-from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, read_promotions
+from tanist.usecases.mirrors.observe import promotion_epochs_on_add, read_promotions
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.mirrors.decide import Situation, TopicPlan
+    from tanist.usecases.mirrors.take import Situation, TopicPlan
     from tanist.usecases.snapshot import ClusterSnapshot
 
 _Seen = TopicMetadata | TanistError | None
@@ -94,7 +94,7 @@ def comparing(
 
     def compare(only: Collection[str] | None) -> MetadataComparison:
         view = destination.state(STATE_TOPIC, context.by)
-        both = MirrorSnapshot.of(state_topics.still(view, spec), source, destination)
+        both = MirrorSnapshot.of(snapshot.still(view, spec), source, destination)
         return _compare(request, both, view, context, only)
 
     return compare
@@ -117,7 +117,7 @@ def _compare(
     spec, at_source = both.spec, both.reachable_source()
     ensure_unlocked(view, spec.mirror)
     source_id = at_source.cluster_id(context.first_contact())
-    cluster_ids.same_as_pinned(spec, source_id, None)
+    same_as_pinned(spec, source_id, None)
     names = at_source.topic_names(context.by)
     inside, outside = _names(request, spec, view, names)
     if only is not None:

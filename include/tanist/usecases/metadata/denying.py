@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.denied_writers import denial_rows
 from tanist.domain.errors import TanistError
 from tanist.domain.metadata import Change, Kind, MetadataRow, Outcome
 from tanist.domain.states import DesiredState
+from tanist.domain.write_access import denial_rows
 from tanist.usecases import rights
 from tanist.usecases.mirrors import writers
 

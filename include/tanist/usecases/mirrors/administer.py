@@ -12,8 +12,9 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
 from tanist.domain.selection import pattern_problems
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import snapshot
 from tanist.usecases.lock import changing
+from tanist.usecases.mirror import identify, same_as_pinned
 from tanist.usecases.mirrors import forget, writers
 from tanist.usecases.mirrors.create import option_problems
 
@@ -80,10 +81,10 @@ def alter(mirror: str, alteration: Alteration, destination: Cluster, context: Co
     found.attempt(lambda: mirror_name(mirror))
     found.raise_all()
     name = mirror_name(mirror)
-    (cluster_id,) = cluster_ids.identify((destination,), context)
+    (cluster_id,) = identify((destination,), context)
     with changing(destination, name, "mirrors alter", context) as mirror_now:
         spec = mirror_now.spec
-        cluster_ids.same_as_pinned(spec, None, cluster_id)
+        same_as_pinned(spec, None, cluster_id)
         altered = alteration.of(spec)
         changed: tuple[TopicDesired, ...] = ()
         warnings: tuple[str, ...] = ()
@@ -126,11 +127,11 @@ def delete(mirror: str, destination: Cluster, context: CommandContext, *, abando
         MirrorNotEmpty. FenceOrphaned: a source fence is in force or pending. MirrorLocked: another command holds it.
     """
     name = mirror_name(mirror)
-    cluster_ids.identify((destination,), context)
+    identify((destination,), context)
 
     def left_behind(view: StateView) -> tuple[FenceGroup, ...]:
         _ensure_empty(view, name)
-        groups = fence_groups(view, state_topics.spec_of(view, name, destination.name))
+        groups = fence_groups(view, snapshot.spec_of(view, name, destination.name))
         fences = tuple(group for group in groups if not_lifted(group.topics))
         if fences and not abandon.strip():
             topics = ", ".join([each.topic for group in fences for each in not_lifted(group.topics)][:5])

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from tanist.domain.compaction import Holes
 from tanist.domain.errors import MirrorExists, Misconfigured, TanistError, UnsupportedVersion
-from tanist.domain.holes import Holes
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import ProducerId, mirror_name
 from tanist.domain.problems import ProblemCollector
@@ -22,11 +22,12 @@ from tanist.domain.records import (
 )
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import DesiredState
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import snapshot
+from tanist.usecases.mirror import distinct, same_as_pinned
 from tanist.usecases.mirrors import take, writers
-from tanist.usecases.mirrors.adopt import Adoption
-from tanist.usecases.mirrors.ownership import must_be_free, take_in
-from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.mirrors.desire import must_be_free, take_in
+from tanist.usecases.mirrors.observe import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.mirrors.take import Adoption
 from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.prefixes import LogPrefixes
+    from tanist.ports.logs import LogPrefixes
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.mirrors.decide import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
 
 EXPIRATION: Final = "producer.id.expiration.ms"
 LONGEST_EXPIRATION_MS: Final = 2_147_483_647
@@ -142,7 +143,7 @@ def examine(
         Problems, or the single error: everything that is wrong.
     """
     found = ProblemCollector(wrong(request))
-    ids = found.attempt(lambda: cluster_ids.distinct(source, destination, context)) or ("", "")
+    ids = found.attempt(lambda: distinct(source, destination, context)) or ("", "")
     found.raise_all()
     by = context.by
     view = destination.state(STATE_TOPIC, by)
@@ -151,7 +152,7 @@ def examine(
         return Draft(spec=same_settings(existing, with_choices(spec, existing, request)), exists=True, view=view)
     if spec.deny_writers:
         found.attempt(lambda: writers.must_be_permitted(destination, by))
-    new_state = found.attempt(lambda: state_topics.missing_state_topics(destination, by)) or ()
+    new_state = found.attempt(lambda: snapshot.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
     found.attempt(lambda: destination.state(OFFSETS_TOPIC, by))
     at_source, copies = ClusterSnapshot(cluster=source), ClusterSnapshot(cluster=destination)
@@ -227,7 +228,7 @@ def same_settings(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
             raise MirrorExists(
                 f"mirror {wanted.mirror!r} exists with {name} {_describe(theirs)}, not {_describe(ours)}"
             )
-    cluster_ids.same_as_pinned(existing, wanted.source_cluster_id, wanted.destination_cluster_id)
+    same_as_pinned(existing, wanted.source_cluster_id, wanted.destination_cluster_id)
     return existing
 
 

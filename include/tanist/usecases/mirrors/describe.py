@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from tanist.domain import losses, records
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.growth import growth
-from tanist.domain.lag import KnownEnd, PartitionRow
+from tanist.domain.lag import KnownEnd, PartitionRow, last_known, maps
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
-from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.offset_map import OffsetMap
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.domain.states import MIRROR_STATES, MirrorState
 from tanist.domain.topic_configs import LOG_APPEND_TIME, TIMESTAMP_TYPE
-from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.silence import Silence
-from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
+from tanist.usecases import snapshot
+from tanist.usecases.command import Silence
+from tanist.usecases.mirror import same_as_pinned
+from tanist.usecases.snapshot import ClusterSnapshot, MirrorEnds, MirrorSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,30 +29,9 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
 
 _ROWS = {row.number: row for row in MIRROR_STATES}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorEnds:
-    """The answers of one cluster: the ends of each partition, or why they are unknown."""
-
-    found: Mapping[TopicPartition, LogEnds] = field(default_factory=dict)
-    errors: Mapping[TopicPartition, TanistError] = field(default_factory=dict)
-    down: TanistError | None = None
-
-    @classmethod
-    def of(cls, answers: Mapping[TopicPartition, LogEnds | TanistError]) -> Self:
-        """As the cluster has answered."""
-        found = {at: each for at, each in answers.items() if not isinstance(each, TanistError)}
-        return cls(found=found, errors={at: each for at, each in answers.items() if isinstance(each, TanistError)})
-
-    def error(self, partition: TopicPartition) -> str | None:
-        """Why `partition` is unknown."""
-        error = self.down or self.errors.get(partition)
-        return str(error) if error else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,27 +88,6 @@ def ask_growth(source: ClusterSnapshot | TanistError, topics: Sequence[TopicDesi
     except TanistError as error:
         answers = dict.fromkeys(names, error)
     return growth(topics, answers)
-
-
-def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, KnownEnd]:
-    """The source's ends as the workers last recorded them, each with the time of the source's last answer about it."""
-    latest: dict[TopicPartition, KnownEnd] = {}
-    for record in view.source_ends(mirror):
-        for end in record.ends:
-            seen = record.seen(end)
-            if end.partition not in latest or latest[end.partition].at < seen:
-                latest[end.partition] = KnownEnd(
-                    end.high_watermark, seen, end.rate, end.log_start, end.log_end, end.silent_since
-                )
-    return latest
-
-
-def maps(view: StateView, spec: MirrorSpec) -> Mapping[TopicPartition, OffsetMap]:
-    """The offset maps of a mirror, from a view of `__mirror_offsets`; without ranges offsets are identical."""
-    runs: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
-    for record in view.offset_runs(spec):
-        runs[record.partition].append(OffsetRange(record.source, record.destination))
-    return MappingProxyType({partition: OffsetMap.of(found) for partition, found in runs.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +189,7 @@ class Describer:
         first = self._destination()
         first.cluster_id(context.first_contact())
         state = first.state(records.STATE_TOPIC, context.by)
-        specs = (state_topics.spec_of(state, mirror, first.name),) if mirror else state.mirrors()
+        specs = (snapshot.spec_of(state, mirror, first.name),) if mirror else state.mirrors()
         destinations = chain((first,), (self._destination() for _ in specs))
         pairs = (
             MirrorSnapshot(spec=spec, source=self._snapshot(spec.source), destination=destination)
@@ -280,7 +237,7 @@ class Describer:
             return why
         try:
             cluster_id = source.cluster_id(context.first_contact())
-            cluster_ids.same_as_pinned(spec, cluster_id, None)
+            same_as_pinned(spec, cluster_id, None)
         except AnotherCluster as elsewhere:
             return elsewhere
         except TanistError as error:

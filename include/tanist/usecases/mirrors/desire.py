@@ -18,29 +18,62 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import TopicDesired
 from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.state_record import Tombstone
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import snapshot
 from tanist.usecases.lock import changing
-from tanist.usecases.mirror_spec import spec_at
+from tanist.usecases.mirror import identify, same_as_pinned, spec_at
 from tanist.usecases.mirrors import forget, take, writers
-from tanist.usecases.mirrors.adopt import Adoption
-from tanist.usecases.mirrors.ownership import take_in
-from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.mirrors.observe import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.mirrors.take import Adoption
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec, PartitionObserved
     from tanist.domain.state_record import StateRecord
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.prefixes import LogPrefixes
+    from tanist.ports.logs import LogPrefixes
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror, Rehearsal
-    from tanist.usecases.mirrors.decide import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
+
+
+def must_be_free(view: StateView, mirror: MirrorName, topics: Iterable[str]) -> None:
+    """Raises TopicAlreadyInMirror where another mirror has one of `topics`."""
+    others = view.of_other_mirrors(mirror)
+    for topic in topics:
+        if topic in others:
+            raise TopicAlreadyInMirror(f"{topic!r} belongs to mirror {others[topic]!r} by now")
+
+
+def take_in(
+    append: Callable[[Sequence[StateRecord]], StateView],
+    before: StateView,
+    mirror: MirrorName,
+    records: Sequence[StateRecord],
+) -> None:
+    """Write `records`, and undo that if another mirror has added one of their topics at the same time.
+
+    If two mirrors write at the same time, the later one withdraws, or both do; never none. `append` returns a view that
+    contains what it has written.
+
+    Raises:
+        TopicAlreadyInMirror: the records are restored to those of `before`.
+    """
+    topics = [each.topic for each in records if isinstance(each, TopicDesired)]
+    must_be_free(before, mirror, topics)
+    after = append(records)
+    try:
+        must_be_free(after, mirror, topics)
+    except TopicAlreadyInMirror:
+        append([before.get(each.key) or Tombstone(each.key) for each in records])
+        raise
+
 
 _MOST_NAMED: Final = 5
 _PORTION: Final = 50
@@ -137,14 +170,14 @@ def set_desired(
 ) -> Desired:
     """Pause or resume (`change`) topics of a mirror; changes nothing if any of them cannot."""
     name = checked(mirror, topics)
-    (cluster_id,) = cluster_ids.identify((destination,), context)
+    (cluster_id,) = identify((destination,), context)
     operation = "mirrors pause" if change is paused else "mirrors resume"
 
     def decided(view: StateView) -> tuple[TopicDesired, ...]:
         return decide(view, name, topics, change, context.clock.now())
 
     with changing(destination, name, operation, context, decided) as mirror_now:
-        cluster_ids.same_as_pinned(mirror_now.spec, None, cluster_id)
+        same_as_pinned(mirror_now.spec, None, cluster_id)
         view = mirror_now.view()
         desired = decided(view)
         failed = tuple(each for topic in desired for each in failed_partitions(topic, view))
@@ -180,11 +213,11 @@ def add(
     name = checked(mirror, topics)
     spec = spec_at(destination, name, context)
     source = connect(spec.source)
-    (source_id,) = cluster_ids.identify((source,), context)
-    cluster_ids.same_as_pinned(spec, source_id, None)
+    (source_id,) = identify((source,), context)
+    same_as_pinned(spec, source_id, None)
 
     def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
-        both = MirrorSnapshot.of(state_topics.still(view, spec), source, destination)
+        both = MirrorSnapshot.of(snapshot.still(view, spec), source, destination)
         prefixes = accepted.prefixes(both.spec) if accepted.prefixes else None
         plans = _examine(both, topics, view, prefixes, context.by)
         return plans, promotion_epochs_on_add(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.losses import TombstonesMissed
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten
 from tanist.domain.state_record import Tombstone
-from tanist.usecases import state_topics
+from tanist.usecases import snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -49,7 +49,7 @@ def _forget(
     which: Callable[[StateView], Iterable[str]],
 ) -> None:
     by = mirror_now.command.by
-    if not state_topics.exists(destination, topic, by):
+    if not snapshot.exists(destination, topic, by):
         return
     with closing(destination.open_store(topic, mirror_now.spec.mirror, by)) as store:
         mirror_now.confirm()

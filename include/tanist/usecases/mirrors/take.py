@@ -2,40 +2,255 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 from tanist.domain.acl_entries import ANYBODY
+from tanist.domain.adoption import CandidateLog, MirrorTopicPromoted, OppositeMirror
 from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
+from tanist.domain.compaction import is_compacted
 from tanist.domain.errors import (
     AuthorizationFailed,
     BrokerError,
     CouldNotTell,
+    DestinationNotEmpty,
     Interrupted,
     Misconfigured,
     TanistError,
+    TopicAlreadyInMirror,
     TopicFenced,
+    TopicMismatch,
     UnsafeStateTopic,
 )
+from tanist.domain.lineage import reserved_ranges
 from tanist.domain.metadata import is_fenced
-from tanist.domain.problems import ProblemCollector
-from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
+from tanist.domain.names import TopicPartition
+from tanist.domain.problems import ProblemCollector, refuse
+from tanist.domain.records import TopicDesired
+from tanist.domain.states import DesiredState
+from tanist.domain.topic_configs import CLEANUP_POLICY, MAX_MESSAGE_BYTES, TopicConfigs, differences, plan_configs
+from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
-from tanist.usecases.mirrors.decide import Situation, TopicPlan, owners, plan_topic
+from tanist.usecases.mirrors.observe import read_promotions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.adoption import AdoptableLog
+    from tanist.domain.compaction import Holes
+    from tanist.domain.lineage import TopicLineage
+    from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.topics import NewTopic, TopicFacts
-    from tanist.usecases.mirrors.adopt import Adoption
+    from tanist.ports.logs import LogPrefixes
+    from tanist.ports.topics import TopicFacts
+    from tanist.usecases.mirrors.observe import DestinationTopic
     from tanist.usecases.snapshot import ClusterSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """How the topics of one command are adopted. `lineage`: of each topic the last promotion that either side knows.
+
+    `promotions`: all that either side knows, of any mirror; `pair`: the ids of both clusters.
+    `opposite`: topics that mirrors from this destination to this source have, or have failed over, and what they did.
+    """
+
+    prefixes: LogPrefixes
+    destination_id: str
+    lineage: Mapping[str, TopicLineage]
+    opposite: Mapping[str, str]
+    promotions: Sequence[TopicLineage]
+    pair: tuple[str, str]
+
+    @classmethod
+    def of(
+        cls, spec: MirrorSpec, view: StateView, source: ClusterSnapshot, prefixes: LogPrefixes, by: Deadline
+    ) -> Self:
+        """Of a mirror, before it has topics or later. Raises what the source raises when its state is read."""
+        there = read_promotions(source, by)
+        known = (*view.lineage(spec.mirror), *there.lineage(spec.mirror))
+        last = {each.topic: each for each in sorted(known, key=lambda each: each.promotion_epoch)}
+        every, pair = (*view.lineage(None), *there.lineage(None)), (spec.source_cluster_id, spec.destination_cluster_id)
+        return cls(prefixes, spec.destination_cluster_id, last, _opposite(there, spec), every, pair)
+
+    def adopt(
+        self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
+    ) -> dict[str, TopicPlan]:
+        """`plans` of topics that have records, with the offsets where their copying begins.
+
+        Raises:
+            MirrorTopicPromoted, OppositeMirror, NotAPrefix, TailAtDestination, or several: a topic is not adopted.
+            CouldNotTell: its logs are not known.
+        """
+        problems: list[TanistError] = [
+            MirrorTopicPromoted(
+                f"{plan.name!r}: this cluster took over from the source at promotion {entry.promotion_epoch}"
+            )
+            for plan in plans
+            if (entry := self._took_over(plan, existing[plan.name])) is not None
+        ]
+        problems += [
+            OppositeMirror(f"{plan.name!r}: {self.opposite[plan.name]}") for plan in plans if plan.name in self.opposite
+        ]
+        if problems:
+            refuse(problems)
+        found = self.compare(plans, by)
+        problems = [each for logs in found.values() for each in logs if isinstance(each, TanistError)]
+        if problems:
+            refuse(problems)
+        return {plan.name: replace(plan, copy_starts=_ends(found[plan.name])) for plan in plans}
+
+    def compare(self, plans: Sequence[TopicPlan], by: Deadline) -> dict[str, tuple[AdoptableLog | TanistError, ...]]:
+        """What the logs of each topic show, by partition."""
+        wanted = {
+            at: CandidateLog(
+                is_compacted(plan.source.effective.get(CLEANUP_POLICY, "")),
+                reserved_ranges(self.promotions, at, self.pair),
+            )
+            for plan in plans
+            for at in (TopicPartition(plan.name, n) for n in range(plan.source.partitions))
+        }
+        found = self.prefixes.adoptable(wanted, by)
+        return {
+            plan.name: tuple(found[TopicPartition(plan.name, n)] for n in range(plan.source.partitions))
+            for plan in plans
+        }
+
+    def _took_over(self, plan: TopicPlan, existing: DestinationTopic) -> TopicLineage | None:
+        """The promotion by which this very topic became the primary; None: there is none, or it was reversed since."""
+        last = self.lineage.get(plan.name)
+        if last is None or last.new_cluster_id != self.destination_id:
+            return None
+        return last if last.topic_id in {"", existing.facts.topic_id} else None
+
+
+def _opposite(at_source: StateView, spec: MirrorSpec) -> dict[str, str]:
+    """Topics of mirrors in the other direction, which would go in a circle, or have taken over from the destination."""
+    pair, found = (spec.destination_cluster_id, spec.source_cluster_id), dict[str, str]()
+    for each in at_source.mirrors():
+        if (each.source_cluster_id, each.destination_cluster_id) == pair:
+            found |= {
+                t.topic: f"mirror {each.mirror!r} has failed it over from here" for t in at_source.removed(each.mirror)
+            }
+            found |= {t.topic: f"mirror {each.mirror!r} copies it from here" for t in at_source.mirrored(each.mirror)}
+    return found
+
+
+def _ends(logs: Sequence[AdoptableLog | TanistError]) -> tuple[int, ...]:
+    return tuple(each.end for each in logs if not isinstance(each, TanistError))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """The inputs that all topics of one command share. `returning`: their logs are continued, so they have records.
+
+    `adopting`: so are those of topics that have records, if they are prefixes of the source's. `replaced`: topics that
+    are deleted at the destination, and created again.
+    """
+
+    destination: str
+    owners: Mapping[str, MirrorName]
+    known_configs: frozenset[str] | None
+    replication_factor: int | None
+    holes: Holes
+    state_exists: bool = True
+    returning: bool = False
+    adopting: bool = False
+    replaced: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """One topic that can be added. `changes`: configs to alter if the mirror topic exists already.
+
+    `copy_starts`: as `TopicDesired` has them, of a topic that is adopted.
+    """
+
+    source: TopicFacts
+    configs: TopicConfigs
+    replication_factor: int | None
+    deferred_acls: tuple[AclEntry, ...] = ()
+    exists: bool = False
+    changes: Mapping[str, str | None]
+    copy_starts: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    def new_topic(self) -> NewTopic:
+        return NewTopic(
+            name=self.name,
+            partitions=self.source.partitions,
+            replication_factor=self.replication_factor,
+            configs=self.configs.now,
+        )
+
+    def desired(self, spec: MirrorSpec, promotion_epoch: int, now: EpochMs) -> TopicDesired:
+        return TopicDesired(
+            mirror=spec.mirror,
+            mirror_id=spec.mirror_id,
+            topic=self.name,
+            desired=DesiredState.MIRRORING,
+            source_topic_id=self.source.topic_id,
+            partitions=self.source.partitions,
+            deferred_configs=self.configs.deferred,
+            deferred_acls=self.deferred_acls,
+            promotion_epoch=promotion_epoch,
+            copy_starts=self.copy_starts,
+            changed_at=now,
+        )
+
+
+def owners(view: StateView) -> dict[str, MirrorName]:
+    """Which mirror each topic of a destination belongs to."""
+    return {topic.topic: topic.mirror for topic in view.mirrored()}
+
+
+def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
+    """How the mirror topic of `source` is created, or why it cannot be."""
+    name = source.name
+    if owner := situation.owners.get(name):
+        return TopicAlreadyInMirror(f"{name!r} belongs to mirror {owner!r} of {situation.destination!r}")
+    if existing and (problem := _unfit(source, existing, situation)):
+        return problem
+    replication_factor = existing.facts.replication_factor if existing else situation.replication_factor
+    configs = plan_configs(
+        source.configs,
+        source.effective,
+        known=situation.known_configs,
+        replication_factor=replication_factor,
+        holes=situation.holes,
+    )
+    return TopicPlan(
+        source=source,
+        configs=configs,
+        replication_factor=replication_factor,
+        exists=existing is not None,
+        changes=differences(configs.now, existing.facts.configs) if existing else {},
+    )
+
+
+def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation) -> TanistError | None:
+    name, where = source.name, situation.destination
+    if existing.records and not (situation.returning or situation.adopting):
+        return DestinationNotEmpty(f"{name!r} on {where!r} is not empty: {existing.records} offsets are in use")
+    if existing.facts.partitions != source.partitions:
+        found, wanted = existing.facts.partitions, source.partitions
+        return TopicMismatch(f"{name!r} has {found} partition(s) on {where!r}, {wanted} at the source")
+    wanted_replicas = situation.replication_factor
+    if wanted_replicas is not None and existing.facts.replication_factor != wanted_replicas:
+        found = existing.facts.replication_factor
+        return TopicMismatch(
+            f"{name!r} has {found} replica(s) on {where!r}, but --replication-factor is {wanted_replicas}"
+        )
+    return None
 
 
 def examine(

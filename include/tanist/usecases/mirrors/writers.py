@@ -12,12 +12,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import denied_by_name, writers
-from tanist.domain.authorizer import AUTHORIZER_CONFIGS, Authorizer, may_allow_without_acls, others_may_write
 from tanist.domain.checks import Verdict, named
-from tanist.domain.denied_writers import denial
 from tanist.domain.errors import AuthorizationFailed, BrokerError, Interrupted
 from tanist.domain.failback.reversal import MIRROR_TOPIC_WRITABLE, by_reason
 from tanist.domain.logins import logins_of, principals
+from tanist.domain.write_access import AUTHORIZER_CONFIGS, Authorizer, denial, may_allow_without_acls, others_may_write
 from tanist.usecases import rights
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.exclusive import exclusive_ranges
+from tanist.domain.lag import maps
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import OFFSETS_TOPIC
-from tanist.usecases import cluster_ids
-from tanist.usecases.mirrors.describe import maps
+from tanist.usecases.mirror import identify
 from tanist.usecases.snapshot import ClusterSnapshot
 from tanist.usecases.validation.prepare import mirrored
 
@@ -91,7 +91,7 @@ def of_topics(source: Cluster, destination: Cluster, topics: tuple[str, str], co
     Raises:
         CouldNotTell: a cluster does not answer. UnknownTopicOrPartition: the topic does not exist.
     """
-    cluster_ids.identify((source, destination), context)
+    identify((source, destination), context)
     context.announce([" with ".join(topics)])
     findings = ProblemCollector()
     counts = [

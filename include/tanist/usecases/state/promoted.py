@@ -10,7 +10,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.restored_promotions import PromotedLog, restored_lineage
 from tanist.domain.saved_state import PromotedSince, StateOutdated, led_elsewhere
-from tanist.ports.producer_fencing import ProducerFence
+from tanist.ports.fencing import ProducerFence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.log_writers import LogInspection
+    from tanist.ports.logs import LogInspection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from tanist.domain import rebuilding
+from tanist.domain import log_writers
 from tanist.domain.errors import Misconfigured, TanistError, UnknownTopic
-from tanist.domain.failback.unknown_tails import (
+from tanist.domain.failback.pending import (
     decided_promotions,
     may_have_tails,
     undecided_warning,
@@ -23,12 +23,12 @@ from tanist.domain.saved_state import StateOutdated, stopped_partition
 from tanist.domain.selection import Selection
 from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import DesiredState
-from tanist.usecases import cluster_ids
+from tanist.usecases.mirror import distinct
 from tanist.usecases.mirrors import observe, take, writers
-from tanist.usecases.mirrors.adopt import Adoption
 from tanist.usecases.mirrors.create import remember_longer, same_settings, spec_of_request, with_choices, wrong
-from tanist.usecases.mirrors.ownership import must_be_free, take_in
-from tanist.usecases.mirrors.promotions import raised_promotions, read_promotions
+from tanist.usecases.mirrors.desire import must_be_free, take_in
+from tanist.usecases.mirrors.observe import raised_promotions, read_promotions
+from tanist.usecases.mirrors.take import Adoption
 from tanist.usecases.snapshot import ClusterSnapshot
 from tanist.usecases.state.restore import nowhere, silently
 
@@ -36,18 +36,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.lineage import TopicLineage
-    from tanist.domain.log_writers import LogWriters
+    from tanist.domain.log_writers import LogWriters, UsedIds
     from tanist.domain.names import EpochMs
-    from tanist.domain.rebuilding import UsedIds
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
-    from tanist.ports.log_writers import LogInspection
-    from tanist.ports.prefixes import LogPrefixes
+    from tanist.ports.logs import LogInspection, LogPrefixes
     from tanist.ports.state import StateStore
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.create import CreateRequest
-    from tanist.usecases.mirrors.decide import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
 
 _NO_ID: Final = ProducerId(-1)
 
@@ -137,7 +135,7 @@ def _examine(
     problems = ProblemCollector(wrong(request))
     if not request.include:
         problems.problems.append(Misconfigured("no topic is selected: give --topic REGEX"))
-    ids = problems.attempt(lambda: cluster_ids.distinct(source, destination, context)) or ("", "")
+    ids = problems.attempt(lambda: distinct(source, destination, context)) or ("", "")
     problems.raise_all()
     by, spec = context.by, spec_of_request(request, (source, destination), ids, context.clock)
     view = destination.state(STATE_TOPIC, by)
@@ -160,8 +158,8 @@ def _examine(
     plans = take.examine(at_source, copies, names, situation, by, adoption)
     tools.say("reading who wrote them")
     logs = _logs(plans, adoption.lineage, tools, context)
-    used = rebuilding.used_ids(logs)
-    if fenced := list(rebuilding.promoted(logs, used)):
+    used = log_writers.used_ids(logs)
+    if fenced := list(log_writers.promoted(logs, used)):
         refuse(fenced)
     entries = {each.key: each for each in (*view.lineage(spec.mirror), *reported.lineage(spec.mirror))}
     return _Found(
@@ -266,7 +264,7 @@ def _record(
     context: CommandContext,
 ) -> None:
     now, spec = context.clock.now(), found.spec
-    leases = rebuilding.claims(found.logs, used, spec.mirror)
+    leases = log_writers.claims(found.logs, used, spec.mirror)
     records: list[StateRecord] = [
         spec,
         *topics,

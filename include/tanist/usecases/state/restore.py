@@ -34,8 +34,8 @@ from tanist.domain.saved_state import (
 )
 from tanist.domain.state_record import MirrorRecord
 from tanist.domain.state_view import NOTHING_YET, fold
-from tanist.usecases import cluster_ids
-from tanist.usecases.mirrors.ownership import must_be_free, take_in
+from tanist.usecases.mirror import identify
+from tanist.usecases.mirrors.desire import must_be_free, take_in
 from tanist.usecases.state.promoted import lineage_of_logs, look_at_logs, promoted_since, reported
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
-    from tanist.ports.log_writers import LogInspection
+    from tanist.ports.logs import LogInspection
     from tanist.ports.state import StateStore
     from tanist.usecases.command import CommandContext
     from tanist.usecases.state.promoted import LogsSeen
@@ -113,7 +113,7 @@ def restore(
         SourceStateUnknown: a source does not say what it knows of promotions. TopicAlreadyInMirror.
         Problems: several of them; nothing was changed.
     """
-    (cluster_id,) = cluster_ids.identify((destination,), context)
+    (cluster_id,) = identify((destination,), context)
     if cluster_id != saved.cluster_id:
         raise StateOfAnotherCluster(
             f"the file has the state of cluster {saved.cluster_id} ({saved.cluster}), {destination.name!r} leads to "

@@ -12,7 +12,8 @@ from tanist.domain.logins import PrincipalUnknown
 from tanist.domain.promotions import PromotionRecord
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, PromotionEpoch
 from tanist.domain.rights import ClusterRole
-from tanist.usecases import cluster_ids, rights, state_topics
+from tanist.usecases import rights, snapshot
+from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
 from tanist.usecases.status.observe import state_topic_problem, workers
 
@@ -45,7 +46,7 @@ def clusters(names: Sequence[str], connect: Callable[[str], Cluster], context: C
     for name in names:
         try:
             open_sides[name] = connect(name)
-            (ids[name],) = cluster_ids.identify((open_sides[name],), context)
+            (ids[name],) = identify((open_sides[name],), context)
         except TanistError as error:
             found.append(unknown(f"cluster {name}", error))
         else:
@@ -67,7 +68,7 @@ def distinct(ids: Mapping[str, str], configured: int) -> Check:
 def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandContext) -> Iterator[Check]:
     side = open_sides[name]
     try:
-        if not state_topics.exists(side, STATE_TOPIC, context.by):
+        if not snapshot.exists(side, STATE_TOPIC, context.by):
             yield _principal(side, (), context)
             return  # no destination of ours
         view = side.state(STATE_TOPIC, context.by)

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode
+from tanist.domain.circle import pending_reversal
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
-from tanist.domain.failover.recorded_losses import losses_check
-from tanist.domain.pending_reversal import pending_reversal
+from tanist.domain.failover.past_checks import losses_check
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
-from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.failover import standing
+from tanist.usecases import snapshot
+from tanist.usecases.failover import status
 from tanist.usecases.failover.observe import Look, Observer
 from tanist.usecases.failover.planning import FailoverRequest, intent_of
 from tanist.usecases.failover.source_seen import soon
-from tanist.usecases.mirrors.describe import MirrorEnds, Observed, assemble
-from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.mirror import same_as_pinned
+from tanist.usecases.mirrors.describe import Observed, assemble
+from tanist.usecases.snapshot import ClusterSnapshot, MirrorEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tanist.domain.circle import PendingReversal
     from tanist.domain.failover.health import Status
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import MirrorName
-    from tanist.domain.pending_reversal import PendingReversal
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
-    from tanist.usecases.command import CommandContext
+    from tanist.usecases.command import CommandContext, Silence
     from tanist.usecases.mirror import OpenMirror
-    from tanist.usecases.silence import Silence
     from tanist.usecases.snapshot import MirrorSnapshot
 
 _SIDE_BY_SIDE: Final = 64
@@ -97,7 +97,7 @@ def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorSt
     view = first.stored(STATE_TOPIC, run.by)
     if view is None:
         raise NoStateTopic(f"{first.name!r} (cluster {found}) has no topic {STATE_TOPIC}")
-    specs = (state_topics.spec_of(view, mirror, first.name),) if mirror else view.mirrors()
+    specs = (snapshot.spec_of(view, mirror, first.name),) if mirror else view.mirrors()
     waited = _find_silent(reading, specs)
     destinations = chain(
         () if waited else (first,), (reading.snapshot() for _ in specs)
@@ -139,7 +139,7 @@ def _seen(reading: StatusContext, spec: MirrorSpec, destination: ClusterSnapshot
         workers_check(alive, now),
         groups_check(followed, now),
         losses_check(spec, rows),
-        *standing.checks(both, reading.silence, run),
+        *status.checks(both, reading.silence, run),
     )
     intents = {mode: intent_of(spec, FailoverRequest(mode=mode), wanted) for mode in Mode}
     return MirrorStatus(
@@ -161,7 +161,7 @@ def _look(
 ) -> Look:
     """Observe one mirror. If its destination is another cluster now, nothing is queried."""
     try:
-        cluster_ids.same_as_pinned(clusters.spec, None, destination_id)
+        same_as_pinned(clusters.spec, None, destination_id)
     except AnotherCluster as elsewhere:
         nothing = MirrorEnds(down=elsewhere)
         source = SourceFacts(state=SourceState.SILENT, reason=str(elsewhere), another_cluster=elsewhere.reason)

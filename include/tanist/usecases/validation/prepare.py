@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tanist.domain.compaction import is_compacted
 from tanist.domain.errors import ConnectionLost, SourceSilent, TimedOut, TopicNotInMirror, Unreachable
 from tanist.domain.exclusive import exclusive_ranges
 from tanist.domain.growth import growth
-from tanist.domain.holes import is_compacted
+from tanist.domain.lag import maps
 from tanist.domain.lineage import segments
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
@@ -16,8 +17,9 @@ from tanist.domain.selection import Selection
 from tanist.domain.states import MirrorState
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.domain.validation.job import Level, PartitionRequest
-from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.mirrors.describe import maps, reason
+from tanist.usecases import snapshot
+from tanist.usecases.mirror import same_as_pinned
+from tanist.usecases.mirrors.describe import reason
 from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
@@ -97,8 +99,8 @@ def mirrored(
     selection.check()
     found = destination.cluster_id(context.first_contact())
     view = destination.state(STATE_TOPIC, context.by)
-    spec = state_topics.spec_of(view, mirror, destination.name)
-    cluster_ids.same_as_pinned(spec, None, found)
+    spec = snapshot.spec_of(view, mirror, destination.name)
+    same_as_pinned(spec, None, found)
     topics = chosen(view, mirror, selection)
     context.announce([topic.topic for topic in topics])
     return Mirrored(
@@ -115,7 +117,7 @@ def _growth(
     """Partitions that only the source has, after its cluster id was checked."""
     try:
         found = source.cluster_id(context.first_contact())
-        cluster_ids.same_as_pinned(spec, found, None)
+        same_as_pinned(spec, found, None)
         return growth(topics, source.partition_counts([topic.topic for topic in topics], context.by))
     except (Unreachable, TimedOut, ConnectionLost) as silent:
         raise SourceSilent(silent.reason) from silent

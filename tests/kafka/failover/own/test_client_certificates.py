@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.domain.failover.page import from_json
+from tanist.domain.failover.evidence import from_json
 from tests.kafka.failover.conftest import CERTIFICATES, Pair, running
 from tests.kafka.fetcher.rig import until
 

@@ -12,7 +12,7 @@ from tanist.domain.names import ProducerId, TopicPartition
 from tanist.domain.recovery import ProducerIds
 from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
-from tanist.ports.producer_fencing import ProducerFence
+from tanist.ports.fencing import ProducerFence
 from tanist.usecases.mirrors.create import EXPIRATION
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.both_ways import begin, fail_over, records, reverse, tanist

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tanist.domain.failover.page import from_json
+from tanist.domain.failover.evidence import from_json
 from tanist.domain.failover.reserve import NEAR_RESERVE
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running

@@ -10,8 +10,7 @@ from confluent_kafka import Producer
 from kafka.protocol.producer import ProduceRequest
 
 from tanist.domain.names import BrokerId
-from tanist.kafka.protocol.batch import filler_batch, header_of, split
-from tanist.kafka.protocol.crc import crc32c
+from tanist.kafka.protocol.batch import crc32c, filler_batch, header_of, split
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import init_producer_id
 from tanist.kafka.wire.router import Router

@@ -16,7 +16,7 @@ import pytest
 from tanist.cli.main import main
 from tanist.domain.broker_errors import InvalidProducerEpoch
 from tanist.domain.errors import Interrupted
-from tanist.domain.failover.page import from_json
+from tanist.domain.failover.evidence import from_json
 from tanist.domain.names import TopicPartition, mirror_name
 from tanist.domain.records import RunStatus
 from tanist.domain.recovery import ProducerIds
@@ -27,12 +27,11 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.requests import fetch
 from tanist.kafka.wire.router import Router
-from tanist.ports.opening import NOBODY
-from tanist.ports.producer_fencing import ProducerFence
+from tanist.ports.access import NOBODY
+from tanist.ports.fencing import ProducerFence
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
-from tanist.usecases.failover.context import Timeouts
-from tanist.usecases.failover.journal import Tools
+from tanist.usecases.failover.journal import Timeouts, Tools
 from tanist.usecases.failover.run import run
 from tanist.wiring.failover import Folder, runner
 from tanist.wiring.registry import ClusterRegistry
@@ -51,8 +50,8 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.errors import TanistError
     from tanist.domain.names import MirrorName
+    from tanist.ports.access import Opening
     from tanist.ports.clock import Deadline
-    from tanist.ports.opening import Opening
     from tanist.usecases.failover.run import RunOutcome
     from tanist.usecases.mirror import OpenMirror
     from tanist_testkit.sandbox.processes import Guardian

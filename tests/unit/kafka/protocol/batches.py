@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import crc32c
 
-from tanist.kafka.protocol.varint import varint, zigzag
+from tanist.kafka.protocol.encoding import varint, zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

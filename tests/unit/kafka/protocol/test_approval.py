@@ -20,7 +20,7 @@ from tanist.domain.failover.approving import (
 )
 from tanist.domain.failover.plan import Plan, hash_of
 from tanist.domain.names import EpochMs, MirrorName
-from tanist.kafka.protocol.approval import decode, encode, encode_withdrawal
+from tanist.kafka.protocol.stored import decode_approval, encode_approval, encode_withdrawal
 from tanist.usecases.approvals import read_plan
 from tanist.usecases.failover.approval_gate import FAILOVERS
 from tests.unit.domain.facts_drawn import intents
@@ -36,7 +36,7 @@ ASKED = ApprovalRequest(
     mirror=DR, plan=hash_of(WORDS), plan_json=WORDS, request="command/1", reason="drill, 3 °C", valid_for_ms=60_000
 )
 PLAN = Plan(intents()[Mode.UNPLANNED], (), ()).canonical_plan
-GOOD: dict[str, Any] = json.loads(encode(ASKED, "alice"))
+GOOD: dict[str, Any] = json.loads(encode_approval(ASKED, "alice"))
 ODD: tuple[Any, ...] = (
     None,
     True,
@@ -59,7 +59,7 @@ ODD: tuple[Any, ...] = (
 
 
 def entry(value: bytes | None) -> Entry | None:
-    return decode(value, "0-0", NOW)
+    return decode_approval(value, "0-0", NOW)
 
 
 def read(value: bytes | None) -> Approval | None:
@@ -74,7 +74,7 @@ def but(**changes: Any) -> bytes:
 
 
 def test_what_was_written_is_read_back() -> None:
-    found = read(encode(ASKED, "alice"))
+    found = read(encode_approval(ASKED, "alice"))
     assert found is not None
     assert found.genuine
     assert (found.approver, found.reason, found.expires_at) == ("alice", "drill, 3 °C", NOW + 60_000)
@@ -91,7 +91,7 @@ def test_an_approval_from_before_requests_is_still_read_and_answers_none() -> No
 
 def test_an_approval_with_the_ends_of_reserves_is_still_read() -> None:
     """Versions before stored them; they bind nothing."""
-    stored = json.loads(encode(replace(ASKED, plan_json=PLAN, plan=hash_of(PLAN)), "alice"))
+    stored = json.loads(encode_approval(replace(ASKED, plan_json=PLAN, plan=hash_of(PLAN)), "alice"))
     assert "reserve_to" not in stored, "nothing is written any more that binds nothing"
     now = read(json.dumps(stored).encode())
     before = read(json.dumps(stored | {"reserve_to": [["orders", [0, 592]], ["bills", [7]]]}).encode())
@@ -155,7 +155,7 @@ def test_words_that_nest_too_deep_are_no_plan() -> None:
 def test_whatever_bytes_lie_there_the_good_approval_is_found() -> None:
     """Odd values of every field, and broken bytes: none raises, and none is taken for an approval of our plan."""
     dice = random.Random(7)  # the same bytes each time
-    good = read(encode(ASKED, "alice"))
+    good = read(encode_approval(ASKED, "alice"))
     assert good is not None
     for _ in range(3_000):
         changed = {name: dice.choice(ODD) if dice.random() < 0.3 else value for name, value in GOOD.items()}

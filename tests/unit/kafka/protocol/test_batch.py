@@ -13,7 +13,7 @@ import pytest
 
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
 from tanist.kafka.protocol.batch import BatchHeader, filler_batch, header_of, patch, same_records, walk
-from tanist.kafka.protocol.varint import read_zigzag
+from tanist.kafka.protocol.encoding import read_zigzag
 from tests.unit.kafka.protocol.batches import (
     CONTROL,
     GZIP,

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tanist.kafka.protocol.crc import crc32c, patched
+from tanist.kafka.protocol.batch import crc32c, patched
 
 
 def test_checksum_is_castagnoli() -> None:

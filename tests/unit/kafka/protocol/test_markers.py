@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tanist.domain.errors import CorruptBatch
-from tanist.kafka.protocol.markers import ControlType, control_type
+from tanist.kafka.protocol.batch import ControlType, control_type
 from tests.unit.kafka.protocol.batches import CONTROL, encode_batch, encode_marker, seal
 
 

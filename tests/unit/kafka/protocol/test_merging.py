@@ -12,8 +12,8 @@ import pytest
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
 from tanist.kafka.protocol.batch import patch, split, walk
 from tanist.kafka.protocol.compression import compressed
+from tanist.kafka.protocol.encoding import varint, zigzag
 from tanist.kafka.protocol.merging import SMALL, is_made_of, sample, walk_merged
-from tanist.kafka.protocol.varint import varint, zigzag
 from tanist.spark import codecs
 from tests.unit.kafka.protocol.batches import (
     CONTROL,

@@ -14,9 +14,9 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder  # type: ignore
 from tanist.domain.errors import UnsupportedBatch
 from tanist.kafka.protocol.batch import split, walk
 from tanist.kafka.protocol.compression import GZIP, LZ4, NONE, SNAPPY, compressed
+from tanist.kafka.protocol.encoding import read_number
 from tanist.kafka.protocol.old_formats import modern
 from tanist.kafka.protocol.records_left import records_left
-from tanist.kafka.protocol.varint import read_number
 from tests.unit.kafka.protocol.batches import encode_batch
 
 NOW: Final = 1_700_000_000_000

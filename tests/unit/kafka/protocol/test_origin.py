@@ -7,6 +7,7 @@ import pytest
 from tanist.domain.errors import CorruptBatch
 from tanist.domain.names import TopicPartition
 from tanist.kafka.protocol.batch import header_of, is_sound
+from tanist.kafka.protocol.encoding import read_zigzag
 from tanist.kafka.protocol.origin import (
     Outgoing,
     RecordOrigin,
@@ -18,7 +19,6 @@ from tanist.kafka.protocol.origin import (
 )
 from tanist.kafka.protocol.record_set import encoded, records_of
 from tanist.kafka.protocol.records_left import records_left
-from tanist.kafka.protocol.varint import read_zigzag
 
 ORIGIN = RecordOrigin("cluster", TopicPartition("topic", 3), 2**40)
 HEADERS = (("h", b"1"), ("none", None), ("tanist.origin.offset", b"7"))

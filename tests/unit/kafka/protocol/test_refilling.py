@@ -13,11 +13,19 @@ from tanist.domain.copying import AbortedTransaction, Append, Fill, Refuse, deci
 from tanist.domain.errors import CompactionHole, CorruptBatch
 from tanist.domain.names import SourceOffset
 from tanist.kafka.protocol import refilling
-from tanist.kafka.protocol.batch import HEADER_SIZE, BatchHeader, assembled, header_of, patch, walk
+from tanist.kafka.protocol.batch import (
+    HEADER_SIZE,
+    BatchHeader,
+    ControlType,
+    assembled,
+    control_type,
+    header_of,
+    patch,
+    walk,
+)
 from tanist.kafka.protocol.compression import compressed
-from tanist.kafka.protocol.markers import ControlType, control_type
+from tanist.kafka.protocol.encoding import zigzag
 from tanist.kafka.protocol.refilling import DeletedKeys, refilled, split_at_holes
-from tanist.kafka.protocol.varint import zigzag
 from tanist.spark.codecs import decompressed
 from tests.unit.kafka.protocol.batches import CONTROL, TRANSACTIONAL, encode_marker
 

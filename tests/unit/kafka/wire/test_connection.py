@@ -24,7 +24,7 @@ from tanist.domain.errors import (
 from tanist.kafka.wire.connection import Connection, ReceiveBuffer
 from tanist.kafka.wire.messages import MetadataRequest
 from tanist.kafka.wire.router import Router
-from tanist.kafka.wire.stop import StopSignal
+from tanist.kafka.wire.transport import StopSignal
 from tanist.ports.clock import Deadline
 from tests.unit.kafka.wire.liars import frame, server, take_request, versions_answer
 

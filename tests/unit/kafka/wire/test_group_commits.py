@@ -11,7 +11,7 @@ from tanist.domain.errors import ConnectionLost
 from tanist.domain.names import TopicPartition
 from tanist.kafka.wire import group_commits
 from tanist.kafka.wire.group_commits import GroupCommits
-from tanist.kafka.wire.transactional_id import Producer
+from tanist.kafka.wire.transactions import Producer
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import CommitChange, CommittedPosition
 

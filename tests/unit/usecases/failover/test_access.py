@@ -10,8 +10,8 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.records import RunStatus
-from tanist.usecases.failover import standing
-from tanist.usecases.silence import Silence
+from tanist.usecases.command import Silence
+from tanist.usecases.failover import status
 from tests.unit.usecases.failover.world import DR, WRITER, FailoverWorld, Killed
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ EVE = "User:eve"
 
 def access(world: FailoverWorld) -> Check:
     both = world.clusters().snapshot()
-    found = standing.checks(both, Silence(world.clock), world.command())
+    found = status.checks(both, Silence(world.clock), world.command())
     return next(each for each in found if each.name == "access")
 
 

@@ -18,9 +18,9 @@ from tanist.domain.errors import (
     TopicNotInMirror,
 )
 from tanist.domain.failover.approving import ApprovalUsed, NoApproverTopic, NotApproved, NotPermitted
+from tanist.domain.failover.evidence import as_json
 from tanist.domain.failover.health import runs_check
 from tanist.domain.failover.limitations import failed
-from tanist.domain.failover.page import as_json
 from tanist.domain.fences import FenceStatus
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus
@@ -29,11 +29,9 @@ from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import abort, planning, removal, unfinished_runs
 from tanist.usecases.failover import status as statuses
-from tanist.usecases.failover.approval_gate import ApprovalVoid
+from tanist.usecases.failover.approval_gate import ApprovalVoid, NotToldNow
 from tanist.usecases.failover.fences import StillNeeded, lift
-from tanist.usecases.failover.kept import NotToldNow
-from tanist.usecases.failover.planning import FailoverRequest, PlanBlocked, PlanNotKept
-from tanist.usecases.failover.reachability import SourceAnswers
+from tanist.usecases.failover.planning import FailoverRequest, PlanBlocked, PlanNotKept, SourceAnswers
 from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.run import RunAborted
 from tests.fakes.clock import JumpingClock

@@ -10,8 +10,8 @@ from tanist.domain.broker_errors import MessageTooLarge
 from tanist.domain.checks import Verdict
 from tanist.domain.records import RunStatus
 from tanist.fetcher.producer_fences import KEEP_SECONDS
-from tanist.usecases.failover.standing import checks
-from tanist.usecases.silence import Silence
+from tanist.usecases.command import Silence
+from tanist.usecases.failover.status import checks
 from tests.fakes.failover import MemoryProducerFencing
 from tests.unit.fetcher.test_debts import debts, settled
 from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer

@@ -14,7 +14,7 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import LiveEnd, OpenTransaction, PartitionFacts
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.records import RunStatus, SourceEnd, SourceEnds
-from tanist.usecases.failover.kept import NotToldNow
+from tanist.usecases.failover.approval_gate import NotToldNow
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks

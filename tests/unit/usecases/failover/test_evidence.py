@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.page import as_json, as_page
+from tanist.domain.failover.evidence import as_json, as_page
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.planning import FailoverRequest

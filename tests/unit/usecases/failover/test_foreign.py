@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tanist.domain.checks import Mode, Readiness
-from tanist.domain.failover import loss
+from tanist.domain.failover import forecast
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.records import RunStatus
 from tests.unit.usecases.failover.world import PARTITIONS, FailoverWorld
@@ -32,7 +32,7 @@ def test_as_many_foreign_records_as_are_missing_are_never_go(mode: Mode) -> None
     assert names(world, mode)["COPY_HAS_FOREIGN_RECORDS"] is (mode is Mode.PLANNED)
     found = world.plan(mode)
     assert found.word is (Readiness.NO_GO if mode is Mode.PLANNED else Readiness.ACCEPT)
-    assert loss.at_risk(found.plan.intent, found.facts) is None
+    assert forecast.at_risk(found.plan.intent, found.facts) is None
 
 
 def test_a_stranger_who_writes_during_the_run_stops_it_before_the_point_of_no_return() -> None:

@@ -17,20 +17,19 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.approving import APPROVALS_TOPIC, NotApproved, NotPermitted
 from tanist.domain.failover.commands import approve_command, plan_command
+from tanist.domain.failover.facts import iso_time
 from tanist.domain.failover.kept_plans import KEPT_MS, LEFT_KEPT, MOST_KEPT, REFRESH_MS, kept_plan, to_keep
 from tanist.domain.failover.plan import Intent, Limitation, TopicIntent, hash_of
-from tanist.domain.failover.source_look import iso_time
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus, WorkerAlive
 from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import observe, planning, removal
+from tanist.usecases.failover.approval_gate import NotToldNow
 from tanist.usecases.failover.items import plan_item
-from tanist.usecases.failover.kept import NotToldNow
-from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked, PlanNotKept
-from tanist.usecases.failover.reachability import SourceAnswers
-from tanist.usecases.failover.tails import foreign
+from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked, PlanNotKept, SourceAnswers
+from tanist.usecases.failover.source_seen import foreign
 from tests.fakes.topics import MemoryTopics
 from tests.unit.usecases.failover.test_run import TAIL, lose_source
 from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld

@@ -9,8 +9,8 @@ import pytest
 
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.records import RunStatus
-from tanist.usecases.failover.standing import checks
-from tanist.usecases.silence import Silence
+from tanist.usecases.command import Silence
+from tanist.usecases.failover.status import checks
 from tests.unit.usecases.failover.test_growth import MORE, grow
 from tests.unit.usecases.failover.world import PARTITIONS, FailoverWorld
 

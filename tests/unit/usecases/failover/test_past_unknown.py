@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Verdict
-from tanist.usecases.failover.standing import checks
-from tanist.usecases.silence import Silence
+from tanist.usecases.command import Silence
+from tanist.usecases.failover.status import checks
 from tests.unit.usecases.failover.world import FailoverWorld
 
 if TYPE_CHECKING:

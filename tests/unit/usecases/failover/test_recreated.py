@@ -15,9 +15,9 @@ from tanist.domain.failover.plan import ApprovedPlan, canonical, hash_of
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
 from tanist.domain.records import CopiedUpTo, PromotionEpoch, RunStatus, TopicDesired
 from tanist.domain.states import DesiredState
+from tanist.usecases.command import Silence
 from tanist.usecases.failover import status as statuses
-from tanist.usecases.failover.standing import checks
-from tanist.usecases.silence import Silence
+from tanist.usecases.failover.status import checks
 from tests.fakes.failover import MemoryProducerFencing, MemoryReplicas
 from tests.unit.fetcher.test_debts import debts, settled, view
 from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld

@@ -10,11 +10,11 @@ import pytest
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.checks import Mode
+from tanist.domain.compaction import Holes
 from tanist.domain.errors import ConnectionLost, Interrupted, TanistError
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import ObservedTopic, fence_settled
 from tanist.domain.fences import FencedTopic, FenceStatus
-from tanist.domain.holes import Holes
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
-    from tanist.ports.replicas import InSync
+    from tanist.ports.logs import InSync
 
 
 TAIL = 15

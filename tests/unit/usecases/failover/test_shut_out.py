@@ -10,13 +10,13 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Verdict
 from tanist.domain.errors import Interrupted
 from tanist.domain.failover.approving import NotPermitted
-from tanist.domain.failover.damage import OTHERS
-from tanist.domain.failover.page import as_json
+from tanist.domain.failover.evidence import as_json
 from tanist.domain.failover.plan import NOT_SHUT_OUT
+from tanist.domain.failover.reasons import OTHERS
 from tanist.domain.logins import MirrorLogin
 from tanist.domain.records import RunStatus
-from tanist.usecases.failover.standing import checks
-from tanist.usecases.silence import Silence
+from tanist.usecases.command import Silence
+from tanist.usecases.failover.status import checks
 from tests.unit.usecases.failover.world import DATA, DR, TOPICS, WRITER, FailoverWorld
 
 if TYPE_CHECKING:

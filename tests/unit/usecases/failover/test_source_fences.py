@@ -14,13 +14,13 @@ from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection
+from tanist.usecases.command import Silence
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.fences import StillNeeded, lift
 from tanist.usecases.failover.fences import fences as fence_rows
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.setting_fences import lifted, to_be_set
-from tanist.usecases.failover.standing import checks
-from tanist.usecases.silence import Silence
+from tanist.usecases.failover.status import checks
+from tanist.usecases.failover.steps.fence import lifted, to_be_set
 from tests.fakes.failover import MemoryFencing
 from tests.unit.usecases.failover.test_run import assert_promoted
 from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverWorld

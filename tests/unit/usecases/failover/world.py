@@ -26,9 +26,7 @@ from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.context import Timeouts
-from tanist.usecases.failover.journal import Tools
-from tanist.usecases.failover.moved_groups import GroupsMoved
+from tanist.usecases.failover.journal import GroupsMoved, Timeouts, Tools
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import RunOutcome, run
 from tanist.usecases.mirror import OpenMirror

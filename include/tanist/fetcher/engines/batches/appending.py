@@ -21,12 +21,11 @@ from tanist.domain.appending import (
     translate_refusal,
 )
 from tanist.domain.broker_errors import InvalidRecord, MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
+from tanist.domain.compaction import Holes
 from tanist.domain.copying import Append, Refuse
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.holes import Holes
 from tanist.domain.names import DestinationOffset
-from tanist.fetcher.engines.batches.filling import Filling
-from tanist.fetcher.engines.batches.start_filling import StartFilling
+from tanist.fetcher.engines.batches.filling import Filling, StartFilling
 from tanist.fetcher.engines.engine import Phase
 from tanist.kafka.protocol.batch import BatchHeader, patch
 from tanist.kafka.protocol.codes import NONE, error_for

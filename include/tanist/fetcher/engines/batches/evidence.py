@@ -11,9 +11,8 @@ from tanist.domain.copying import AbortedTransaction, decide
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.recovery import FIRST_LOOK, NotCommittedYet, SourceBehind, SourceStart
-from tanist.kafka.protocol.batch import header_of, walk
+from tanist.kafka.protocol.batch import ControlType, control_type, header_of, walk
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
-from tanist.kafka.protocol.markers import ControlType, control_type
 from tanist.kafka.protocol.merging import is_made_of
 from tanist.kafka.protocol.record_proof import visible
 from tanist.kafka.protocol.records_left import contradiction, surplus_before

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import CopiedRecord, Halt, Pipeline, truncated
-from tanist.domain.caught_up import CaughtUp
+from tanist.domain.compaction import CaughtUp, Holes
 from tanist.domain.errors import CompactionHole
-from tanist.domain.holes import Holes
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.small_batches import Merging
 from tanist.fetcher.assignment import Report

@@ -12,9 +12,9 @@ from tanist.domain.broker_errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from tanist.domain.compaction import Holes
 from tanist.domain.copying import AbortedTransaction, Fill, Refuse, Step, decide
 from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, Stopped, TanistError
-from tanist.domain.holes import Holes
 from tanist.domain.names import EpochMs, SourceOffset
 from tanist.fetcher.engines.batches.evidence import ends_abort
 from tanist.fetcher.engines.batches.lost_tombstones import first_hole

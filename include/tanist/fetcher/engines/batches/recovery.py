@@ -7,17 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import CopiedRecord, Pipeline
-from tanist.domain.caught_up import CaughtUp
 from tanist.domain.compacted_recovery import recover_compacted_position
+from tanist.domain.compaction import CaughtUp, Holes
 from tanist.domain.errors import CompactionHole, Diverged, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
-from tanist.domain.holes import Holes
 from tanist.domain.recovery import SourceBehind, recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
 from tanist.fetcher.engines.batches.lost_tombstones import COMPARE_SECONDS, NotCompared, deleted_keys
 from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
-from tanist.fetcher.loss_records import LossRecords
 from tanist.fetcher.planning import recreated
+from tanist.fetcher.runs import LossRecords
 from tanist.kafka.protocol.refilling import DeletedKeys
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value

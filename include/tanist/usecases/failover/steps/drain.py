@@ -8,9 +8,9 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.forecast import forecast
-from tanist.domain.failover.postconditions import drained
+from tanist.domain.failover.invariants import drained
+from tanist.usecases.command import SILENT_SECONDS
 from tanist.usecases.failover.step import Done
-from tanist.usecases.silence import SILENT_SECONDS
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts, PartitionFacts

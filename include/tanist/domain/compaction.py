@@ -1,16 +1,38 @@
-"""When a mirror partition was last caught up with its source, and what that means for tombstones.
-
-A cleaner keeps a tombstone for `delete.retention.ms`. A copy that reads an offset later than that after it was last
-caught up may find it empty although it held a tombstone: the key was deleted at the source, and stays in the copy.
-"""
+"""Compacted logs: offsets that the cleaner of the source emptied, and up to where a mirror topic has them all."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, SourceOffset
+
+
+class Holes(StrEnum):
+    """How the offsets of removed records are occupied in a mirror partition, so that both logs agree on all others."""
+
+    COPIES = "copies"
+    """By copies of the next record that is left. In topics that are not compacted (any more): by gap markers."""
+    MARKERS = "markers"
+    """By gap markers, which no reader sees; some 30,000 per second."""
+    REFUSE = "refuse"
+    """The partition fails with COMPACTION_HOLE."""
+
+
+def is_compacted(cleanup_policy: str) -> bool:
+    """Whether a `cleanup.policy` contains `compact`."""
+    return "compact" in {each.strip() for each in cleanup_policy.split(",")}
+
+
+def holes_of(chosen: Holes, *, compacted: bool) -> Holes:
+    """How the holes of a topic are occupied. `chosen` for its mirror; `compacted` at the source.
+
+    A copy of a record is removed by the cleaner of a compacted mirror topic. In others it would stay.
+    """
+    return Holes.MARKERS if chosen is Holes.COPIES and not compacted else chosen
+
 
 DELETE_RETENTION: Final = "delete.retention.ms"
 DEFAULT_DELETE_RETENTION_MS: Final = 86_400_000

@@ -1,17 +1,22 @@
-"""The check `fences` of `tanist status`: whether recorded source fences and those at the source agree."""
+"""Checks of `tanist status` of what failovers left: fences that disagree with their records, and recorded losses."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain import losses
 from tanist.domain.checks import Check, Verdict, named
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, UNRECORDED, FenceStatus, fence_command, is_stray
+from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
+from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping
 
     from tanist.domain.fences import FencedTopic
+    from tanist.domain.lag import PartitionRow
     from tanist.domain.records import MirrorSpec
+
 
 AGAIN: Final = "both sides can be written to; `tanist fetcher run` sets it again"
 _LIFTED: Final = "it was failed over, and its source fence was lifted: producers can write to both clusters"
@@ -75,3 +80,32 @@ def _must_agree(fence: FencedTopic, promoted: Container[str]) -> bool:
     if fence.status is FenceStatus.LIFTED:
         return not fence.reason and is_stray(fence, stands=True)
     return fence.status in HOLDS_PRODUCERS_OFF and fence.topic in promoted
+
+
+def losses_check(spec: MirrorSpec, rows: Iterable[PartitionRow]) -> Check:
+    """What is on record of such records. It passes if a mirror with `--on-loss continue` has copied what follows.
+
+    They are at neither cluster, so no failover depends on them. `rows`: all partitions of the mirror.
+    """
+    found = [(row, row.lost) for row in rows if row.lost is not None]
+    waiting = [row for row, _ in found if _waits(row)]
+    total = sum(lost.offsets for _, lost in found)
+    shown = f"{spec.mirror} --destination {spec.destination}"
+    if waiting:
+        step = f"; `tanist mirrors alter {shown} --on-loss {OnLoss.CONTINUE}` accepts that and copies what follows"
+    else:
+        step = f"; what follows was copied; `tanist mirrors describe {shown}` lists them" if found else ""
+    lines = (f"{row.partition}: {losses.describe(lost.ranges, lost.earlier)}" for row, lost in found)
+    return Check(
+        name="losses",
+        verdict=Verdict.FAIL if waiting else Verdict.PASS,
+        observed=f"{total} offsets of {len(found)} partition(s) deleted at the source before they were copied",
+        limit="none, or accepted",
+        reason=f"{named(lines)}{step}",
+    )
+
+
+def _waits(row: PartitionRow) -> bool:
+    """Whether nothing is copied behind the loss until somebody accepts it."""
+    error = row.observed.error if row.observed else None
+    return row.state is MirrorState.FAILED and error == UncopiedRecordsDeleted.name

@@ -1,0 +1,228 @@
+"""Reasons of limitations: undecided tails, what was not copied, old fences, access, damage of the state topics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.checks import Check, Mode, Verdict, named
+from tanist.domain.errors import TanistError
+from tanist.domain.failover.commands import others_command, remove_command
+from tanist.domain.failover.facts import is_locked
+from tanist.domain.failover.plan import Limitation
+from tanist.domain.fences import FenceStatus, fence_command, is_stray
+from tanist.domain.tails import FindingKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts
+    from tanist.domain.failover.plan import Intent
+    from tanist.domain.names import TopicPartition
+
+
+def of_undecided(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """A planned failover is refused until somebody accepts it by name; an unplanned one names it."""
+    if found := [each for each in facts.undecided if each.topic in intent.names]:
+        yield Limitation(
+            str(FindingKind.UNDECIDED),
+            "the mirror was reversed while nobody had decided about records that only its old source had, and no "
+            f"command rescues them any more: {named(found)}; read them in that cluster's log if they are needed, then "
+            f"`tanist failback accept {intent.mirror} --destination {facts.destination} "
+            f"--finding {FindingKind.UNDECIDED} --reason TEXT`",
+            blocks=intent.mode is Mode.PLANNED,
+            about=tuple(sorted({each.topic for each in found})),
+        )
+
+
+def not_copied(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """What the source has more is left behind by name, or not at all; a plan counts what there was when it was made."""
+    sync = f"add them with `tanist metadata sync {intent.mirror} --destination {facts.destination}`"
+    if behind := intent.without_copy:
+        why = f"the source has partitions that are not mirrored and are left behind: {_counted(behind)}; {sync}"
+        yield Limitation("PARTITIONS_WITHOUT_COPY", why)
+    if facts.source.new_topics:
+        topics = named(facts.source.new_topics, ", ")
+        why = f"topics of the source match the mirror's filters but are not mirrored: {topics}; {sync}"
+        yield Limitation("TOPICS_WITHOUT_COPY", why, about=facts.source.new_topics)
+    reported = {*intent.partitions, *behind}
+    seen = [*(each.partition for each in facts.partitions), *(each.partition for each in facts.source.uncopied)]
+    whys = []
+    if since := sorted(at for at in seen if at.topic in intent.names and at not in reported):
+        whys.append(f"new: {_counted(since)}; {sync}")
+    if intent.whole and facts.besides:
+        whys.append(f"new in the mirror, but not in this plan of all its topics: {named(facts.besides, ', ')}")
+    if whys:
+        yield Limitation("GROWN_SINCE_PLANNED", f"{'; '.join(whys)}, then plan again", blocks=True)
+
+
+def _counted(partitions: Iterable[TopicPartition]) -> str:
+    return named((f"{count} of {topic}" for topic, count in Counter(at.topic for at in partitions).items()), ", ")
+
+
+def of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """Source fences that no unfinished failover has set: they block producers of a source that is in use.
+
+    An unplanned failover needs its source to be fenced, whoever has done it: that is no reason against one.
+    """
+    # an unfinished run needs its fence: RUN_UNFINISHED reports it
+    if intent.mode is Mode.UNPLANNED or is_locked(facts) or facts.others_running:
+        return
+    standing = [
+        (each.topic, each.source_fence.status) for each in facts.of(intent.names) if each.source_fence and _stands(each)
+    ]
+    left = {topic: f"{topic} ({status})" for topic, status in standing if status is not FenceStatus.UNRECORDED}
+    strange = [topic for topic, status in standing if status is FenceStatus.UNRECORDED]
+    lift = partial(fence_command, "lift", intent.mirror, facts.destination)
+    why = (
+        *((f"left by an earlier failover: {named(left.values())}; lift it with `{lift([*left])}`",) if left else ()),
+        *((f"not on record: {named(strange)}; lift it with `{lift(strange, '--unrecorded')}`",) if strange else ()),
+    )
+    if why:
+        yield Limitation("SOURCE_FENCED", "; ".join(why))
+
+
+def _stands(seen: ObservedTopic) -> bool:
+    """Whether a source fence of ours is in force, or recorded as such; False for one that was there before ours."""
+    fence = seen.source_fence
+    if fence is None:
+        return False
+    return fence.status is not FenceStatus.LIFTED or bool(fence.reason) or is_stray(fence, stands=seen.fence_stands)
+
+
+LOCKED_OUT: Final = "WRITERS_LOCKED_OUT"
+CHANGED: Final = "SOURCE_ACLS_CHANGED"
+
+
+def of_access(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """Nobody is denied by a failover silently: an approver accepts each principal by name."""
+    seen = list(facts.of(intent.names))
+    if shut := [f"{each.topic}: {who}" for each in seen for who in each.locked_out]:
+        how = "allow them to write there (remove a DENY of the destination), or accept that they stop"
+        why = f"may write at the source and could not at the destination: {named(shut, ', ')}; {how}"
+        yield Limitation(LOCKED_OUT, why, about=tuple(sorted(shut)))
+    changed = [f"{each.topic}: {what}" for each in seen for what in each.acls_changed]
+    if changed and intent.mode is Mode.PLANNED:  # a source that answers again voids no unplanned failover by it
+        how = f"`tanist metadata sync {intent.mirror} --destination {facts.destination}` takes it over"
+        why = f"who may write at the source has changed since it was stored: {named(changed, ', ')}; {how}"
+        yield Limitation(CHANGED, why, about=tuple(sorted(changed)))
+
+
+def access_check(found: Mapping[str, Sequence[str]] | TanistError) -> Check:
+    """Whether the producers of the old source may write to each failed-over topic. `found`: by topic, who may not."""
+    limit = "all who could write at the old source"
+    if isinstance(found, TanistError):
+        observed = "the destination does not report its ACLs"
+        return Check(name="access", verdict=Verdict.UNKNOWN, observed=observed, limit=limit, reason=str(found))
+    shut = [f"{topic}: {who}" for topic, principals in sorted(found.items()) for who in principals]
+    why = "; allow them to write (`kafka-acls.sh`; a DENY has to be removed), unless that is meant" if shut else ""
+    return Check(
+        name="access",
+        verdict=Verdict.FAIL if shut else Verdict.PASS,
+        observed=f"{len(shut)} producer(s) of the old source may not write to failed-over topics",
+        limit=limit,
+        age_ms=0,
+        reason=named(shut, ", ") + why,
+    )
+
+
+def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """A planned failover waits until it is mended. In an unplanned one an approver accepts it by name.
+
+    Whether it could be mended would depend on whether the source answers, and a source that answers voids nothing.
+    """
+    planned = intent.mode is Mode.PLANNED
+    ours = frozenset(intent.partitions)
+    seen = tuple(facts.of(intent.names))
+    if short := [each for each in facts.partitions if each.partition in ours and each.missing_at_start]:
+        what = named(f"{e.partition} begins at {e.start}: {e.missing_at_start} offsets are missing" for e in short)
+        why = f"records that the source still has are missing from the start of the mirror topic: {what}; {_AGAIN}"
+        yield Limitation(
+            "COPY_TRUNCATED",
+            why,
+            blocks=planned,
+            about=tuple(f"{e.partition} begins at {e.start}" for e in short),
+        )
+    yield from _of_strangers(intent, facts)
+    yield from _of_truncated_sources(intent, facts)
+    yield from _of_deleted_sources(intent, facts)
+    if more := [each for each in seen if _has_more(each)]:
+        what = named(f"{each.topic} has {each.partitions} instead of {each.mirrored}" for each in more)
+        why = f"partitions were added at the destination: {what}; {_AGAIN}"
+        yield Limitation("COPY_HAS_MORE_PARTITIONS", why, blocks=planned)
+    if other := [each for each in seen if each.recreated]:
+        why = f"{named(each.recreated for each in other)}; {_AGAIN}"
+        yield Limitation("TOPIC_RECREATED", why, blocks=planned)
+    if altered := [f"{each.topic}: {', '.join(each.altered)}" for each in seen if each.altered]:
+        why = (
+            f"altered configurations may delete records of the mirror topic, or change new ones: {named(altered)}; "
+            f"`tanist metadata sync {intent.mirror} --destination {facts.destination}` corrects them, "
+            f"`tanist validate {intent.mirror} --destination {facts.destination}` compares records"
+        )
+        yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=planned)
+    yield from _of_other_writers(seen)
+
+
+def _of_other_writers(seen: Sequence[ObservedTopic]) -> Iterator[Limitation]:
+    """Who is accepted is named one by one; where nobody can be named it is news to whoever accepted names."""
+    unreported = [each.topic for each in seen if each.others is None]
+    writers = [f"{each.topic}: {', '.join(each.others)}" for each in seen if each.others]
+    about = tuple(f"{each.topic}: {other}" for each in seen for other in each.others or ())
+    whys = []
+    if unreported:
+        whys.append(f"cannot determine which other principals may write to the mirror topic: {named(unreported)}")
+    if writers:
+        whys.append(f"principals other than the mirror may write to the mirror topic: {named(writers)}")
+    if whys:
+        unknown = tuple(f"{topic}: unknown" for topic in unreported)
+        yield Limitation(OTHERS, "; ".join(whys), about=(*about, *unknown), momentary=bool(unreported))
+
+
+def _of_strangers(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """Both ends agree, and the copy lacks as many records of the source as it has of somebody else."""
+    ours = frozenset(intent.partitions)
+    if strange := [each.partition for each in facts.partitions if each.partition in ours and each.foreign]:
+        why = f"the last records were not written by the mirror: {named(strange, ', ')}; {_AGAIN}"
+        blocks = intent.mode is Mode.PLANNED
+        yield Limitation("COPY_HAS_FOREIGN_RECORDS", why, blocks=blocks, about=tuple(map(str, strange)))
+    there = (each for each in facts.partitions if each.partition in ours and each.end is not None)
+    if unreported := [each.partition for each in there if each.foreign is None]:
+        why = f"cannot determine which producer wrote the last records: {named(unreported, ', ')}"
+        planned, about = intent.mode is Mode.PLANNED, tuple(map(str, unreported))
+        yield Limitation("COPY_WRITER_UNKNOWN", why, blocks=planned, unknown=planned, about=about, momentary=True)
+
+
+def _of_truncated_sources(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """The judge sees it at once, a worker reports it after a while: the plan is the same."""
+    ours = frozenset(intent.partitions)
+    if lost := [each for each in facts.partitions if each.partition in ours and each.source_truncated]:
+        why = "the source lost records that were copied, so which cluster is right must be decided"
+        yield Limitation("SOURCE_TRUNCATED", f"{why}: {named(map(_truncated, lost), ', ')}")
+
+
+def _of_deleted_sources(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """No planned failover can drain them. The topics that the source still has can be planned without them."""
+    ours = frozenset(intent.partitions)
+    if gone := {e.partition.topic for e in facts.partitions if e.partition in ours and e.source_deleted}:
+        topics = named(sorted(gone), ", ")
+        others = f"plan the other topics with `{others_command(intent, gone, facts.destination)}`, and "
+        rest = "" if gone == set(intent.names) else others
+        way = f"{rest}take it out with `{remove_command(intent, gone, facts.destination)}`"
+        why = f"deleted at the source, so the mirror topic is the only copy: {topics}; {way}"
+        blocks = intent.mode is Mode.PLANNED
+        yield Limitation("SOURCE_TOPIC_DELETED", why, blocks=blocks, about=tuple(sorted(gone)))
+
+
+def _truncated(each: PartitionFacts) -> str:
+    if each.live is None or not each.longer:
+        return f"{each.partition} (reported by a worker)"
+    return f"{each.partition} ends at {each.live.end}, copied up to {each.copied}"
+
+
+OTHERS = "OTHERS_MAY_WRITE"
+_AGAIN = "copy it again: `tanist mirrors remove`, which fences the source, then delete and add it (docs/mirroring.md)"
+
+
+def _has_more(seen: ObservedTopic) -> bool:
+    return seen.partitions is not None and seen.mirrored is not None and seen.partitions > seen.mirrored
