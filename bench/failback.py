@@ -29,7 +29,7 @@ from bench.rigs import report
 from bench.sampling import Watch
 from bench.tanist_side import MIRROR, tanist
 from tanist.domain.errors import CouldNotTell
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End
@@ -174,7 +174,7 @@ def _reversed(pair: Pair, counter: PayloadCounter) -> Moved:
 
 def _ends(pair: Pair, router: Router) -> list[int]:
     """The high watermarks of all partitions."""
-    at = [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]
+    at = [MirrorPartition(TOPIC, n) for n in range(PARTITIONS)]
     answers = requests.list_offsets(router, dict.fromkeys(at, End.HIGH_WATERMARK), pair.clock.deadline(ASK_SECONDS))
     found = [answers[each] for each in at]
     if wrong := [each for each in found if not isinstance(each, int)]:

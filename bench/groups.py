@@ -30,7 +30,7 @@ from tests.ports import over_positions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import Rig
 
 GROUPS: Final = 1_000
@@ -52,7 +52,7 @@ def measure(seconds: float) -> dict[str, Any]:
 # ── freshness ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _freshness(rig: Rig, at: TopicPartition, rate: float, seconds: float) -> dict[str, float]:
+def _freshness(rig: Rig, at: MirrorPartition, rate: float, seconds: float) -> dict[str, float]:
     destination, clock = rig.destination.cluster.endpoint(), SystemClock()
     layout = TopicLayout(partitions=1, allow_small=True)
     group = f"bench-{rate:g}"
@@ -85,7 +85,7 @@ def _freshness(rig: Rig, at: TopicPartition, rate: float, seconds: float) -> dic
 
 
 def _commits(
-    rig: Rig, group: str, at: TopicPartition, rate: float, seconds: float, reader: CompactedTopic
+    rig: Rig, group: str, at: MirrorPartition, rate: float, seconds: float, reader: CompactedTopic
 ) -> tuple[dict[int, float], dict[int, float]]:
     sent: dict[int, float] = {}
     seen: dict[int, float] = {}
@@ -133,7 +133,7 @@ def _summary(sent: dict[int, float], seen: dict[int, float]) -> dict[str, float]
 # ── many groups ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _bulk(rig: Rig, at: Sequence[TopicPartition]) -> dict[str, float]:
+def _bulk(rig: Rig, at: Sequence[MirrorPartition]) -> dict[str, float]:
     for each in at:
         rig.source.produce(each, [b"%d" % n for n in range(RECORDS)])
     with rig.copier(at) as copier:

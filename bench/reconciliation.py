@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import Rig, RigCluster
 
 PARTITIONS: Final = 8
@@ -137,8 +137,8 @@ class Filled:
     """A topic, and its copy as MirrorMaker 2 leaves it; `batches` of the source in each partition, one ms a record."""
 
     rig: Rig
-    at: tuple[TopicPartition, ...]
-    there: tuple[TopicPartition, ...]
+    at: tuple[MirrorPartition, ...]
+    there: tuple[MirrorPartition, ...]
     began_ms: int
     batches: tuple[int, ...]
     loses: bool = False
@@ -171,7 +171,7 @@ class Filled:
         return sum(self.batches) * BATCH
 
     @property
-    def both(self) -> tuple[tuple[RigCluster, tuple[TopicPartition, ...]], ...]:
+    def both(self) -> tuple[tuple[RigCluster, tuple[MirrorPartition, ...]], ...]:
         return (self.rig.source, self.at), (self.rig.destination, self.there)
 
     def reconciled(self, spark: SparkSession) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import CouldNotTell, ProcessFailed, TimedOut
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.requests import End
 from tanist.kafka.wire.router import Router
@@ -72,7 +72,7 @@ class Watch:
     def __init__(self, pair: Pair, topic: str, partitions: int, records: int) -> None:
         self._pair = pair
         self._topic = topic
-        self._ends = dict.fromkeys((TopicPartition(topic, n) for n in range(partitions)), End.HIGH_WATERMARK)
+        self._ends = dict.fromkeys((MirrorPartition(topic, n) for n in range(partitions)), End.HIGH_WATERMARK)
         self._records = records
         self.samples: list[Sample] = []
 

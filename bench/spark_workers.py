@@ -32,7 +32,7 @@ from tests.spark.forging import append, many
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import Rig
 
 WORKERS: Final = (1, 2)
@@ -55,7 +55,7 @@ def measure(megabytes: int) -> dict[str, Any]:
 
 
 def _measured(
-    rig: Rig, at: Sequence[TopicPartition], guardian: Guardian, home: Path, workers: int
+    rig: Rig, at: Sequence[MirrorPartition], guardian: Guardian, home: Path, workers: int
 ) -> dict[str, dict[str, float]]:
     cluster = SparkCluster(home, guardian)
     try:
@@ -66,7 +66,7 @@ def _measured(
         cluster.stop()
 
 
-def _once(rig: Rig, at: Sequence[TopicPartition], level: Level, place: SparkPlace, home: Path) -> dict[str, float]:
+def _once(rig: Rig, at: Sequence[MirrorPartition], level: Level, place: SparkPlace, home: Path) -> dict[str, float]:
     """One job, as `tanist validate --master` submits it."""
     job = validation_job(rig, at, level)
     submission = Submission(application="data_validation.py", job=job, folder=home / "results", place=place)
@@ -78,7 +78,7 @@ def _once(rig: Rig, at: Sequence[TopicPartition], level: Level, place: SparkPlac
     return {"seconds": round(seconds, 1), "MB_per_s": round(stored / seconds), "job_seconds": round(took, 1)}
 
 
-def _fill(rig: Rig, at: Sequence[TopicPartition], batches: int) -> None:
+def _fill(rig: Rig, at: Sequence[MirrorPartition], batches: int) -> None:
     now = time.time_ns() // 1_000_000
     for each in at:
         for side in (rig.source, rig.destination):

@@ -32,7 +32,7 @@ from bench.rigs import report, rigged
 from tanist.domain.validation.job import Level
 from tanist.kafka.wire.requests import End
 from tanist.spark.record_source import digest_reader
-from tanist.spark.spans import Span
+from tanist.spark.spans import LogSpan
 from tests.spark.asking import validated, validation_job
 from tests.spark.forging import append, many
 from tests.spark.sessions import started
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import Rig, RigCluster
 
 PARTITIONS: Final = 8
@@ -106,14 +106,14 @@ def _compared(rig: Rig, spark: SparkSession, size: int, megabytes: int) -> dict[
     }
 
 
-def _fastest(rig: Rig, spark: SparkSession, at: Sequence[TopicPartition], level: Level) -> dict[str, Any]:
+def _fastest(rig: Rig, spark: SparkSession, at: Sequence[MirrorPartition], level: Level) -> dict[str, Any]:
     """The result of the fastest run."""
     results = [validated(spark, validation_job(rig, at, level)) for _ in range(RUNS)]
     assert all(result["verdict"] == "EQUAL" for result in results), results  # noqa: S101
     return min(results, key=lambda result: float(result["seconds"]))
 
 
-def consumed(cluster: RigCluster, at: Sequence[TopicPartition], count: int) -> float:
+def consumed(cluster: RigCluster, at: Sequence[MirrorPartition], count: int) -> float:
     """Seconds of a plain consumer for all records; nothing is done with them."""
     settings = {"bootstrap.servers": cluster.servers, "group.id": "bench", "enable.auto.commit": False}
     consumer = Consumer(settings)
@@ -126,10 +126,12 @@ def consumed(cluster: RigCluster, at: Sequence[TopicPartition], count: int) -> f
     return took
 
 
-def _reader(cluster: RigCluster, at: Sequence[TopicPartition]) -> None:
+def _reader(cluster: RigCluster, at: Sequence[MirrorPartition]) -> None:
     """The digests of all records, as one task of level `records` makes them."""
     ends = cluster.ends(at, End.LAST_STABLE)
-    reader = digest_reader(cluster.cluster.endpoint(), [tuple(Span(partition=p, start=0, until=ends[p]) for p in at)])
+    reader = digest_reader(
+        cluster.cluster.endpoint(), [tuple(LogSpan(partition=p, start=0, until=ends[p]) for p in at)]
+    )
     for task in reader.partitions():
         for _ in reader.read(task):
             pass
@@ -141,7 +143,7 @@ def _cpu(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _connector(rig: Rig, spark: SparkSession, at: Sequence[TopicPartition]) -> float:
+def _connector(rig: Rig, spark: SparkSession, at: Sequence[MirrorPartition]) -> float:
     """Seconds of the connector for a digest of each 10,000 offsets on both sides, and their comparison."""
     began = time.monotonic()
     ours, theirs = (_digests(spark, side, at[0].topic) for side in (rig.source, rig.destination))
@@ -192,7 +194,7 @@ def _batches(megabytes: int, share: float) -> int:
     return max(1, int(megabytes * 1_000_000 * share) // BATCH_BYTES)
 
 
-def _fill(rig: Rig, at: Sequence[TopicPartition], size: int, batches: Sequence[int]) -> None:
+def _fill(rig: Rig, at: Sequence[MirrorPartition], size: int, batches: Sequence[int]) -> None:
     """So many batches in each of the partitions, the same on both sides."""
     now = time.time_ns() // 1_000_000
     for each, count in zip(at, batches, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire.requests import End, list_offsets
 
 if TYPE_CHECKING:
@@ -21,6 +21,6 @@ def leads(router: Router, name: str, partitions: int, by: Deadline) -> bool:
         return False
     if any(part.leader is None for part in found.partitions):
         return False
-    at = [TopicPartition(name, n) for n in range(partitions)]
+    at = [MirrorPartition(name, n) for n in range(partitions)]
     answers = list_offsets(router, dict.fromkeys(at, End.HIGH_WATERMARK), by)
     return not any(isinstance(answer, TanistError) for answer in answers.values())

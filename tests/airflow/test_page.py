@@ -24,7 +24,7 @@ from tanist.domain.errors import Unreachable
 from tanist.domain.failover.health import Status
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.lag import KnownEnd, PartitionRow
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive
 from tanist.domain.states import DesiredState, MirrorState
@@ -48,7 +48,7 @@ EVIL = "<script>alert('x')</script>"
 def row(n: int, state: MirrorState, end: int | None = 10) -> PartitionRow:
     return PartitionRow(
         mirror=MirrorName("dr"),
-        partition=TopicPartition("orders", n),
+        partition=MirrorPartition("orders", n),
         desired=DesiredState.MIRRORING,
         state=state,
         source=KnownEnd(SourceOffset(10), EpochMs(0)),

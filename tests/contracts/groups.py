@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.ports.positions import CommittedPosition
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
@@ -31,9 +31,9 @@ class Groups(Protocol):
         """What a second command of the same mirror has."""
         ...
 
-    def topic(self, name: str, partitions: int = 1) -> tuple[TopicPartition, ...]: ...
+    def topic(self, name: str, partitions: int = 1) -> tuple[MirrorPartition, ...]: ...
 
-    def commit(self, group: str, at: TopicPartition, offset: int) -> None:
+    def commit(self, group: str, at: MirrorPartition, offset: int) -> None:
         """By a consumer of the group, with the text MINE."""
         ...
 
@@ -43,7 +43,7 @@ class Groups(Protocol):
         ...
 
     @contextmanager
-    def pending(self, group: str, at: TopicPartition, offset: int) -> Iterator[Callable[[], None]]:
+    def pending(self, group: str, at: MirrorPartition, offset: int) -> Iterator[Callable[[], None]]:
         """An application's transaction over a position; what is yielded commits it."""
         ...
 
@@ -59,11 +59,11 @@ class InMemory:
     def another(self) -> Positions:
         return MemoryPositions(self.groups, MIRROR)
 
-    def topic(self, name: str, partitions: int = 1) -> tuple[TopicPartition, ...]:
+    def topic(self, name: str, partitions: int = 1) -> tuple[MirrorPartition, ...]:
         self.groups.cluster.with_topic(name, partitions, 1)
-        return tuple(TopicPartition(name, n) for n in range(partitions))
+        return tuple(MirrorPartition(name, n) for n in range(partitions))
 
-    def commit(self, group: str, at: TopicPartition, offset: int) -> None:
+    def commit(self, group: str, at: MirrorPartition, offset: int) -> None:
         self.groups.commit(group, at, offset, MINE)
 
     @contextmanager
@@ -75,7 +75,7 @@ class InMemory:
             self.groups.group(group).members -= 1
 
     @contextmanager
-    def pending(self, group: str, at: TopicPartition, offset: int) -> Iterator[Callable[[], None]]:
+    def pending(self, group: str, at: MirrorPartition, offset: int) -> Iterator[Callable[[], None]]:
         epoch = self.groups.init(group)
         self.groups.send(group, epoch, group, {at: CommittedPosition(offset, "")})
         yield lambda: self.groups.end(group, epoch, commit=True)
@@ -93,12 +93,12 @@ class OnKafka:
     def another(self) -> Positions:
         return self.stack.enter_context(over_positions(self.side.cluster.endpoint(), MIRROR))
 
-    def topic(self, name: str, partitions: int = 1) -> tuple[TopicPartition, ...]:
+    def topic(self, name: str, partitions: int = 1) -> tuple[MirrorPartition, ...]:
         made = self.side.create(name, partitions)
         self.side.produce(made[0], [b"x"])
         return made
 
-    def commit(self, group: str, at: TopicPartition, offset: int) -> None:
+    def commit(self, group: str, at: MirrorPartition, offset: int) -> None:
         readers.commit(self.side.servers, group, {at: offset}, MINE)
 
     @contextmanager
@@ -109,6 +109,6 @@ class OnKafka:
             yield
 
     @contextmanager
-    def pending(self, group: str, at: TopicPartition, offset: int) -> Iterator[Callable[[], None]]:
+    def pending(self, group: str, at: MirrorPartition, offset: int) -> Iterator[Callable[[], None]]:
         with readers.positions_in_transaction(self.side, group, at, offset) as producer:
             yield lambda: producer.commit_transaction(10)

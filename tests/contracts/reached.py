@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import Producer
 
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.adapters.access import KafkaAccess
 from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.adapters.topics import KafkaConfigs, KafkaTopics
@@ -62,10 +62,10 @@ class Reached:
     clock: Clock
     world: Memory | Real
 
-    def topic(self, name: str, partitions: int = 2) -> tuple[TopicPartition, ...]:
+    def topic(self, name: str, partitions: int = 2) -> tuple[MirrorPartition, ...]:
         new = NewTopic(name=name, partitions=partitions, replication_factor=1)
         assert self.topics.create([new], SOON(20)) == {name: None}
-        return tuple(TopicPartition(name, n) for n in range(partitions))
+        return tuple(MirrorPartition(name, n) for n in range(partitions))
 
 
 @dataclass
@@ -75,19 +75,19 @@ class Memory:
     def deny(self, operation: str, resource_type: str, resource: str) -> None:
         self.cluster.denied.add((operation, resource))
 
-    def write(self, at: TopicPartition, count: int, size: int = 1) -> None:
+    def write(self, at: MirrorPartition, count: int, size: int = 1) -> None:
         self.cluster.grow(at, count)
 
-    def mark(self, at: TopicPartition, count: int) -> None:
+    def mark(self, at: MirrorPartition, count: int) -> None:
         for _ in range(count):
             self.cluster.mark(at)
 
-    def write_uncommitted(self, at: TopicPartition, count: int) -> None:
+    def write_uncommitted(self, at: MirrorPartition, count: int) -> None:
         start, stable, high = self.cluster.ends[at]
         self.cluster.ends[at] = (start, stable, high + count)
         self.cluster.producers |= {(at, offset): 4711 for offset in range(high, high + count)}
 
-    def delete_before(self, at: TopicPartition, offset: int) -> None:
+    def delete_before(self, at: MirrorPartition, offset: int) -> None:
         _, stable, high = self.cluster.ends[at]
         self.cluster.ends[at] = (offset, stable, high)
 
@@ -105,18 +105,18 @@ class Real:
         assert create_acls(self.router, [rule], SOON(10)) == [None]
         wait_until(lambda: rule in describe_acls(self.router, AccessFilter(principal=f"User:{USER}"), SOON(10)))
 
-    def write(self, at: TopicPartition, count: int, size: int = 1) -> None:
+    def write(self, at: MirrorPartition, count: int, size: int = 1) -> None:
         producer = Producer(self.client)
         for _ in range(count):
             producer.produce(at.topic, b"x" * size, partition=at.partition)
         assert producer.flush(10) == 0
 
-    def mark(self, at: TopicPartition, count: int) -> None:
+    def mark(self, at: MirrorPartition, count: int) -> None:
         """So many markers of a transaction that never was."""
         who = init_producer_id(self.router, SOON(10))
         assert write_markers(self.router, {at: Markers(who, 0, range(count))}, SOON(20)) == {at: None}
 
-    def write_uncommitted(self, at: TopicPartition, count: int) -> None:
+    def write_uncommitted(self, at: MirrorPartition, count: int) -> None:
         """The transaction stays open until the brokers abort it."""
         producer = Producer({**self.client, "transactional.id": at.topic, "transaction.timeout.ms": 10_000})
         producer.init_transactions(10)
@@ -125,7 +125,7 @@ class Real:
             producer.produce(at.topic, b"x", partition=at.partition)
         assert producer.flush(10) == 0
 
-    def delete_before(self, at: TopicPartition, offset: int) -> None:
+    def delete_before(self, at: MirrorPartition, offset: int) -> None:
         assert delete_records(self.router, {at: offset}, SOON(10)) == {at: offset}
 
 

@@ -25,7 +25,7 @@ from tanist.domain.failover.approving import ApprovalRequest, NoApproverTopic, W
 from tanist.domain.failover.approving import approvals as read_approvals
 from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
 from tanist.domain.fences import FenceBefore, FenceKind
-from tanist.domain.names import BrokerId, EpochMs, MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, ProducerId
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import Tombstone
@@ -94,12 +94,12 @@ class Rig:
     writers: ProducerIds
     world: Memory | Real
 
-    def topic(self, name: str, partitions: int = 2, **configs: str) -> tuple[TopicPartition, ...]:
+    def topic(self, name: str, partitions: int = 2, **configs: str) -> tuple[MirrorPartition, ...]:
         given = {key.replace("_", "."): value for key, value in configs.items()}
         new = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=given)
         assert self.topics.create([new], SOON(20)) == {name: None}
         self.world.led(name, partitions)
-        return tuple(TopicPartition(name, n) for n in range(partitions))
+        return tuple(MirrorPartition(name, n) for n in range(partitions))
 
 
 @dataclass
@@ -117,13 +117,13 @@ class Memory:
     def led(self, _name: str, _partitions: int) -> None:
         """A topic of memory has no leaders."""
 
-    def data(self, at: TopicPartition, producer_ids: ProducerIds, sequence: int = 0) -> bool:
+    def data(self, at: MirrorPartition, producer_ids: ProducerIds, sequence: int = 0) -> bool:
         return self.cluster.append(at, producer_ids.data, 0)
 
-    def filler(self, at: TopicPartition, producer_ids: ProducerIds, epoch: int) -> bool:
+    def filler(self, at: MirrorPartition, producer_ids: ProducerIds, epoch: int) -> bool:
         return self.cluster.append(at, producer_ids.marker, epoch)
 
-    def record(self, at: TopicPartition) -> None:
+    def record(self, at: MirrorPartition) -> None:
         self.cluster.grow(at)
 
     def drop(self, topic: str) -> None:
@@ -132,11 +132,11 @@ class Memory:
     def wait(self, seconds: float) -> None:
         self.cluster.clock.jump(seconds)
 
-    def end(self, at: TopicPartition) -> int:
+    def end(self, at: MirrorPartition) -> int:
         return self.cluster.ends[at][2]
 
     @contextmanager
-    def names_in_a_transaction(self, at: TopicPartition) -> Iterator[None]:
+    def names_in_a_transaction(self, at: MirrorPartition) -> Iterator[None]:
         self.cluster.named = (OpenTransaction(at, 1, EpochMs(1), "an-application"),)
         yield
         self.cluster.named = ()
@@ -167,7 +167,7 @@ class Real:
         """Returns when its leaders know that they lead."""
         wait_until(lambda: leads(self.router, name, partitions, SOON(10)), 10)
 
-    def data(self, at: TopicPartition, producer_ids: ProducerIds, sequence: int = 0) -> bool:
+    def data(self, at: MirrorPartition, producer_ids: ProducerIds, sequence: int = 0) -> bool:
         """A batch as an old worker sends it."""
         batch = filler_batch(1, producer_ids.data, 0, sequence, time.time_ns() // 1_000_000)
         self.router.refresh([at.topic], SOON(10))
@@ -178,12 +178,12 @@ class Real:
             assert isinstance(error_for(code, ""), (InvalidProducerEpoch, OutOfOrderSequence))
         return code == NONE
 
-    def filler(self, at: TopicPartition, producer_ids: ProducerIds, epoch: int) -> bool:
+    def filler(self, at: MirrorPartition, producer_ids: ProducerIds, epoch: int) -> bool:
         before = self.end(at)
         requests.write_markers(self.router, {at: Markers(producer_ids.marker, epoch, (before,))}, SOON(10))
         return self.end(at) > before
 
-    def record(self, at: TopicPartition) -> None:
+    def record(self, at: MirrorPartition) -> None:
         """By somebody else than a worker."""
         producer = Producer({**self.users["admin"], "compression.type": "zstd"})
         producer.produce(at.topic, b"value" * 100, key=b"key", partition=at.partition, headers=[("h", b"1")])
@@ -198,13 +198,13 @@ class Real:
     def wait(self, seconds: float) -> None:
         SystemClock().wait(seconds)
 
-    def end(self, at: TopicPartition) -> int:
+    def end(self, at: MirrorPartition) -> int:
         found = requests.list_offsets(self.router, {at: End.LOG_END}, SOON(10))[at]
         assert isinstance(found, int)
         return found
 
     @contextmanager
-    def names_in_a_transaction(self, at: TopicPartition) -> Iterator[None]:
+    def names_in_a_transaction(self, at: MirrorPartition) -> Iterator[None]:
         """A transaction that has told its coordinator of `at`, and whose record was then too large for the topic."""
         producer = Producer({**self.users["admin"], "transactional.id": f"an-application-{at.topic}"})
         producer.init_transactions(20)
@@ -352,7 +352,7 @@ def test_a_reserve_is_written_to_its_end_and_no_further(rig: Rig, topic_name: st
     rig.producer_fencing.fence_data_producers(writers, SOON(10))
     ends = {first: 20_011, second: 7_000}
     for _ in range(2):
-        reached: dict[TopicPartition, object] = {}
+        reached: dict[MirrorPartition, object] = {}
         while reached != ends:
             reached |= rig.producer_fencing.reserve(ends, writers, SOON(20))
         assert {at: rig.world.end(at) for at in ends} == ends
@@ -411,7 +411,7 @@ def test_a_topic_that_is_made_anew_has_no_barrier_and_still_the_rules_of_the_ear
 
 def test_a_partition_that_is_not_there_does_not_hide_the_others(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1)
-    missing = TopicPartition(f"{topic_name}-missing", 0)
+    missing = MirrorPartition(f"{topic_name}-missing", 0)
     sealed = rig.producer_fencing.fence_producers({at: rig.writers, missing: rig.writers}, SOON(3))
     assert sealed[at] == 3
     assert isinstance(sealed[missing], TanistError)
@@ -703,7 +703,7 @@ def test_a_canary_passes_a_near_fence(rig: Rig, topic_name: str) -> None:
 
 def test_replicas_in_sync_are_told_with_what_is_needed(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1)
-    missing = TopicPartition(f"{topic_name}-missing", 0)
+    missing = MirrorPartition(f"{topic_name}-missing", 0)
     found = rig.replicas.in_sync([at, missing], SOON(10))
     assert found[at] == InSync(1, 1, BrokerId(1))
     assert isinstance(found[missing], UnknownTopicOrPartition)

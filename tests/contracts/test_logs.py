@@ -8,15 +8,15 @@ import pytest
 
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell
-from tanist.domain.names import TopicPartition
-from tanist.ports.logs import LogEnds
+from tanist.domain.log_ends import LogEnds
+from tanist.domain.names import MirrorPartition
 from tests.contracts.reached import SOON
 
 if TYPE_CHECKING:
     from tests.contracts.reached import Reached
 
 
-def ends(reached: Reached, at: TopicPartition) -> tuple[int, int, int]:
+def ends(reached: Reached, at: MirrorPartition) -> tuple[int, int, int]:
     """Log start, last stable offset, high watermark."""
     found = reached.logs.ends([at], SOON(10))[at]
     assert isinstance(found, LogEnds), found
@@ -86,7 +86,7 @@ def test_who_wrote_a_batch_is_read_from_its_header_however_large_it_is(reached: 
     who = found[marked]
     assert isinstance(who, int)
     assert who >= 0
-    missing = TopicPartition(f"{topic_name}-missing", 0)
+    missing = MirrorPartition(f"{topic_name}-missing", 0)
     beyond = reached.logs.producers({small: 2, large: 0, missing: 0}, SOON(10))
     assert isinstance(beyond[small], CouldNotTell), "nobody has written that far"
     assert beyond[large] == -1
@@ -98,7 +98,7 @@ def test_who_wrote_a_batch_is_read_from_its_header_however_large_it_is(reached: 
 
 def test_the_true_end_is_that_of_the_log(reached: Reached, topic_name: str) -> None:
     written, empty = reached.topic(topic_name)
-    missing = TopicPartition(f"{topic_name}-missing", 0)
+    missing = MirrorPartition(f"{topic_name}-missing", 0)
     reached.world.write(written, 3)
     found = reached.logs.true_ends([written, empty, missing], SOON(10))
     assert (found[written], found[empty]) == (3, 0)
@@ -108,7 +108,7 @@ def test_the_true_end_is_that_of_the_log(reached: Reached, topic_name: str) -> N
 
 def test_a_partition_that_is_not_there_does_not_hide_the_others(reached: Reached, topic_name: str) -> None:
     (at,) = reached.topic(topic_name, 1)
-    missing = [TopicPartition(topic_name, 7), TopicPartition(f"{topic_name}-missing", 0)]
+    missing = [MirrorPartition(topic_name, 7), MirrorPartition(f"{topic_name}-missing", 0)]
     found = reached.logs.ends([*missing, at], SOON(10))
     assert isinstance(found[at], LogEnds)
     assert [type(found[each]) for each in missing] == [UnknownTopicOrPartition] * 2
@@ -133,7 +133,7 @@ def test_no_producer_id_is_given_twice(reached: Reached) -> None:
 
 
 def test_of_a_dead_cluster_nothing_is_told(dead: Reached) -> None:
-    at = TopicPartition("orders", 0)
+    at = MirrorPartition("orders", 0)
     with pytest.raises(CouldNotTell):
         dead.logs.ends([at], SOON(0.5))
     with pytest.raises(CouldNotTell):

@@ -9,7 +9,7 @@ import pytest
 
 from tanist.domain.broker_errors import UnknownMember, UnknownTopicOrPartition, UnstableOffsetCommit
 from tanist.domain.errors import CouldNotTell, GroupCommitFenced, OperatorFenced, PositionMoved, TanistError
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition, TopicPartition
 from tanist.ports.positions import CommitChange, CommittedPosition, GroupFacts
 from tests.contracts.groups import MINE, MIRROR, InMemory, OnKafka
 from tests.contracts.reached import SOON, nowhere
@@ -55,7 +55,7 @@ def group(topic_name: str) -> str:
 
 
 def commit(
-    positions: Positions, group: str, at: TopicPartition, expected: CommittedPosition | None, new: CommittedPosition
+    positions: Positions, group: str, at: MirrorPartition, expected: CommittedPosition | None, new: CommittedPosition
 ) -> Outcome | TanistError:
     return positions.commit({group: {at: CommitChange(expected, new)}}, SOON(20))[group]
 
@@ -75,7 +75,7 @@ def stands(groups: Groups, group: str) -> dict[TopicPartition, CommittedPosition
     return found
 
 
-def as_told(groups: Groups, group: str, at: TopicPartition) -> CommittedPosition:
+def as_told(groups: Groups, group: str, at: MirrorPartition) -> CommittedPosition:
     reported = groups.positions.committed([group], SOON(10))[group]
     assert not isinstance(reported, TanistError)
     now = reported[at]
@@ -99,7 +99,7 @@ def test_what_was_committed_is_told_as_it_was(groups: Groups, topic_name: str, g
 
 def test_a_partition_that_is_not_there_does_not_hide_the_others(groups: Groups, topic_name: str, group: str) -> None:
     (at,) = groups.topic(topic_name)
-    missing = TopicPartition(f"{topic_name}-missing", 0)
+    missing = MirrorPartition(f"{topic_name}-missing", 0)
     changes = dict.fromkeys((missing, at), CommitChange(None, FIRST))
     reported = groups.positions.commit({group: changes}, SOON(20))[group]
     assert not isinstance(reported, TanistError)
@@ -215,5 +215,5 @@ def test_of_a_dead_cluster_nothing_is_told(dead: Positions) -> None:
         with pytest.raises(CouldNotTell):
             ask(SOON(0.5))
     dead.take_over(["g"], SOON(0.5))
-    reported = dead.commit({"g": {TopicPartition("t", 0): CommitChange(None, FIRST)}}, SOON(0.5))
+    reported = dead.commit({"g": {MirrorPartition("t", 0): CommitChange(None, FIRST)}}, SOON(0.5))
     assert isinstance(reported["g"], CouldNotTell)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from tanist.domain.errors import OperatorFenced
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch
 from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
@@ -72,7 +72,7 @@ def claim(number: int, epoch: int) -> Claim:
 def state(n: int, claim_epoch: int) -> PartitionObserved:
     return PartitionObserved(
         mirror=MIRROR,
-        partition=TopicPartition("t", n),
+        partition=MirrorPartition("t", n),
         state=MirrorState.MIRRORING,
         row=102,
         claim_epoch=claim_epoch,

@@ -16,9 +16,9 @@ from tests.explorer.circle_judge import EXACTLY_ONE, FENCE_KNOWN, LISTED, ONCE, 
 from tests.explorer.product import (
     FenceStatus,
     MemoryReplays,
+    MirrorPartition,
     TailStage,
     TopicDesired,
-    TopicPartition,
     TopicTails,
     deciding,
     old_source,
@@ -88,7 +88,7 @@ def _unasked() -> list[Patch]:
 
     def starts(topics: Any, _before: Any, old: Any, by: Any) -> Any:
         return old.logs.true_ends(
-            [TopicPartition(each.topic, n) for each in topics for n in range(len(each.free_from))], by
+            [MirrorPartition(each.topic, n) for each in topics for n in range(len(each.free_from))], by
         )
 
     return [(settling, "copy_starts", starts)]

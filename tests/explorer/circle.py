@@ -16,6 +16,7 @@ from tests.explorer.product import (
     MemoryApprovals,
     MemoryStateStore,
     MemoryTopics,
+    MirrorPartition,
     MirrorRequest,
     MoveStatus,
     RecordedCluster,
@@ -29,9 +30,10 @@ from tests.explorer.stage import Stage, StageClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tanist.domain.names import TopicPartition
     from tanist.ports.topics import Topics
     from tests.explorer.place import Book
-    from tests.explorer.product import CommittedPosition, MirrorSpec, StateView, TailStage, TopicPartition
+    from tests.explorer.product import CommittedPosition, MirrorSpec, StateView, TailStage
 
 CLIENTS_SECONDS: Final = 2.0
 RETENTION_MS: Final = "86400000"
@@ -71,7 +73,7 @@ class Circle:
     violations: list[Violation] = field(default_factory=list)
     books: dict[str, Book] = field(default_factory=dict)
     off: set[str] = field(default_factory=set)
-    acknowledged: defaultdict[TopicPartition, set[int]] = field(default_factory=lambda: defaultdict(set))
+    acknowledged: defaultdict[MirrorPartition, set[int]] = field(default_factory=lambda: defaultdict(set))
     given_up: set[int] = field(default_factory=set)
     truncated: bool = False
     """Retention has deleted at an old source what the new primary still has: no failover to it for a while."""
@@ -188,7 +190,7 @@ class Circle:
                     self.write(cluster, at)
         self.check("clients")
 
-    def write(self, cluster: RecordedCluster, at: TopicPartition, records: int = 1) -> None:
+    def write(self, cluster: RecordedCluster, at: MirrorPartition, records: int = 1) -> None:
         """An application writes, and is acknowledged."""
         for _ in range(records):
             number = next(self._numbers)
@@ -198,7 +200,7 @@ class Circle:
 
     # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def copy(self, spec: MirrorSpec, at: TopicPartition, count: int) -> None:
+    def copy(self, spec: MirrorSpec, at: MirrorPartition, count: int) -> None:
         """At identical offsets; what is no record at the source becomes a marker."""
         home, away = self.named(spec.destination), self.named(spec.source)
         if self.is_foreign(at, home):
@@ -212,7 +214,7 @@ class Circle:
             else:
                 home.mark(at, spec.marker_id)
 
-    def is_foreign(self, at: TopicPartition, home: RecordedCluster) -> bool:
+    def is_foreign(self, at: MirrorPartition, home: RecordedCluster) -> bool:
         """Whether an application has written where the mirror copies to: a worker finds that, and copies nothing.
 
         Only where no ACL keeps it off, which is accepted by name.
@@ -251,7 +253,7 @@ class Circle:
             if move is not None and topic in Reversal.read(move.plan_json).accepted("RECORDS_NOT_SURVEYED"):
                 old = self.other(cluster)
                 for at in (each for each in old.ends if each.topic == topic):
-                    self.given_up |= {record.number for _, record in old.log(at)}
+                    self.given_up |= {record.number for _, record in old.log(MirrorPartition(*at))}
 
     def is_replaced(self, topic: str) -> bool:
         """Whether the old source of a promoted topic has another one of that name by now."""
@@ -342,13 +344,13 @@ class Circle:
                 old.expire(at)
                 self.given_up |= {record.number for offset, record in gone if not self._is_surveyed(at, old, offset)}
 
-    def _is_surveyed(self, at: TopicPartition, old: RecordedCluster, offset: int) -> bool:
+    def _is_surveyed(self, at: MirrorPartition, old: RecordedCluster, offset: int) -> bool:
         spans = [span for view in self.views() for _, span in tails_on_record(view, at, old)]
         return any(begin <= offset < end for begin, end in spans)
 
 
 def tails_on_record(
-    view: StateView, at: TopicPartition, cluster: RecordedCluster
+    view: StateView, at: MirrorPartition, cluster: RecordedCluster
 ) -> list[tuple[TailStage, tuple[int, int]]]:
     """The tails of a partition that are on record of a cluster's log: how far each is, and its offsets."""
     return [

@@ -8,10 +8,10 @@ from tests.explorer.circle import tails_on_record
 from tests.explorer.place import DR, PARTITIONS, TOPICS
 from tests.explorer.product import (
     FenceStatus,
+    MirrorPartition,
     MoveStatus,
     Reversal,
     TailStage,
-    TopicPartition,
     left_undecided,
     may_stand,
     pending,
@@ -95,12 +95,12 @@ def _records(circle: Circle, when: str) -> None:
             _none_is_missing(circle, at, {each.number for each in mine.values()}, views, when)
 
 
-def _each_once(circle: Circle, at: TopicPartition, replayed: list[int]) -> None:
+def _each_once(circle: Circle, at: MirrorPartition, replayed: list[int]) -> None:
     for number in {each for each in replayed if replayed.count(each) > 1}:
         circle.violated(ONCE, f"record {number} is in {at} {replayed.count(number)} times")
 
 
-def _one_record(circle: Circle, at: TopicPartition, when: str) -> None:
+def _one_record(circle: Circle, at: MirrorPartition, when: str) -> None:
     """Offsets beyond the reserve may name two until the old source's topic is deleted: a survey reports them."""
     if circle.is_replaced(at.topic):
         return
@@ -114,7 +114,7 @@ def _one_record(circle: Circle, at: TopicPartition, when: str) -> None:
 
 
 def _none_is_missing(
-    circle: Circle, at: TopicPartition, mine: set[int], views: tuple[StateView, ...], when: str
+    circle: Circle, at: MirrorPartition, mine: set[int], views: tuple[StateView, ...], when: str
 ) -> None:
     kept = mine | _in_quarantine(circle, at) | circle.given_up
     missing = circle.acknowledged[at] - kept
@@ -130,12 +130,12 @@ def _none_is_missing(
         circle.violated(LISTED, f"record {number} of {at} is nowhere ({when})")
 
 
-def _in_quarantine(circle: Circle, at: TopicPartition) -> set[int]:
-    into = TopicPartition(quarantine_topic(at.topic), at.partition)
+def _in_quarantine(circle: Circle, at: MirrorPartition) -> set[int]:
+    into = MirrorPartition(quarantine_topic(at.topic), at.partition)
     return {record.number for each in circle.both if into in each.ends for _, record in each.log(into)}
 
 
-def _listed(views: tuple[StateView, ...], at: TopicPartition, cluster: RecordedCluster) -> list[tuple[int, int]]:
+def _listed(views: tuple[StateView, ...], at: MirrorPartition, cluster: RecordedCluster) -> list[tuple[int, int]]:
     """The offsets of a log that the product reports to be where the mirror does not copy from.
 
     What producers write while a reversal has lifted a near fence is found by the reversal itself, which is withdrawn

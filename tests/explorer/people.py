@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.names import MirrorPartition
 from tanist.usecases.approvals import ApprovalTerms
 from tests.explorer import pointed
 from tests.explorer.place import DR, TOPICS, Book, Place
@@ -183,7 +184,7 @@ class Operator:
 
     def truncates(self, topic: str) -> None:
         at = next(at for at in self.place.west.ends if at.topic == topic)
-        self.place.truncate(at, 3)
+        self.place.truncate(MirrorPartition(*at), 3)
 
     def produces(self, topic: str) -> None:
         for at in [at for at in self.place.east.ends if at.topic == topic]:

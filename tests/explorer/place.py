@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tanist.domain.names import SourcePartition, TopicPartition
 from tests.explorer.groups import WatchedGroups
 from tests.explorer.product import (
     ANYBODY,
@@ -17,10 +18,10 @@ from tests.explorer.product import (
     MemoryApprovals,
     MemoryStateStore,
     MirrorName,
+    MirrorPartition,
     MirrorRequest,
     MirrorSpec,
     RunStatus,
-    TopicPartition,
     create,
 )
 from tests.explorer.stage import Effect, Stage, StageClock
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 DR: Final = MirrorName("dr")
 TOPICS: Final = {"orders": 2, "payments": 1}
-PARTITIONS: Final = tuple(TopicPartition(name, n) for name, count in TOPICS.items() for n in range(count))
+PARTITIONS: Final = tuple(MirrorPartition(name, n) for name, count in TOPICS.items() for n in range(count))
 GROUP: Final = "billing"
 APP: Final = "app"
 RULES: Final = (AclEntry("User:app", "*", allowed=True), AclEntry("User:mirror", "*", allowed=True))
@@ -101,7 +102,7 @@ class Ground(Protocol):
         """A call was done."""
         ...
 
-    def copy(self, spec: MirrorSpec, at: TopicPartition, count: int) -> None:
+    def copy(self, spec: MirrorSpec, at: MirrorPartition, count: int) -> None:
         """A worker of the mirror copies so many offsets more."""
         ...
 
@@ -128,13 +129,13 @@ class Place:
     violations: list[Violation] = field(default_factory=list)
     excused: set[str] = field(default_factory=set)
     by_hand: set[str] = field(default_factory=set)
-    cut_at: dict[TopicPartition, float] = field(default_factory=dict)
+    cut_at: dict[MirrorPartition, float] = field(default_factory=dict)
     """When records were deleted from a copy."""
     abandoned: set[str] = field(default_factory=set)
     """Fences that a person has left behind, with a reason."""
     put_up: dict[str, float] = field(default_factory=dict)
     """Fences that the product has put up, and has not lifted since: when."""
-    sealed_at: dict[tuple[int, TopicPartition], FencedProducer] = field(default_factory=dict)
+    sealed_at: dict[tuple[int, MirrorPartition], FencedProducer] = field(default_factory=dict)
     """By data id."""
     books: dict[str, Book] = field(default_factory=dict)
     beats: float = 0.0
@@ -165,7 +166,7 @@ class Place:
         run = CommandContext(clock=self.clock, by=self.clock.deadline(60))
         create(MirrorRequest(mirror=DR, include=tuple(TOPICS)), self.east.side(), self.west.side(), run)
 
-    def copy(self, spec: MirrorSpec, at: TopicPartition, count: int) -> None:
+    def copy(self, spec: MirrorSpec, at: MirrorPartition, count: int) -> None:
         self.west.append(at, spec.data_id, 0, count)
 
     def source_positions(self) -> Mapping[TopicPartition, tuple[int, CommittedPosition]]:
@@ -191,7 +192,7 @@ class Place:
     def spec(self) -> MirrorSpec | None:
         return self.view().mirror(DR)
 
-    def sealed(self, spec: MirrorSpec, at: TopicPartition) -> bool:
+    def sealed(self, spec: MirrorSpec, at: MirrorPartition) -> bool:
         epochs = self.west.epochs
         return epochs.get((at, spec.data_id), -1) >= 1 and epochs.get((at, spec.marker_id), -1) >= 32_767
 
@@ -283,13 +284,16 @@ class Place:
                     cut = max(0, start - self.east.ends[at][0]) if self._seen_in_time(at) else 0
                     self.sealed_at[key] = FencedProducer(end, self.east.ends[at][2], self._reported_end(at), cut)
 
-    def _seen_in_time(self, at: TopicPartition) -> bool:
+    def _seen_in_time(self, at: MirrorPartition) -> bool:
         """Nobody can see what happens between the last look and the barrier."""
         return self.stage.now - self.cut_at.get(at, 0.0) > LAST_LOOK_SECONDS + self.stage.late
 
-    def _reported_end(self, at: TopicPartition) -> int:
+    def _reported_end(self, at: MirrorPartition) -> int:
         chunks = self.view().source_ends(DR)
-        return max((end.high_watermark for chunk in chunks for end in chunk.ends if end.partition == at), default=0)
+        return max(
+            (end.high_watermark for chunk in chunks for end in chunk.ends if end.partition == SourcePartition(*at)),
+            default=0,
+        )
 
     def after(self, label: str, args: tuple[Any, ...]) -> None:
         """A call was done."""
@@ -336,7 +340,7 @@ class Place:
         self.west.deny = {each for each in self.west.deny if each[0] not in TOPICS}
         self.at_west.groups.pop(GROUP, None)
 
-    def truncate(self, at: TopicPartition, count: int) -> None:
+    def truncate(self, at: MirrorPartition, count: int) -> None:
         """DeleteRecords at the destination."""
         start, stable, high = self.west.ends[at]
         self.cut_at[at] = self.stage.now

@@ -22,7 +22,15 @@ from tanist.domain.failover.invariants import check_invariants
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import FencedTopic, FenceStatus, may_stand
 from tanist.domain.moves import MoveStatus
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.names import (
+    EpochMs,
+    MirrorName,
+    MirrorPartition,
+    ProducerId,
+    SourceOffset,
+    SourcePartition,
+    TopicPartition,
+)
 from tanist.domain.records import (
     GROUPS_TOPIC,
     OFFSETS_TOPIC,
@@ -35,12 +43,11 @@ from tanist.domain.records import (
     MirrorSpec,
     OffsetTailMode,
     RunStatus,
-    SourceEnd,
-    SourceEnds,
     TopicDesired,
     WorkerAlive,
 )
 from tanist.domain.selection import EVERY_TOPIC, Selection
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, Finding, MirrorState
 from tanist.domain.tails import FindingKind, TailStage, TopicTails, quarantine_topic
@@ -161,6 +168,7 @@ __all__ = [
     "MemoryTransactions",
     "MetadataRequest",
     "MirrorName",
+    "MirrorPartition",
     "MirrorRequest",
     "MirrorSpec",
     "MirrorState",
@@ -187,6 +195,7 @@ __all__ = [
     "SourceEnd",
     "SourceEnds",
     "SourceOffset",
+    "SourcePartition",
     "StateView",
     "StatusContext",
     "SyncRequest",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tanist.domain.broker_errors import OutOfOrderSequence
-from tanist.domain.names import EpochMs, ProducerId, TopicPartition
+from tanist.domain.names import EpochMs, MirrorPartition, ProducerId
 from tanist.ports.tails import CopiedSpan, TailCopy
 from tests.explorer.product import (
     MemoryDeletion,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from tanist.ports.clock import Deadline
 
-AT: Final = TopicPartition("orders", 0)
-INTO: Final = TopicPartition("quarantine", 0)
+AT: Final = MirrorPartition("orders", 0)
+INTO: Final = MirrorPartition("quarantine", 0)
 
 
 def nothing(_point: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.names import SourcePartition, TopicPartition
 from tests.explorer.place import DR, GROUP, PARTITIONS
 from tests.explorer.pointed import Pointed, side
 from tests.explorer.product import (
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from tanist.fetcher.planning import Owned
     from tanist.usecases.lock import LockedMirror
     from tests.explorer.place import Ground
-    from tests.explorer.product import Deadline, GuardedCluster, MirrorName, MirrorSpec, StateView, TopicPartition
+    from tests.explorer.product import Deadline, GuardedCluster, MirrorName, MirrorSpec, StateView
 
 ROUND_SECONDS: Final = 1.0
 NEWS_SECONDS: Final = 5.0
@@ -189,7 +190,7 @@ class Worker:
                 mirror=spec.mirror,
                 mirror_id=spec.id,
                 group=GROUP,
-                partition=at,
+                partition=SourcePartition(*at),
                 offset=SourceOffset(each.offset),
                 at=at_ms,
             )
@@ -227,4 +228,4 @@ class Worker:
 
 def _end(at: TopicPartition, ends: tuple[int, int, int]) -> SourceEnd:
     start, stable, high = ends
-    return SourceEnd(at, SourceOffset(high), SourceOffset(stable), log_start=SourceOffset(start))
+    return SourceEnd(SourcePartition(*at), SourceOffset(high), SourceOffset(stable), log_start=SourceOffset(start))

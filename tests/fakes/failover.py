@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry, writers
 from tanist.domain.broker_errors import ClusterAuthorizationFailed, TopicAuthorizationFailed, UnknownTopicOrPartition
@@ -19,7 +19,7 @@ from tanist.domain.failover.approving import (
 )
 from tanist.domain.failover.facts import TransactionalProducers
 from tanist.domain.fences import FenceBefore, FenceKind
-from tanist.domain.names import BrokerId, DestinationOffset, TopicPartition
+from tanist.domain.names import BrokerId, DestinationOffset, MirrorPartition, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.ports.access import NOBODY
 from tanist.ports.fencing import NO_HISTORY, Kept, ProducerFence
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
+
+_P = TypeVar("_P", bound="TopicPartition")
 
 LAST_EPOCH = 32_767
 RESERVED_AT_ONCE = 10
@@ -119,20 +121,20 @@ class MemoryProducerFencing:
 
     def __init__(self, cluster: GuardedCluster) -> None:
         self._cluster = cluster
-        self._seen: dict[TopicPartition, tuple[int, float]] = {}
+        self._seen: dict[MirrorPartition, tuple[int, float]] = {}
 
     def fence_data_producers(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         self._cluster.answer()
         return {at: self._fence_producer(at, {each.data: 1, each.start: 1}) for at, each in producer_ids.items()}
 
     def copied_ends(
         self,
-        producer_ids: Mapping[TopicPartition, ProducerIds],
+        producer_ids: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
-        begun: Mapping[TopicPartition, DestinationOffset] = NO_HISTORY,
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        begun: Mapping[MirrorPartition, DestinationOffset] = NO_HISTORY,
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         self._cluster.answer()
         found = {at: self._copied_end(at, each) for at, each in producer_ids.items()}
         return {
@@ -142,22 +144,22 @@ class MemoryProducerFencing:
 
     def reserve(
         self,
-        ends: Mapping[TopicPartition, int],
-        producer_ids: Mapping[TopicPartition, ProducerIds],
+        ends: Mapping[MirrorPartition, int],
+        producer_ids: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         self._cluster.answer()
         return {at: self._reserve(at, end, producer_ids[at]) for at, end in ends.items()}
 
     def fence_producers(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         self._cluster.answer()
         return {at: self._fence_producer(at, self._last(each)) for at, each in producer_ids.items()}
 
     def proof(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, ProducerFence | TanistError]:
         self._cluster.answer()
         return {at: self._proof(at, each) for at, each in producer_ids.items()}
 
@@ -166,14 +168,14 @@ class MemoryProducerFencing:
         return {name: self._compacted(name) for name in topics}
 
     def kept(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, Kept | TanistError]:
         self._cluster.answer()
         return {at: self._kept(at) for at in producer_ids}
 
     def keep(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
-    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline, *, rest: float = 0
+    ) -> Mapping[MirrorPartition, Kept | TanistError]:
         self._cluster.answer()
         return {at: self._keep(at, each, rest) for at, each in producer_ids.items()}
 
@@ -182,7 +184,7 @@ class MemoryProducerFencing:
             return UnknownTopicOrPartition(name)
         return "compact" in self._cluster.topics[name].configs.get("cleanup.policy", "delete")
 
-    def _kept(self, at: TopicPartition) -> Kept | TanistError:
+    def _kept(self, at: MirrorPartition) -> Kept | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
         if at in self._cluster.repeated:
@@ -191,7 +193,7 @@ class MemoryProducerFencing:
         records = any((at, offset) not in self._cluster.control for offset in range(start, end))
         return Kept.BARE if records else Kept.EMPTY
 
-    def _keep(self, at: TopicPartition, producer_ids: ProducerIds, rest: float) -> Kept | TanistError:
+    def _keep(self, at: MirrorPartition, producer_ids: ProducerIds, rest: float) -> Kept | TanistError:
         found = self._kept(at)
         if found is not Kept.BARE or (rest and not self._rests(at, rest)):
             return found
@@ -200,12 +202,12 @@ class MemoryProducerFencing:
         self._repeat(at, producer_ids)
         return Kept.KEPT
 
-    def _repeat(self, at: TopicPartition, producer_ids: ProducerIds) -> None:
+    def _repeat(self, at: MirrorPartition, producer_ids: ProducerIds) -> None:
         self._cluster.repeats.add((at, self._cluster.ends[at][2]))
         assert self._cluster.append(at, producer_ids.data, 1)
         self._cluster.repeated.add(at)
 
-    def _rests(self, at: TopicPartition, rest: float) -> bool:
+    def _rests(self, at: MirrorPartition, rest: float) -> bool:
         now, end = self._cluster.clock.monotonic(), self._cluster.ends[at][2]
         if self._seen.get(at, (-1, 0.0))[0] != end:
             self._seen[at] = (end, now)
@@ -214,7 +216,7 @@ class MemoryProducerFencing:
     def _last(self, producer_ids: ProducerIds) -> dict[int, int]:
         return {producer_ids.data: 1, producer_ids.start: 1, producer_ids.marker: LAST_EPOCH}
 
-    def _copied_end(self, at: TopicPartition, producer_ids: ProducerIds) -> DestinationOffset | TanistError:
+    def _copied_end(self, at: MirrorPartition, producer_ids: ProducerIds) -> DestinationOffset | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
         if not self._cluster.may("READ", at.topic):
@@ -230,7 +232,7 @@ class MemoryProducerFencing:
         )
         return DestinationOffset(next(ours, start - 1) + 1)
 
-    def _reserve(self, at: TopicPartition, end: int, producer_ids: ProducerIds) -> DestinationOffset | TanistError:
+    def _reserve(self, at: MirrorPartition, end: int, producer_ids: ProducerIds) -> DestinationOffset | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
         self._cluster.epochs[at, producer_ids.marker] = self._cluster.epochs.get((at, producer_ids.marker), 0) + 1
@@ -238,7 +240,7 @@ class MemoryProducerFencing:
             self._cluster.mark(at, producer_ids.marker)
         return DestinationOffset(self._cluster.ends[at][2])
 
-    def _fence_producer(self, at: TopicPartition, last: Mapping[int, int]) -> DestinationOffset | TanistError:
+    def _fence_producer(self, at: MirrorPartition, last: Mapping[int, int]) -> DestinationOffset | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
         if not (self._cluster.may("ALTER", "kafka-cluster") or self._cluster.may("CLUSTER_ACTION", "kafka-cluster")):
@@ -249,7 +251,7 @@ class MemoryProducerFencing:
                 self._cluster.mark(at, producer)
         return DestinationOffset(self._cluster.ends[at][2])
 
-    def _proof(self, at: TopicPartition, producer_ids: ProducerIds) -> ProducerFence | TanistError:
+    def _proof(self, at: MirrorPartition, producer_ids: ProducerIds) -> ProducerFence | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
         shut = all(self._cluster.epochs.get((at, who), -1) >= epoch for who, epoch in self._last(producer_ids).items())
@@ -512,9 +514,7 @@ class MemoryReplicas:
         ids = {name: self._cluster.topics[name].topic_id for name in topics if isinstance(partitions[name], int)}
         return ClusterSeen(cluster_id=self._cluster.id, partitions=partitions, topic_ids=ids)
 
-    def in_sync(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, InSync | TanistError]:
+    def in_sync(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, InSync | TanistError]:
         self._cluster.answer()
         return {at: self._in_sync(at) for at in partitions}
 
@@ -528,9 +528,7 @@ class MemoryReplicas:
             raise self._cluster.coordinators
         return tuple(each for each in self._cluster.named if each.partition in partitions)
 
-    def transactional(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, TransactionalProducers]:
+    def transactional(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, TransactionalProducers]:
         self._cluster.answer()
         others = TransactionalProducers.ELSEWHERE if self._cluster.transactional else TransactionalProducers.NONE
         return {at: self._cluster.transactional.get(at, others) for at in partitions}

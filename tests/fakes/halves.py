@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition
     from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
     from tanist.ports.fencing import Kept, ProducerFence, ProducerFencing
@@ -28,8 +28,8 @@ class Halves:
     checkpoint: Callable[[str], None]
 
     def fence_data_producers(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         ordered = list(producer_ids.items())
         middle = len(ordered) // 2
         first = self.real.fence_data_producers(dict(ordered[:middle]), by)
@@ -38,23 +38,23 @@ class Halves:
 
     def copied_ends(
         self,
-        producer_ids: Mapping[TopicPartition, ProducerIds],
+        producer_ids: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
-        begun: Mapping[TopicPartition, DestinationOffset] = NO_HISTORY,
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        begun: Mapping[MirrorPartition, DestinationOffset] = NO_HISTORY,
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         return self.real.copied_ends(producer_ids, by, begun)
 
     def reserve(
         self,
-        ends: Mapping[TopicPartition, int],
-        producer_ids: Mapping[TopicPartition, ProducerIds],
+        ends: Mapping[MirrorPartition, int],
+        producer_ids: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         return self.real.reserve(ends, producer_ids, by)
 
     def fence_producers(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         ordered = list(producer_ids.items())
         middle = len(ordered) // 2
         first = self.real.fence_producers(dict(ordered[:middle]), by)
@@ -62,19 +62,19 @@ class Halves:
         return {**first, **self.real.fence_producers(dict(ordered[middle:]), by)}
 
     def proof(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, ProducerFence | TanistError]:
         return self.real.proof(producer_ids, by)
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
         return self.real.compacted(topics, by)
 
     def kept(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, Kept | TanistError]:
         return self.real.kept(producer_ids, by)
 
     def keep(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
-    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline, *, rest: float = 0
+    ) -> Mapping[MirrorPartition, Kept | TanistError]:
         return self.real.keep(producer_ids, by, rest=rest)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
-from tanist.domain.names import ProducerId
-from tanist.ports.logs import LogEnds
+from tanist.domain.log_ends import LogEnds
+from tanist.domain.names import ProducerId, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
     from tests.fakes.cluster import MemoryCluster
+
+_P = TypeVar("_P", bound="TopicPartition")
 
 
 class MemoryLogs:
@@ -23,9 +24,7 @@ class MemoryLogs:
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
 
-    def ends(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, LogEnds | TanistError]:
+    def ends(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, LogEnds | TanistError]:
         self._cluster.answer()
         return {at: self._end(at) for at in partitions}
 
@@ -33,9 +32,7 @@ class MemoryLogs:
         self._cluster.answer()
         return {"Fetch": 13, "Produce": 13, "ListOffsets": 5, "OffsetForLeaderEpoch": 4, "WriteTxnMarkers": 1}
 
-    def true_ends(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, int | TanistError]:
+    def true_ends(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, int | TanistError]:
         self._cluster.answer()
         ends = {at: self._end(at) for at in partitions}
         return {
@@ -43,21 +40,15 @@ class MemoryLogs:
             for at, each in ends.items()
         }
 
-    def only_control(
-        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
-    ) -> Mapping[TopicPartition, bool | TanistError]:
+    def only_control(self, spans: Mapping[_P, tuple[int, int]], by: Deadline) -> Mapping[_P, bool | TanistError]:
         self._cluster.answer()
         return {at: self._only_control(at, *span) for at, span in spans.items()}
 
-    def producers(
-        self, offsets: Mapping[TopicPartition, int], by: Deadline
-    ) -> Mapping[TopicPartition, ProducerId | TanistError]:
+    def producers(self, offsets: Mapping[_P, int], by: Deadline) -> Mapping[_P, ProducerId | TanistError]:
         self._cluster.answer()
         return {at: self._producer(at, offset) for at, offset in offsets.items()}
 
-    def leader_epochs(
-        self, offsets: Mapping[TopicPartition, int], by: Deadline
-    ) -> Mapping[TopicPartition, int | TanistError]:
+    def leader_epochs(self, offsets: Mapping[_P, int], by: Deadline) -> Mapping[_P, int | TanistError]:
         self._cluster.answer()
         epoch = self._cluster.leader_epoch
         found = {at: self._producer(at, offset) for at, offset in offsets.items()}

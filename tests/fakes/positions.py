@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import UnknownMember, UnknownTopicOrPartition, UnstableOffsetCommit
 from tanist.domain.errors import GroupCommitFenced, PositionMoved, TanistError
-from tanist.ports.positions import CommittedPosition, GroupFacts, unasked
+from tanist.domain.names import TopicPartition
+from tanist.ports.positions import CommitChange, CommittedPosition, GroupFacts, unasked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import MirrorName, MirrorPartition
     from tanist.ports.clock import Deadline
-    from tanist.ports.positions import CommitChange, CommittedOf, Outcome
+    from tanist.ports.positions import CommittedOf, Outcome
     from tests.fakes.cluster import MemoryCluster
 
 TIMEOUT_SECONDS: Final = 10.0
@@ -161,7 +162,7 @@ class MemoryPositions:
 
     def commit(
         self,
-        changes: Mapping[str, Mapping[TopicPartition, CommitChange]],
+        changes: Mapping[str, Mapping[MirrorPartition, CommitChange]],
         by: Deadline,
         confirm: Callable[[], None] = unasked,
     ) -> Mapping[str, Outcome | TanistError]:
@@ -179,18 +180,19 @@ class MemoryPositions:
         return done
 
     def _three_moves(
-        self, name: str, wanted: Mapping[TopicPartition, CommitChange], confirm: Callable[[], None]
+        self, name: str, wanted: Mapping[MirrorPartition, CommitChange], confirm: Callable[[], None]
     ) -> Outcome | TanistError:
         self._groups.cluster.answer()
+        asked = dict[TopicPartition, CommitChange](wanted.items())
         epoch = self._epoch = self._groups.init(self._id) if self._epoch is None else self._epoch
         self._checkpoint(BEFORE_PENDING)
-        outcome = self._groups.send(self._id, epoch, name, {at: change.new for at, change in wanted.items()})
+        outcome = self._groups.send(self._id, epoch, name, {at: change.new for at, change in asked.items()})
         sent = [at for at, refused in outcome.items() if refused is None]
         if not sent:
             return outcome
         self._checkpoint(BEFORE_READ)
         group = self._groups.group(name)
-        if any(group.now(at) != wanted[at].expected for at in sent):
+        if any(group.now(at) != asked[at].expected for at in sent):
             self._groups.end(self._id, epoch, commit=False)
             return PositionMoved(f"group {name!r}")
         try:

@@ -12,7 +12,7 @@ from tests.fakes.failover import GuardedCluster
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.ports.topics import NewTopic
 
 
@@ -42,23 +42,23 @@ class RecordedCluster(GuardedCluster):
     topics were.
     """
 
-    records: defaultdict[TopicPartition, dict[int, Written]] = field(default_factory=lambda: defaultdict(dict))
+    records: defaultdict[MirrorPartition, dict[int, Written]] = field(default_factory=lambda: defaultdict(dict))
     deleted: int = 0
 
-    def keep(self, at: TopicPartition, record: Written, producer: int = -1) -> int:
+    def keep(self, at: MirrorPartition, record: Written, producer: int = -1) -> int:
         """The offset that the record gets."""
         offset = self.ends[at][2]
         self.grow(at, 1, producer)
         self.records[at][offset] = record
         return offset
 
-    def log(self, at: TopicPartition, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, Written]]:
+    def log(self, at: MirrorPartition, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, Written]]:
         """Offsets and records from `begin` up to `end`, as far as they are committed and not deleted."""
         start, stable, _ = self.ends[at]
         begin, end = max(begin, start), stable if end is None else min(end, stable)
         return ((offset, record) for offset, record in self.records[at].items() if begin <= offset < end)
 
-    def expire(self, at: TopicPartition) -> None:
+    def expire(self, at: MirrorPartition) -> None:
         """Retention deletes everything that is there."""
         _, stable, high = self.ends[at]
         self.ends[at] = (high, stable, high)

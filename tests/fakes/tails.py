@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.broker_errors import OutOfOrderSequence
 from tanist.domain.failback.open_transactions import ONGOING, ReturnedTransaction
 from tanist.domain.failback.survey import TailCounts
-from tanist.domain.names import EpochMs, ProducerId, TopicPartition
+from tanist.domain.names import EpochMs, MirrorPartition, ProducerId, TopicPartition
 from tanist.ports.tails import KeyWritten, Replayed, RescuedRecord, TailDigest
 from tests.fakes.records import Written
 
@@ -31,20 +31,22 @@ class MemoryTails:
     def __init__(self, source: RecordedCluster, destination: RecordedCluster) -> None:
         self._source, self._destination = source, destination
 
-    def common_ends(self, copied: Mapping[TopicPartition, CopiedSpan], by: Deadline) -> dict[TopicPartition, int]:
+    def common_ends(self, copied: Mapping[MirrorPartition, CopiedSpan], by: Deadline) -> dict[MirrorPartition, int]:
         self._source.answer()
         self._destination.answer()
         return {at: self._common_end(at, span) for at, span in copied.items()}
 
-    def counts(self, tails: Mapping[TopicPartition, tuple[int, int]], by: Deadline) -> dict[TopicPartition, TailCounts]:
+    def counts(
+        self, tails: Mapping[MirrorPartition, tuple[int, int]], by: Deadline
+    ) -> dict[MirrorPartition, TailCounts]:
         self._source.answer()
         return {at: _counts([record for _, record in self._source.log(at, *span)]) for at, span in tails.items()}
 
-    def transactions(self, spans: Mapping[TopicPartition, TailSpan], by: Deadline) -> dict[TopicPartition, tuple[()]]:
+    def transactions(self, spans: Mapping[MirrorPartition, TailSpan], by: Deadline) -> dict[MirrorPartition, tuple[()]]:
         self._source.answer()
         return dict.fromkeys(spans, ())
 
-    def _common_end(self, at: TopicPartition, span: CopiedSpan) -> int:
+    def _common_end(self, at: MirrorPartition, span: CopiedSpan) -> int:
         ours, theirs = self._source, self._destination
         bound = min(span.end, span.source_end)
         for offset in range(max(ours.ends[at][0], theirs.ends[at][0]), bound):
@@ -83,7 +85,7 @@ class MemoryQuarantine:
         if topic not in self._destination.topics:
             self._destination.with_topic(topic, partitions, cleanup_policy="delete", retention_ms="-1")
 
-    def ends(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, int]:
+    def ends(self, partitions: Iterable[MirrorPartition], by: Deadline) -> dict[MirrorPartition, int]:
         self._destination.answer()
         return {at: self._destination.ends[at][1] for at in partitions}
 
@@ -148,7 +150,7 @@ class MemoryReplays:
         for _, each in rescued(self._cluster, tail):
             yield RescuedRecord(each.origin, each.time, each.key, each.rest)
 
-    def end(self, at: TopicPartition, by: Deadline) -> int:
+    def end(self, at: MirrorPartition, by: Deadline) -> int:
         self._cluster.answer()
         return self._cluster.ends[at][1]
 
@@ -157,7 +159,7 @@ class MemoryReplays:
 
     def last_of_keys(
         self,
-        at: TopicPartition,
+        at: MirrorPartition,
         span: tuple[int, int],
         keys: Container[bytes],
         own_from: int,
@@ -174,7 +176,7 @@ class MemoryReplays:
             found[each.key] = KeyWritten(offset, each.time, each.rest, own or (before is not None and before.own))
         return found
 
-    def replayed(self, at: TopicPartition, start: int, producer_id: int, by: Deadline) -> Replayed:
+    def replayed(self, at: MirrorPartition, start: int, producer_id: int, by: Deadline) -> Replayed:
         self._cluster.answer()
         ours = self._written_by(at, start, producer_id)
         return Replayed(len(ours), ours[-1].origin) if ours else Replayed(None, None)
@@ -192,7 +194,7 @@ class MemoryReplays:
     def current(self, of: RescuedRecord, last: KeyWritten | None, now: EpochMs) -> RescuedRecord:
         raise NotImplementedError
 
-    def _written_by(self, at: TopicPartition, start: int, producer_id: int) -> list[Written]:
+    def _written_by(self, at: MirrorPartition, start: int, producer_id: int) -> list[Written]:
         return [
             each for offset, each in self._cluster.log(at, start) if self._cluster.producers[at, offset] == producer_id
         ]

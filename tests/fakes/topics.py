@@ -12,7 +12,7 @@ from tanist.domain.broker_errors import (
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import AuthorizationFailed, TimedOut
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.ports.topics import TopicFacts
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class MemoryTopics:
             return InvalidPartitions(f"{topic} has {found.partitions}")
         self.cluster.calls.append(f"grow {topic}")
         self.cluster.topics[topic] = replace(found, partitions=partitions)
-        self.cluster.ends |= {TopicPartition(topic, n): (0, 0, 0) for n in range(found.partitions, partitions)}
+        self.cluster.ends |= {MirrorPartition(topic, n): (0, 0, 0) for n in range(found.partitions, partitions)}
         return None
 
     def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:

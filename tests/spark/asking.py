@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.validation.job import Level
     from tests.kafka.fetcher.rig import Rig
 
 
-def validation_job(rig: Rig, partitions: Iterable[TopicPartition], level: Level, **changes: Any) -> ValidationJob:
+def validation_job(rig: Rig, partitions: Iterable[MirrorPartition], level: Level, **changes: Any) -> ValidationJob:
     job = ValidationJob(
         run="r",
         mirror=rig.spec.mirror,

@@ -15,11 +15,11 @@ from tests.unit.kafka.protocol.batches import GZIP, encode_batch, encode_record,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import RigCluster
 
 
-def append(side: RigCluster, at: TopicPartition, copies: Iterable[bytearray]) -> None:
+def append(side: RigCluster, at: MirrorPartition, copies: Iterable[bytearray]) -> None:
     """`copies` as they are, one after another, without a producer id."""
     end = side.end(at)
     side.router.refresh([at.topic], soon())
@@ -46,7 +46,7 @@ _AGE_MS = 60_000
 """A broker that stamps records must not hit their own times by chance; much older ones would be deleted."""
 
 
-def written(side: RigCluster, at: TopicPartition, count: int = 5, *, attributes: int = 0) -> list[bytearray]:
+def written(side: RigCluster, at: MirrorPartition, count: int = 5, *, attributes: int = 0) -> list[bytearray]:
     """Batches of ten records each, appended, and as they are."""
     before = time.time_ns() // 1_000_000 - _AGE_MS
     made = [

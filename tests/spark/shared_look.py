@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
+from tanist.domain.names import MirrorPartition
 from tanist.domain.validation.job import Level
 from tanist.spark.validation import validate
 from tests.spark.asking import told, validation_job
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tanist.domain.names import TopicPartition
     from tests.kafka.fetcher.rig import Rig
 
 
@@ -34,10 +34,10 @@ class Ground:
     level: Level
     topic: str
     meanwhile: list[Callable[[], object]] = field(default_factory=list)
-    odd: dict[TopicPartition, dict[str, Any]] = field(default_factory=dict)
+    odd: dict[MirrorPartition, dict[str, Any]] = field(default_factory=dict)
 
 
-Case: TypeAlias = "Callable[[Ground], Sequence[TopicPartition]]"
+Case: TypeAlias = "Callable[[Ground], Sequence[MirrorPartition]]"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Look:
 
     level: Level
     result: dict[str, Any]
-    planted: Mapping[Case, Sequence[TopicPartition]]
+    planted: Mapping[Case, Sequence[MirrorPartition]]
 
     def of(self, case: Case) -> list[dict[str, Any]]:
         """Of each partition of `case`, in its order."""
@@ -60,7 +60,9 @@ def looked(spark: SparkSession, rig: Rig, level: Level, cases: Sequence[Case]) -
     planted = {case: tuple(case(ground)) for case, ground in grounds.items()}
     job = validation_job(rig, [at for found in planted.values() for at in found], level)
     odd = {at: changes for ground in grounds.values() for at, changes in ground.odd.items()}
-    job = replace(job, partitions=tuple(replace(each, **odd.get(each.partition, {})) for each in job.partitions))
+    job = replace(
+        job, partitions=tuple(replace(each, **odd.get(MirrorPartition(*each.partition), {})) for each in job.partitions)
+    )
     happened: list[str] = []
 
     def report(stage: str) -> None:

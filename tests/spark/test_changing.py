@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.validation.job import ValidationJob
     from tests.conftest import ClusterFactory
 
@@ -34,7 +34,7 @@ BOTH = pytest.mark.parametrize("level", [Level.RECORDS, Level.BATCHES])
 
 
 @contextmanager
-def full_speed(side: RigCluster, at: TopicPartition) -> Iterator[None]:
+def full_speed(side: RigCluster, at: MirrorPartition) -> Iterator[None]:
     """A producer writes all the time, no two records alike, and has written when this begins."""
     over, numbers = threading.Event(), count()
     producer = side.producer()

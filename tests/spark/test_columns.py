@@ -21,7 +21,7 @@ from tanist.spark import codecs
 from tanist.spark.columns import Columns, body_of, columns
 from tanist.spark.inside import records_from
 from tanist.spark.record_source import FLUSH, digest_rows, portions
-from tanist.spark.spans import Span
+from tanist.spark.spans import LogSpan
 from tests.kafka.fetcher.logs import Row, read
 from tests.spark.forging import append, many, written
 from tests.unit.kafka.protocol.batches import GZIP, LOG_APPEND_TIME, encode_record, seal
@@ -191,7 +191,7 @@ def expected(rows: Iterable[Row]) -> list[tuple[int, int, int]]:
     ]
 
 
-def found_in(rig: Rig, span: Span) -> list[tuple[int, int, int]]:
+def found_in(rig: Rig, span: LogSpan) -> list[tuple[int, int, int]]:
     found = [each.records for each in portions(rig.source.router, span)]
     return [
         row
@@ -225,7 +225,7 @@ def test_logs_that_java_has_written_are_read_as_a_consumer_reads_them(
     read_by_others = read(rig.source.servers, every, "read_committed")
     for at in every:
         assert len(read_by_others[at]) == 3000
-        assert found_in(rig, Span(partition=at, start=0, until=3000)) == expected(read_by_others[at]), at
+        assert found_in(rig, LogSpan(partition=at, start=0, until=3000)) == expected(read_by_others[at]), at
 
 
 def test_a_span_brings_its_own_records_wherever_it_is_cut(rig: Rig, topic_name: str) -> None:
@@ -237,7 +237,7 @@ def test_a_span_brings_its_own_records_wherever_it_is_cut(rig: Rig, topic_name: 
             offset
             for start, until in pairwise(cuts)
             for offset, *_ in found_in(
-                rig, Span(partition=at, start=start, until=until, first=start == cuts[0], whole=cuts[-1])
+                rig, LogSpan(partition=at, start=start, until=until, first=start == cuts[0], whole=cuts[-1])
             )
         ]
         assert found == list(range(cuts[0], cuts[-1])), cuts
@@ -250,7 +250,7 @@ def test_what_a_worker_holds_does_not_grow_with_the_log(rig: Rig, topic_name: st
     for side, size in ((rig.source, 1000), (rig.destination, 250)):
         batches = [range(first, first + size) for first in range(0, 120_000, size)]
         append(side, at, (next(many(numbers, [now])) for numbers in batches))
-    span = Span(partition=at, start=0, until=120_000)
+    span = LogSpan(partition=at, start=0, until=120_000)
     found = [list(portions(side.router, span)) for side in (rig.source, rig.destination)]
     for each in found:
         assert [len(portion.records.offsets) // FLUSH for portion in each] == [1, 1, 0]
@@ -260,7 +260,7 @@ def test_what_a_worker_holds_does_not_grow_with_the_log(rig: Rig, topic_name: st
     assert len(first[0]) == 12
 
 
-def mixed(span: Span, found: Iterable[Portion], name: str) -> dict[int, int]:
+def mixed(span: LogSpan, found: Iterable[Portion], name: str) -> dict[int, int]:
     """The digest of each bucket, as Spark puts it together."""
     total: dict[int, int] = {}
     for portion in found:

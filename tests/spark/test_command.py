@@ -12,7 +12,7 @@ import pytest
 
 from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism, Secret
 from tanist.domain.errors import CouldNotTell, Misconfigured, ProcessFailed, TanistError, TimedOut
-from tanist.domain.names import MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition, ProducerId
 from tanist.domain.offset_map import OffsetRange
 from tanist.domain.validation.bounds import ComparisonBounds
 from tanist.domain.validation.job import Level, PartitionRequest, ValidationJob
@@ -40,7 +40,7 @@ def job() -> ValidationJob:
         source=ENDPOINT,
         destination=replace(ENDPOINT, name="west"),
         data_id=ProducerId(1),
-        partitions=(PartitionRequest(partition=TopicPartition("t", 0), runs=(run,)),),
+        partitions=(PartitionRequest(partition=MirrorPartition("t", 0), runs=(run,)),),
     )
 
 
@@ -178,7 +178,7 @@ def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
 
 def assert_a_job_from_before_the_failover_is_unknown(pair: Pair) -> None:
     """What clients have written since then would count as extra."""
-    orders, bills = (PartitionRequest(partition=TopicPartition(topic, 0)) for topic in ("orders", "bills"))
+    orders, bills = (PartitionRequest(partition=MirrorPartition(topic, 0)) for topic in ("orders", "bills"))
     source, destination = (side.cluster.endpoint() for side in (pair.east, pair.west))
     made = replace(job(), mirror=MirrorName("dr"), source=source, destination=destination, partitions=(orders, bills))
     found = fix(replace(made, settle_seconds=0.0))

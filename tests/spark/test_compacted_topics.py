@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import Rig
 
 __all__ = ["cleaned"]
@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 
-def asked(spark: SparkSession, rig: Rig, at: Sequence[TopicPartition], level: Level) -> list[dict[str, Any]]:
+def asked(spark: SparkSession, rig: Rig, at: Sequence[MirrorPartition], level: Level) -> list[dict[str, Any]]:
     """What is found of each partition."""
     job = validation_job(rig, at, level)
     job = replace(job, partitions=tuple(replace(each, compacted=True) for each in job.partitions))

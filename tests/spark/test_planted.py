@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import RigCluster
     from tests.spark.shared_look import Case
 
@@ -55,7 +55,7 @@ def in_units(level: Level, records: int) -> int:
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def stamped_there(ground: Ground) -> Sequence[TopicPartition]:
+def stamped_there(ground: Ground) -> Sequence[MirrorPartition]:
     rig = ground.rig
     rig.destination.create(ground.topic, config=STAMPED)
     [at] = rig.source.create(ground.topic, config=KEPT)
@@ -70,7 +70,7 @@ def test_a_destination_that_stamps_its_own_times_is_not_equal(look: Look) -> Non
     assert kinds(found) == {"changed": in_units(look.level, 50)}
 
 
-def stamped_here(ground: Ground) -> Sequence[TopicPartition]:
+def stamped_here(ground: Ground) -> Sequence[MirrorPartition]:
     rig, both, ours = ground.rig, f"{ground.topic}-both", f"{ground.topic}-ours"
     for name, config in ((both, STAMPED), (ours, KEPT)):
         rig.destination.create(name, config=config)
@@ -87,7 +87,7 @@ def test_a_source_that_stamps_its_own_times_excuses_the_copy(look: Look) -> None
     assert [kinds(each) for each in found] == [{}] * 2
 
 
-def stamped_once(ground: Ground) -> Sequence[TopicPartition]:
+def stamped_once(ground: Ground) -> Sequence[MirrorPartition]:
     rig = ground.rig
     rig.destination.create(ground.topic, config=KEPT)
     [at] = rig.source.create(ground.topic, config=KEPT)
@@ -134,7 +134,7 @@ def odd_record(header: bytes, time_ms: int) -> bytearray:
     return seal(zigzag(len(body)) + body, 0, 0, 1, time_ms, (-1, -1, -1))
 
 
-def odd_keys_and_times(ground: Ground) -> Sequence[TopicPartition]:
+def odd_keys_and_times(ground: Ground) -> Sequence[MirrorPartition]:
     rig = ground.rig
     header, times, same = rig.create(ground.topic, 3, retention_ms="-1")
     old = -12_219_292_800_000  # 1582-10-15
@@ -158,7 +158,7 @@ def test_header_keys_that_are_not_utf8_and_times_before_1582_are_compared(look: 
 # ── what cannot be read ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def damage(side: RigCluster, at: TopicPartition, marker: bytes) -> None:
+def damage(side: RigCluster, at: MirrorPartition, marker: bytes) -> None:
     """One byte of the stored log is another one, as a bad disk leaves it."""
     [log] = side.cluster.directory.glob(f"**/{at}/00000000000000000000.log")
     with log.open("r+b") as file:
@@ -167,7 +167,7 @@ def damage(side: RigCluster, at: TopicPartition, marker: bytes) -> None:
         file.write(bytes([marker[0] ^ 1]))
 
 
-def damaged(ground: Ground) -> Sequence[TopicPartition]:
+def damaged(ground: Ground) -> Sequence[MirrorPartition]:
     rig = ground.rig
     ours, theirs, other, _ = at = rig.create(ground.topic, 4)
     for each in at:
@@ -215,7 +215,7 @@ def delete_and_create(side: RigCluster, topic: str) -> None:
     until(again, 20)
 
 
-def gone(ground: Ground, happens: Callable[[RigCluster, str], None]) -> Sequence[TopicPartition]:
+def gone(ground: Ground, happens: Callable[[RigCluster, str], None]) -> Sequence[MirrorPartition]:
     """Two topics that stay, and one on each side to which it `happens`."""
     rig = ground.rig
     at = [rig.create(f"{ground.topic}-{name}")[0] for name in ("same", "other", "lost", "copy")]
@@ -233,11 +233,11 @@ def gone(ground: Ground, happens: Callable[[RigCluster, str], None]) -> Sequence
     return at
 
 
-def deleted(ground: Ground) -> Sequence[TopicPartition]:
+def deleted(ground: Ground) -> Sequence[MirrorPartition]:
     return gone(ground, delete)
 
 
-def created_again(ground: Ground) -> Sequence[TopicPartition]:
+def created_again(ground: Ground) -> Sequence[MirrorPartition]:
     return gone(ground, delete_and_create)
 
 
@@ -256,7 +256,7 @@ def test_a_topic_that_is_deleted_meanwhile_hides_no_other(look: Look, case: Case
     assert f"copy: TOPIC_REPLACED: topic {found[3]['topic']!r} {why}" in found[3]["reason"]
 
 
-def cut_and_grown(ground: Ground) -> Sequence[TopicPartition]:
+def cut_and_grown(ground: Ground) -> Sequence[MirrorPartition]:
     rig = ground.rig
     source, copy, both, grown = at = rig.create(ground.topic, 4)
     for each in at:

@@ -11,7 +11,7 @@ import pytest
 from tanist.spark import batches, record_source
 from tanist.spark.log_source import tasks
 from tanist.spark.progress import progress
-from tanist.spark.spans import Span
+from tanist.spark.spans import LogSpan
 from tests.spark.forging import append, many
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def test_a_job_says_how_much_it_has_read(spark: SparkSession, rig: Rig, topic_na
     """Tasks count what they have read, wherever they run and whatever they read it for, and the driver hears of it."""
     [at] = rig.create(topic_name)
     append(rig.source, at, many(range(5000), [time.time_ns() // 1_000_000] * 4))
-    read = tasks(spark, [Span(partition=at, start=0, until=20_000)])
+    read = tasks(spark, [LogSpan(partition=at, start=0, until=20_000)])
     for name, frame in (("batches", batches.frame), ("digests", record_source.digest_frame)):
         reported: list[str] = []
         with progress(spark.sparkContext, reported.append):

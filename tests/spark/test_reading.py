@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.errors import TimedOut
-from tanist.domain.names import ProducerId, TopicPartition
-from tanist.domain.validation.bounds import ComparisonBounds, LogBounds, Range
+from tanist.domain.log_ends import LogEnds, Span
+from tanist.domain.names import MirrorPartition, ProducerId
+from tanist.domain.validation.bounds import ComparisonBounds
 from tanist.domain.validation.job import PartitionRequest
 from tanist.domain.validation.result import Comparison, LogSummary, ValidatedPartition
 from tanist.kafka.protocol.batch import HEADER_SIZE
 from tanist.spark.reading import read
-from tanist.spark.spans import WORTH_A_TASK, Span, cut
+from tanist.spark.spans import WORTH_A_TASK, LogSpan, cut
 from tests.spark.forging import written
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def test_every_batch_is_read_by_exactly_one_task(rig: Rig, topic_name: str) -> N
     for cuts in ((0, 50), (0, 1, 50), (0, 10, 20, 50), (3, 14, 15, 16, 47, 50)):
         found = []
         for start, until in pairwise(cuts):
-            span = Span(partition=at, start=start, until=until, first=start == cuts[0])
+            span = LogSpan(partition=at, start=start, until=until, first=start == cuts[0])
             found += [each.header.base_offset for answer in read(rig.source.router, span) for each in answer]
         assert found == [0, 10, 20, 30, 40], cuts
 
@@ -45,7 +46,7 @@ def test_it_is_told_what_a_reader_of_committed_records_sees(rig: Rig, topic_name
     rig.source.produce(at, [b"plain"])
     end = rig.source.end(at)
     for start in range(end):
-        span = Span(partition=at, start=start, until=end)
+        span = LogSpan(partition=at, start=start, until=end)
         seen = [each.header.base_offset for answer in read(rig.source.router, span) for each in answer if each.seen]
         assert seen == [offset for offset in (0, 5) if offset >= start], start
 
@@ -54,7 +55,7 @@ def test_reading_beyond_the_end_ends_with_a_reason(rig: Rig, topic_name: str) ->
     """The log may have been truncated meanwhile: nobody waits for ever."""
     [at] = rig.create(topic_name)
     made = written(rig.source, at, 1)
-    answers = read(rig.source.router, Span(partition=at, start=0, until=11), patience=0.5)
+    answers = read(rig.source.router, LogSpan(partition=at, start=0, until=11), patience=0.5)
     [whole] = next(answers)
     assert bytes(whole.batch[HEADER_SIZE:]) == bytes(made[0][HEADER_SIZE:])
     with pytest.raises(TimedOut, match="no data arrives before 11"):
@@ -63,14 +64,14 @@ def test_reading_beyond_the_end_ends_with_a_reason(rig: Rig, topic_name: str) ->
 
 def test_of_a_log_with_history_only_later_batches_must_be_of_one_producer() -> None:
     """And what lies in a reserve, which the other cluster cannot have, counts on neither side."""
-    span = Span(
-        partition=TopicPartition("t", 0), start=0, until=30, only=ProducerId(7), only_from=20, skipped=((10, 15),)
+    span = LogSpan(
+        partition=MirrorPartition("t", 0), start=0, until=30, only=ProducerId(7), only_from=20, skipped=((10, 15),)
     )
     counted = {(at, who) for at in (0, 9, 10, 14, 15, 19, 20, 29) for who in (7, 8) if span.counts(at, who)}
     assert counted == {(at, who) for at in (0, 9, 15, 19) for who in (7, 8)} | {(20, 7), (29, 7)}
 
 
-def sizes(tasks: Iterable[tuple[Span, ...]]) -> list[int]:
+def sizes(tasks: Iterable[tuple[LogSpan, ...]]) -> list[int]:
     return [sum(span.until - span.start for span in task) for task in tasks]
 
 
@@ -79,7 +80,7 @@ def test_work_is_cut_into_few_tasks_of_about_the_same_size(seed: int) -> None:
     """Nothing twice, nothing left out, and no task for nothing."""
     random = Random(seed)
     spans = [
-        Span(partition=TopicPartition("t", n), start=start, until=start + random.choice((0, 1, 100, 3_000_000)))
+        LogSpan(partition=MirrorPartition("t", n), start=start, until=start + random.choice((0, 1, 100, 3_000_000)))
         for n in range(random.randint(1, 50))
         for start in [random.randint(0, 1000)]
     ]
@@ -102,11 +103,11 @@ def bounds(  # noqa: PLR0913  # what bounds are made of, named
     promoted: bool = False,
     reserve: tuple[int | None, int | None] = (None, None),
 ) -> ComparisonBounds:
-    at, (old_end, reserve_end) = TopicPartition("t", 0), reserve
+    at, (old_end, reserve_end) = MirrorPartition("t", 0), reserve
     return ComparisonBounds(
         request=PartitionRequest(partition=at, promoted=promoted, old_end=old_end, reserve_end=reserve_end),
-        source=LogBounds(start=start, last_stable=stable, high_watermark=stable),
-        destination=LogBounds(start=copy_start, last_stable=copy_end, high_watermark=copy_end),
+        source=LogEnds(start=start, last_stable=stable, high_watermark=stable),
+        destination=LogEnds(start=copy_start, last_stable=copy_end, high_watermark=copy_end),
         later=later or stable,
     )
 
@@ -131,7 +132,7 @@ def test_the_bounds_of_a_comparison(
     given: ComparisonBounds, source: tuple[int, int], copy: tuple[int, int], odd: tuple[int, int, int]
 ) -> None:
     """Both ranges, and what is not in them: missing at the start, not copied yet, behind the source's end."""
-    ours, theirs = Range(start=source[0], until=source[1]), Range(start=copy[0], until=copy[1])
+    ours, theirs = Span(*source), Span(*copy)
     assert given.compared == (ours, theirs)
     assert (given.missing_at_start, given.behind, given.past_end) == odd
 

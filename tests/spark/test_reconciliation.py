@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tanist.domain.endpoint import Address
+from tanist.domain.log_ends import LogEnds
 from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
-from tanist.domain.validation.bounds import LogBounds
 from tanist.spark.reconciliation.job import ReadLogs, reconcile
 from tests.kafka.fetcher.logs import read
 from tests.kafka.fetcher.rig import Rig, RigCluster
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
@@ -83,7 +83,7 @@ def transactions(rig: Rig, pair: TopicPair) -> None:
     replay(rig, at, there)
 
 
-def replay(rig: Rig, at: TopicPartition, there: TopicPartition) -> None:
+def replay(rig: Rig, at: MirrorPartition, there: MirrorPartition) -> None:
     producer = rig.destination.producer()
     for row in read(rig.source.servers, [at], "read_committed")[at]:
         producer.produce(there.topic, key=row.key, value=row.value, timestamp=row.time[1])
@@ -214,7 +214,7 @@ def test_what_cannot_be_told_is_unknown(reconciled: Told) -> None:
 
 def test_a_topic_whose_partitions_nobody_has_counted_is_not_read() -> None:
     """What is found in some of them would look like all."""
-    ends = LogBounds(start=0, last_stable=1, high_watermark=1)
+    ends = LogEnds(start=0, last_stable=1, high_watermark=1)
     assert ReadLogs(TopicPair("t", "t", 1), 0, ends, ends).trouble == ""
     assert ReadLogs(TopicPair("t", "t", 1, "not told"), 0, ends, ends).trouble == "not told"
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.spark.reconciliation import frames
 from tanist.spark.reconciliation.bucket_digests import SpanDigests, compared
 from tanist.spark.reconciliation.digests import sort_out
@@ -19,7 +19,7 @@ from tanist.spark.reconciliation.positions import Ends, translate
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
 from tanist.spark.reconciliation.source import looks_at
 from tanist.spark.reconciliation.time_buckets import TimeBuckets, TimeSample
-from tanist.spark.spans import Span
+from tanist.spark.spans import LogSpan
 from tests.spark.copied_logs import Copied, Fate, a_copy, skipped
 from tests.spark.test_offset_pairing import FATES
 
@@ -70,7 +70,7 @@ class Bucketed:
 
     def _sample(self, records: Records) -> TimeSample:
         end = len(records.offsets)
-        looks = looks_at(Span(partition=TopicPartition("t", 0), start=0, until=end), self.size)
+        looks = looks_at(LogSpan(partition=MirrorPartition("t", 0), start=0, until=end), self.size)
         return TimeSample(records.times[list(looks)], np.diff([*looks, end]))
 
     def compared(self) -> list[Bucket]:

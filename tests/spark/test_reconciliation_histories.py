@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.requests import End
@@ -86,7 +86,7 @@ class Plan:
                 yield fate or Fate.COMMITTED, identity
 
 
-def send(producer: Producer, at: TopicPartition, identities: Iterable[int]) -> None:
+def send(producer: Producer, at: MirrorPartition, identities: Iterable[int]) -> None:
     """Identities that follow one another are some records apart in time: buckets interleave."""
     for identity in identities:
         when = START_MS + (identity >> 32) * 10 + identity % 32
@@ -107,9 +107,9 @@ class Writer:
         self.open.begin_transaction()
         (self.aside,) = side.create(f"{name}-aside")
 
-    def write(self, blocks: Iterable[tuple[TopicPartition, Fate | None, list[int]]]) -> None:
+    def write(self, blocks: Iterable[tuple[MirrorPartition, Fate | None, list[int]]]) -> None:
         """One block a partition."""
-        by_fate = defaultdict[Fate | None, list[tuple[TopicPartition, list[int]]]](list)
+        by_fate = defaultdict[Fate | None, list[tuple[MirrorPartition, list[int]]]](list)
         for at, fate, identities in blocks:
             by_fate[fate].append((at, identities))
         for fate, producer in ((None, self.plain), (Fate.OPEN, self.open)):

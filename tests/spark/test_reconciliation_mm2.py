@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist_testkit.sandbox.processes import Guardian
     from tests.kafka.fetcher.rig import Rig
 
@@ -35,7 +35,7 @@ ABORTED = len(range(5, BATCHES, 5))
 COMMITTED = BATCHES - 1 - ABORTED
 
 
-def write(rig: Rig, at: TopicPartition, batches: range) -> None:
+def write(rig: Rig, at: MirrorPartition, batches: range) -> None:
     """Transactions, every fifth of them aborted: the source's offsets have gaps that the copy has not."""
     for batch in batches:
         values = [b"%d.%d" % (batch, n) for n in range(BATCH)]
@@ -87,5 +87,5 @@ def test_every_position_in_a_copy_by_mirrormaker_is_the_true_one(
         assert answer["destination_offset"] == (ahead if position in truth else min(behind, ahead)), answer
 
 
-def theirs(rig: Rig, copy: TopicPartition) -> list[Row]:
+def theirs(rig: Rig, copy: MirrorPartition) -> list[Row]:
     return read(rig.destination.servers, [copy], "read_committed")[copy]

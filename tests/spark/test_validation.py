@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain.endpoint import Address
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.states import MirrorState
 from tanist.domain.validation.bounds import ComparisonBounds
 from tanist.domain.validation.job import Level, PartitionRequest
@@ -68,7 +68,7 @@ def test_a_copy_of_everything_is_equal(spark: SparkSession, rig: Rig, topic_name
     assert result["partitions"][1]["source"]["from"] == 50
 
 
-def different(ground: Ground) -> Sequence[TopicPartition]:
+def different(ground: Ground) -> Sequence[MirrorPartition]:
     """One byte with the checksum made right again, a batch missing, one repeated, a foreign one, a record missing."""
     rig = ground.rig
     byte, missing, repeated, record, same = at = rig.create(ground.topic, 5)
@@ -107,7 +107,7 @@ def test_whatever_differs_is_named_by_its_offset(look: Look) -> None:
     assert named(found[2], "extra") == [(None, 60, "")]
 
 
-def small(ground: Ground) -> Sequence[TopicPartition]:
+def small(ground: Ground) -> Sequence[MirrorPartition]:
     """Batches of one record, which the fetcher has merged; a byte of a merged batch changed, and a record left out."""
     rig = ground.rig
     same, plain, byte, missing = at = rig.create(ground.topic, 4)
@@ -139,7 +139,7 @@ def test_batches_that_the_fetcher_merged_are_no_difference(look: Look) -> None:
     assert named(found[3], "missing") == [(10, None, "")]
 
 
-def cut_at_start(ground: Ground) -> Sequence[TopicPartition]:
+def cut_at_start(ground: Ground) -> Sequence[MirrorPartition]:
     rig = ground.rig
     between, inside, retained = at = rig.create(ground.topic, 3)
     for each in at:
@@ -207,10 +207,10 @@ def test_retention_of_the_source_while_a_validation_begins_is_no_difference(
     found = ends.fix(validation_job(rig, [at], Level.RANGES))[at]
     assert isinstance(found, ComparisonBounds)
     assert found.missing_at_start == 0
-    assert [(each.start, each.until) for each in found.compared] == [(20, 50), (20, 50)]
+    assert [(each.start, each.end) for each in found.compared] == [(20, 50), (20, 50)]
 
 
-def doubtful(ground: Ground) -> Sequence[TopicPartition]:
+def doubtful(ground: Ground) -> Sequence[MirrorPartition]:
     """A copy that is behind, not ready, behind a shift that is on record, promoted; a partition that has none."""
     rig = ground.rig
     behind, preparing, shifted, promoted, empty, uncounted = rig.create(ground.topic, 6)
@@ -224,7 +224,7 @@ def doubtful(ground: Ground) -> Sequence[TopicPartition]:
         rig.copied(copier)
     rig.source.produce(promoted, [b"never copied"])
     rig.destination.produce(promoted, [b"of the new life"] * 9)
-    more = TopicPartition(ground.topic, 6)
+    more = MirrorPartition(ground.topic, 6)
     with over(KafkaTopics, rig.source.cluster.endpoint()) as topics:
         assert topics.grow(ground.topic, 7, SystemClock().deadline(20)) is None
     ground.odd[preparing] = {"state": MirrorState.PREPARING, "note": "row 100"}
@@ -271,7 +271,7 @@ def test_an_expectation_that_cannot_be_evaluated_is_no_green() -> None:
     """Nor is a table that lacks a partition."""
     from tanist.spark.expectations import decide, evaluate, row  # noqa: PLC0415
 
-    equal = ValidatedPartition(request=PartitionRequest(partition=TopicPartition("t", 0)))
+    equal = ValidatedPartition(request=PartitionRequest(partition=MirrorPartition("t", 0)))
     whole = row(equal)
     assert decide(evaluate([whole], 1), [equal]) is ValidationVerdict.EQUAL
     assert decide(evaluate([whole], 2), [equal]) is ValidationVerdict.UNKNOWN

@@ -10,7 +10,7 @@ from tests.kafka.fetcher.logs import read
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.logs import Row
 
     Locate = Callable[[int], int]
@@ -32,7 +32,7 @@ class CleanedLogs:
 
 
 def cleaned_logs(
-    servers: tuple[str, str], partitions: Sequence[TopicPartition], locate: Callable[[TopicPartition], Locate]
+    servers: tuple[str, str], partitions: Sequence[MirrorPartition], locate: Callable[[MirrorPartition], Locate]
 ) -> CleanedLogs:
     """Both clusters are read by ordinary consumers, the copy uncommitted. `locate`: where they lie there."""
     source = read(servers[0], partitions, "read_committed")
@@ -40,7 +40,7 @@ def cleaned_logs(
     return sum((compared(at, source[at], copy[at], locate(at)) for at in partitions), CleanedLogs())
 
 
-def compared(at: TopicPartition, source: Sequence[Row], copy: Sequence[Row], locate: Locate) -> CleanedLogs:
+def compared(at: MirrorPartition, source: Sequence[Row], copy: Sequence[Row], locate: Locate) -> CleanedLogs:
     """One partition. The latest record of each key counts: a superseded one may be gone, or a copy of the next one."""
     latest = {row.key: (locate(row.offset), row.content) for row in source}
     found = {row.key: (row.offset, row.content) for row in copy}

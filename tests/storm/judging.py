@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.broker_errors import InvalidProducerEpoch
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.admin import AccessFilter, ConfigKind, ConfigResource, describe_acls, describe_configs
@@ -134,7 +134,7 @@ class Judge:
     def _unsealed(self, topic: str) -> Iterator[str]:
         """Each producer of the mirror's is refused by the leader itself, one epoch below the one that was barred."""
         with Router(self._scene.pair.west.cluster.endpoint(), "tanist-storm") as router:
-            places = [TopicPartition(topic, n) for n in range(partitions(self._scene.pair.west, topic))]
+            places = [MirrorPartition(topic, n) for n in range(partitions(self._scene.pair.west, topic))]
             for at, producers in requests.describe_producers(router, places, SOON(10)).items():
                 if isinstance(producers, Exception):
                     yield f"{at}: nobody tells its producers: {producers}"

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire.admin import Election, elect_leaders
 from tanist.kafka.wire.messages import ApiMessage  # noqa: F401  # opens kafka-python with its warnings filtered
 from tanist.kafka.wire.router import PartitionInfo, Router
@@ -51,7 +51,7 @@ def move(cluster: SandboxCluster, topics: Sequence[str], dice: Random) -> int:
             return 0
         request = Reassign(timeout_ms=5000, topics=wanted, version=0)
         router.connection(router.controller, _by()).call(request, _by())
-        partitions = [TopicPartition(name, p.partition) for name, parts in chosen.items() for p in parts]
+        partitions = [MirrorPartition(name, p.partition) for name, parts in chosen.items() for p in parts]
         elect_leaders(router, Election.PREFERRED, partitions, _by())
         return len(partitions)
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist_testkit.sandbox.command_line import CommandLine
 from tanist_testkit.sandbox.environment import environment
 from tanist_testkit.sandbox.spec import ClusterSpec
@@ -213,7 +213,7 @@ class Storm:
             raw = read(west, logs[west], committed=False, by=by, clock=self.clock)
             acknowledged = {at: trace for at, trace in load.traces().items() if at.topic in WHOLE}
             partitions = [
-                TopicPartition(at.topic, at.partition) for at in clients.places(east, COMPACTED, by, self.clock)
+                MirrorPartition(at.topic, at.partition) for at in clients.places(east, COMPACTED, by, self.clock)
             ]
             cleaned = cleaned_logs((east, west), partitions, lambda at: _locate(runs, Place(at.topic, at.partition)))
             self.screen.detail = f"{sum(map(len, source.values())):,} records"

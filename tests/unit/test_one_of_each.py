@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,60 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PRODUCT = Path(__file__).parents[2] / "include" / "tanist"
+
+NAME_PRODUCER_IDS = frozenset(
+    {
+        "domain/compacted_recovery.py",
+        "domain/log_writers.py",
+        "domain/moves.py",
+        "domain/promotions.py",
+        "domain/records.py",
+        "domain/recovery.py",
+        "domain/tails.py",
+        "fetcher/engines/batches/recovery.py",
+        "fetcher/engines/engine.py",
+        "fetcher/producer_fences.py",
+        "kafka/adapters/logs.py",
+        "kafka/adapters/producer_fencing.py",
+        "ports/fencing.py",
+        "ports/logs.py",
+        "usecases/failback/replay.py",
+        "usecases/failback/rescued.py",
+        "usecases/failback/reverse.py",
+        "usecases/failback/settling.py",
+        "usecases/failover/observe.py",
+        "usecases/failover/source_seen.py",
+        "usecases/failover/status.py",
+        "usecases/failover/steps/seal.py",
+        "usecases/snapshot.py",
+        "usecases/state/promoted.py",
+    }
+)
+NAME_OFFSET_MAPS = frozenset(
+    {
+        "domain/appending.py",
+        "domain/compacted_recovery.py",
+        "domain/exclusive.py",
+        "domain/lag.py",
+        "domain/offset_map.py",
+        "domain/recovery.py",
+        "domain/translation.py",
+        "domain/validation/job.py",
+        "fetcher/engines/batches/appending.py",
+        "fetcher/engines/batches/evidence.py",
+        "fetcher/runs.py",
+        "kafka/protocol/records_left.py",
+        "spark/spans.py",
+        "usecases/failback/survey.py",
+        "usecases/failover/observe.py",
+        "usecases/failover/source_seen.py",
+        "usecases/groups/gather.py",
+        "usecases/groups/rows.py",
+        "usecases/mirrors/describe.py",
+        "usecases/reconciliation/pair.py",
+        "usecases/validation/prepare.py",
+    }
+)
 
 
 def calls(tree: ast.AST) -> Iterator[str]:
@@ -69,3 +124,19 @@ def test_no_command_dag_or_wiring_reads_for_itself_where_a_mirror_is() -> None:
     above = {where: names for where, names in called().items() if where.startswith(("cli/", "airflow/", "wiring/"))}
     assert "wiring/registry.py" in above
     assert {where for where, names in above.items() if names & readings} == set()
+
+
+@pytest.mark.parametrize(
+    ("names", "modules"),
+    [({"producer_ids", "ProducerIds"}, NAME_PRODUCER_IDS), ({"OffsetMap"}, NAME_OFFSET_MAPS)],
+    ids=["producer ids", "offset maps"],
+)
+def test_who_depends_on_how_a_mirror_writes_is_listed(names: set[str], modules: frozenset[str]) -> None:
+    """A mirror of another kind has neither its own producer ids nor offset maps: whoever names them is in its way."""
+    found = {
+        file.relative_to(PRODUCT).as_posix()
+        for file in PRODUCT.rglob("*.py")
+        if names & set(re.findall(r"\w+", file.read_text(encoding="utf-8")))
+    }
+    assert found - modules == set(), "one more: can it be given what it needs?"
+    assert modules - found == set(), "one less: take it off the list"

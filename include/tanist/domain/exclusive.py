@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tanist.domain.lineage import Segment, TopicLineage
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec
 
@@ -32,7 +32,7 @@ class ExclusiveRange:
 
 
 def exclusive_ranges(
-    entries: Iterable[TopicLineage], at: TopicPartition, spec: MirrorSpec, offsets: OffsetMap, *, promoted: bool
+    entries: Iterable[TopicLineage], at: MirrorPartition, spec: MirrorSpec, offsets: OffsetMap, *, promoted: bool
 ) -> Iterator[ExclusiveRange]:
     """Of one partition of a mirror. `promoted`: the topic has left the mirror, so the destination writes records.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import SourcePartition
 from tanist.domain.selection import Selection
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ class Grown:
     at_source: int
 
     @property
-    def partitions(self) -> tuple[TopicPartition, ...]:
+    def partitions(self) -> tuple[SourcePartition, ...]:
         """Partitions of this topic that are not mirrored."""
-        return tuple(TopicPartition(self.topic, n) for n in range(self.mirrored, self.at_source))
+        return tuple(SourcePartition(self.topic, n) for n in range(self.mirrored, self.at_source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Growth:
     unreported: Mapping[str, TanistError] = field(default_factory=dict)
 
     @property
-    def partitions(self) -> tuple[TopicPartition, ...]:
+    def partitions(self) -> tuple[SourcePartition, ...]:
         """All partitions that are not mirrored."""
         return tuple(at for each in self.grown for at in each.partitions)
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTruncated
-from tanist.domain.names import MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.states import MirrorState
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.losses import LostOffsets, TombstonesMissed
-    from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, TopicPartition
+    from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourcePartition
     from tanist.domain.records import MirrorSpec, PartitionObserved
     from tanist.domain.state_view import StateView
     from tanist.domain.states import DesiredState
@@ -57,7 +57,7 @@ class PartitionRow:
     """One line of `tanist mirrors describe`; None where unknown. `error`: why an offset is."""
 
     mirror: MirrorName
-    partition: TopicPartition
+    partition: MirrorPartition
     desired: DesiredState
     state: MirrorState
     source: KnownEnd | None
@@ -119,9 +119,9 @@ def mode(destination_end: DestinationOffset | None, offsets: OffsetMap) -> str:
     return f"mapped({shift:+d})" if shift else "identical"
 
 
-def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, KnownEnd]:
+def last_known(view: StateView, mirror: MirrorName) -> dict[SourcePartition, KnownEnd]:
     """The source's ends as the workers last recorded them, each with the time of the source's last answer about it."""
-    latest: dict[TopicPartition, KnownEnd] = {}
+    latest: dict[SourcePartition, KnownEnd] = {}
     for record in view.source_ends(mirror):
         for end in record.ends:
             seen = record.seen(end)
@@ -132,9 +132,9 @@ def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, Know
     return latest
 
 
-def maps(view: StateView, spec: MirrorSpec) -> Mapping[TopicPartition, OffsetMap]:
+def maps(view: StateView, spec: MirrorSpec) -> Mapping[MirrorPartition, OffsetMap]:
     """The offset maps of a mirror, from a view of `__mirror_offsets`; without ranges offsets are identical."""
-    runs: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
+    runs: dict[MirrorPartition, list[OffsetRange]] = defaultdict(list)
     for record in view.offset_runs(spec):
         runs[record.partition].append(OffsetRange(record.source, record.destination))
     return MappingProxyType({partition: OffsetMap.of(found) for partition, found in runs.items()})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.state_record import MirrorRecord, stored
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Segment:
     `promotion_epoch`: how many promotions there had been. `reserved`: nobody has copied what that cluster has here.
     """
 
-    partition: TopicPartition
+    partition: MirrorPartition
     start: int
     end: int | None
     cluster_id: str
@@ -58,7 +58,7 @@ class Segment:
         return self.start <= offset and (self.end is None or offset < self.end)
 
 
-def reserves(entries: Iterable[TopicLineage], at: TopicPartition) -> tuple[tuple[int, int], ...]:
+def reserves(entries: Iterable[TopicLineage], at: MirrorPartition) -> tuple[tuple[int, int], ...]:
     """The offsets of a partition, from the first up to the second, that promotions have reserved."""
     return tuple(
         (entry.old_ends[at.partition], entry.reserve_ends[at.partition])
@@ -67,7 +67,7 @@ def reserves(entries: Iterable[TopicLineage], at: TopicPartition) -> tuple[tuple
     )
 
 
-def segments(entries: Iterable[TopicLineage], at: TopicPartition) -> tuple[Segment, ...]:
+def segments(entries: Iterable[TopicLineage], at: MirrorPartition) -> tuple[Segment, ...]:
     """The segments of a partition, by offset; none if no promotion of it is recorded.
 
     `entries`: of its topic, in any order. A promotion from another cluster than the one before it led to began with a
@@ -81,7 +81,7 @@ def segments(entries: Iterable[TopicLineage], at: TopicPartition) -> tuple[Segme
 
 
 def reserved_ranges(
-    entries: Iterable[TopicLineage], at: TopicPartition, clusters: Collection[str]
+    entries: Iterable[TopicLineage], at: MirrorPartition, clusters: Collection[str]
 ) -> tuple[tuple[int, int], ...]:
     """The offsets [start, end) that promotions between two clusters (ids) have reserved in a partition.
 
@@ -101,7 +101,7 @@ def writer_of(segments: Sequence[Segment], offset: int) -> Segment | None:
     return next((each for each in segments if each.holds(offset)), None)
 
 
-def _before(found: Sequence[Segment], entry: TopicLineage, at: TopicPartition) -> Sequence[Segment]:
+def _before(found: Sequence[Segment], entry: TopicLineage, at: MirrorPartition) -> Sequence[Segment]:
     """What comes before the reserve of `entry`: the last cluster's own offsets, which end now, and all earlier ones."""
     end = entry.old_ends[at.partition]
     if found and found[-1].cluster_id == entry.old_cluster_id:
@@ -109,19 +109,19 @@ def _before(found: Sequence[Segment], entry: TopicLineage, at: TopicPartition) -
     return [Segment(at, 0, end, entry.old_cluster_id, entry.promotion_epoch - 1)]
 
 
-def _of(entry: TopicLineage, at: TopicPartition) -> Iterator[Segment]:
+def _of(entry: TopicLineage, at: MirrorPartition) -> Iterator[Segment]:
     old_end, reserve_end = entry.old_ends[at.partition], entry.reserve_ends[at.partition]
     yield Segment(at, old_end, reserve_end, entry.old_cluster_id, entry.promotion_epoch, reserved=True)
     yield Segment(at, reserve_end, None, entry.new_cluster_id, entry.promotion_epoch)
 
 
-def own_start(entries: Iterable[TopicLineage], at: TopicPartition, cluster_id: str) -> int:
+def own_start(entries: Iterable[TopicLineage], at: MirrorPartition, cluster_id: str) -> int:
     """Where the own records of a cluster begin that was the last to take over; 0 if it was not."""
     last = segments(entries, at)[-1:]
     return last[0].start if last and last[0].cluster_id == cluster_id else 0
 
 
-def primary_until(entries: Iterable[TopicLineage], at: TopicPartition, cluster_id: str) -> int | None:
+def primary_until(entries: Iterable[TopicLineage], at: MirrorPartition, cluster_id: str) -> int | None:
     """Where the offsets end that a cluster can have used before the last promotion led away from it.
 
     None: the last promotion of this partition did not lead away from it.

@@ -15,7 +15,7 @@ from tanist.domain.state_record import state_partition_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import MirrorName, MirrorPartition
     from tanist.domain.recovery import ProducerIds
 
 
@@ -109,13 +109,13 @@ class UsedIds(NamedTuple):
     marker: ProducerId | None
 
 
-def used_ids(logs: Mapping[TopicPartition, LogWriters]) -> UsedIds:
+def used_ids(logs: Mapping[MirrorPartition, LogWriters]) -> UsedIds:
     """The ids that one mirror has written these logs with.
 
     Raises:
         NoMirrorProducer: no log ends with records of an idempotent producer. SeveralMirrorProducers.
     """
-    by_id: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    by_id: defaultdict[int, list[MirrorPartition]] = defaultdict(list)
     for at, log in logs.items():
         if (writer := _last_writer(log)) is not None:
             by_id[writer].append(at)
@@ -128,7 +128,7 @@ def used_ids(logs: Mapping[TopicPartition, LogWriters]) -> UsedIds:
     return UsedIds(ProducerId(data), _marker(logs.values(), data))
 
 
-def promoted(logs: Mapping[TopicPartition, LogWriters], ids: UsedIds) -> Iterator[TanistError]:
+def promoted(logs: Mapping[MirrorPartition, LogWriters], ids: UsedIds) -> Iterator[TanistError]:
     """The partitions whose producers are fenced: they were failed over."""
     marker = ProducerId(-1) if ids.marker is None else ids.marker
     for at, log in logs.items():
@@ -136,7 +136,7 @@ def promoted(logs: Mapping[TopicPartition, LogWriters], ids: UsedIds) -> Iterato
             yield MirrorTopicPromoted(f"{at}: {why}")
 
 
-def claims(logs: Mapping[TopicPartition, LogWriters], ids: UsedIds, mirror: MirrorName) -> dict[int, Claim]:
+def claims(logs: Mapping[MirrorPartition, LogWriters], ids: UsedIds, mirror: MirrorName) -> dict[int, Claim]:
     """The last lease of each state partition that the gap markers in the logs show, by state partition."""
     epochs: defaultdict[int, int] = defaultdict(int)
     for at, log in logs.items():
@@ -169,6 +169,6 @@ def _marker(logs: Iterable[LogWriters], data: int) -> ProducerId | None:
     return None
 
 
-def _named(partitions: Iterable[TopicPartition]) -> str:
+def _named(partitions: Iterable[MirrorPartition]) -> str:
     names = sorted(str(at) for at in partitions)
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

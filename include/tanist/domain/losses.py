@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tanist.domain.errors import PartitionBroken
-from tanist.domain.names import EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.state_record import MirrorRecord, Placement, stored
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class LostOffsets(MirrorRecord):
     """
 
     mirror: MirrorName
-    partition: TopicPartition
+    partition: MirrorPartition
     ranges: tuple[LostRange, ...]
     earlier: int = 0
     topic_id: str = ""
@@ -108,7 +108,7 @@ class TombstonesMissed(MirrorRecord):
 
     name: ClassVar[str] = "TOMBSTONES_MAY_BE_MISSING"
     mirror: MirrorName
-    partition: TopicPartition
+    partition: MirrorPartition
     start: SourceOffset
     caught_up_at: EpochMs | None = None
     read_at: EpochMs

@@ -55,6 +55,18 @@ class MirrorPartition(TopicPartition):
     __slots__ = ()
 
 
+class TopicNames:
+    """How partitions of a mirror are named on its other side: alike on both."""
+
+    def at_source(self, partition: MirrorPartition) -> SourcePartition:
+        """What `partition` is copied from."""
+        return SourcePartition(*partition)
+
+    def mirrored(self, partition: SourcePartition) -> MirrorPartition:
+        """What `partition` is copied to."""
+        return MirrorPartition(*partition)
+
+
 def mirror_name(text: str) -> MirrorName:
     """`text` as a mirror's name: topic naming rules, and not one of KIP-1279's reserved suffixes.
 

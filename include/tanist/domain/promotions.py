@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tanist.domain.errors import MirrorProducerFenced, PartitionBroken, SourceReplaced
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.moves import MoveStatus
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.records import PromotionEpoch
 from tanist.domain.recovery import ProducerIds
 
@@ -91,7 +91,7 @@ class FormerCopy:
     mirror: MirrorName
     topic: str
     topic_id: str
-    partitions: tuple[TopicPartition, ...]
+    partitions: tuple[MirrorPartition, ...]
     producer_ids: ProducerIds
 
 
@@ -112,7 +112,7 @@ def former_copies(view: StateView) -> Iterator[FormerCopy]:
                     mirror=move.mirror,
                     topic=name,
                     topic_id=entry.topic_id,
-                    partitions=tuple(TopicPartition(name, n) for n in range(len(entry.old_ends))),
+                    partitions=tuple(MirrorPartition(name, n) for n in range(len(entry.old_ends))),
                     producer_ids=ProducerIds(*move.producer_ids),
                 )
 

@@ -14,7 +14,16 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.compaction import Holes
 from tanist.domain.fences import FencedTopic
 from tanist.domain.losses import OnLoss
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.names import (
+    DestinationOffset,
+    EpochMs,
+    MirrorName,
+    MirrorPartition,
+    ProducerId,
+    SourceOffset,
+    SourcePartition,
+    TopicNames,
+)
 from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored, stored_under
 from tanist.domain.states import RESUMED_ROW, DesiredState, MirrorState
@@ -78,6 +87,11 @@ class MirrorSpec(StateRecord):
         return self.mirror_id or f"producer-{self.data_id}"
 
     @property
+    def names(self) -> TopicNames:
+        """How its partitions are named on the other side."""
+        return TopicNames()
+
+    @property
     def producer_ids(self) -> ProducerIds:
         """All producer ids that its engine writes with; a promotion fences all of them."""
         return ProducerIds(self.data_id, self.marker_id, self.start_id)
@@ -113,8 +127,8 @@ class TopicDesired(MirrorRecord):
     resumes: int = 0
     """Counts the requests to resume FAILED partitions. One whose record has another count has not followed it yet."""
 
-    def all_partitions(self) -> tuple[TopicPartition, ...]:
-        return tuple(TopicPartition(self.topic, n) for n in range(self.partitions))
+    def all_partitions(self) -> tuple[MirrorPartition, ...]:
+        return tuple(MirrorPartition(self.topic, n) for n in range(self.partitions))
 
     def copy_start(self, partition: int) -> DestinationOffset:
         return DestinationOffset(self.copy_starts[partition] if partition < len(self.copy_starts) else 0)
@@ -164,7 +178,7 @@ class PartitionObserved(MirrorRecord):
     """Written on transitions only, by the worker that holds `claim_epoch` of its state partition."""
 
     mirror: MirrorName
-    partition: TopicPartition
+    partition: MirrorPartition
     state: MirrorState
     row: int
     reason: str = ""
@@ -188,45 +202,6 @@ class PartitionObserved(MirrorRecord):
     def state_of_copy(self) -> MirrorState:
         """As `state`; FAILED also until it is known that a partition that was resumed is a copy again."""
         return MirrorState.FAILED if self.row == RESUMED_ROW else self.state
-
-
-@dataclass(frozen=True, slots=True)
-class SourceEnd:
-    """Last known ends of a source partition; None: unknown. `rate`: highest recent offsets per second, older ones fade.
-
-    `log_end`: true end, up to `LOG_END_AGE_MS` older. `copied_until`: all before is copied. See also `CopiedRecord`.
-    `at`: when the source last answered about this partition; None: by an earlier version, see `SourceEnds.seen`.
-    `silent_since`: when a worker first asked about it in vain since then; None: it answers, or nobody has asked.
-    """
-
-    partition: TopicPartition
-    high_watermark: SourceOffset
-    last_stable: SourceOffset
-    rate: float = 0.0
-    log_start: SourceOffset | None = None
-    caught_up_at: EpochMs | None = None
-    copied_until: SourceOffset | None = None
-    record_until: SourceOffset | None = None
-    record_epoch: int | None = None
-    log_end: SourceOffset | None = None
-    at: EpochMs | None = None
-    silent_since: EpochMs | None = None
-
-
-@stored("ends", "mirror", "chunk")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceEnds(MirrorRecord):
-    """The last known ends of the source partitions in one state partition. `at`: the oldest of their times."""
-
-    mirror: MirrorName
-    chunk: int
-    ends: tuple[SourceEnd, ...]
-    at: EpochMs
-    mirror_id: str = ""
-
-    def seen(self, end: SourceEnd) -> EpochMs:
-        """When the source last answered about `end`, which is one of `ends`."""
-        return self.at if end.at is None else end.at
 
 
 @stored("claim", "slice", placement=Placement.NUMBERED)
@@ -263,7 +238,7 @@ class OffsetRangeWritten(MirrorRecord):
     """A range of the offset map, written before its first record is sent. In `__mirror_offsets`, never overwritten."""
 
     mirror: MirrorName
-    partition: TopicPartition
+    partition: MirrorPartition
     source: SourceOffset
     destination: DestinationOffset
     why: str = ""
@@ -347,7 +322,7 @@ class GroupPosition(MirrorRecord):
 
     mirror: MirrorName
     group: str
-    partition: TopicPartition
+    partition: SourcePartition
     offset: SourceOffset
     at: EpochMs
     """When it was committed, by the source's clock; when it was observed, if it was polled."""

@@ -18,7 +18,7 @@ from tanist.domain.offset_map import OffsetMap, OffsetRange
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tanist.domain.copy_ends import CopyEnds
+    from tanist.domain.log_ends import CopyEnds
 
 FIRST_LOOK = 64
 """Offsets read back from the end at first; four times as many each time if that is not enough."""

@@ -12,7 +12,7 @@ from tanist.domain.records import CopiedUpTo
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.saved_state import PromotedSince
     from tanist.domain.state_view import StateView
@@ -38,7 +38,7 @@ def restored_lineage(
     spec: MirrorSpec,
     topic: TopicDesired,
     epoch: int,
-    logs: Mapping[TopicPartition, PromotedLog],
+    logs: Mapping[MirrorPartition, PromotedLog],
     earlier: Iterable[TopicLineage],
     at: EpochMs,
 ) -> TopicLineage | None:
@@ -63,7 +63,7 @@ def restored_lineage(
     )
 
 
-def restored_copied(entry: TopicLineage, mapped: Collection[TopicPartition]) -> CopiedUpTo:
+def restored_copied(entry: TopicLineage, mapped: Collection[MirrorPartition]) -> CopiedUpTo:
     """How far a topic had been copied. `mapped`: partitions whose offsets differ from the source's."""
     named = {at.partition for at in mapped if at.topic == entry.topic}
     return CopiedUpTo(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.moves import MirrorMove
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
 
@@ -293,7 +293,7 @@ def _observed(
                 )
 
 
-def stopped_partition(topic: TopicDesired, at: TopicPartition, now: EpochMs) -> PartitionObserved:
+def stopped_partition(topic: TopicDesired, at: MirrorPartition, now: EpochMs) -> PartitionObserved:
     """A partition that waits for a person."""
     return PartitionObserved(
         mirror=topic.mirror,

@@ -22,10 +22,10 @@ from tanist.domain.records import (
     PartitionObserved,
     PromotionEpoch,
     RunStatus,
-    SourceEnds,
     TopicDesired,
     WorkerAlive,
 )
+from tanist.domain.source_ends import SourceEnds
 from tanist.domain.state_record import MirrorRecord, StateRecord, Tombstone, mirror_of
 from tanist.domain.states import BROKEN_ROW, SOURCE_DELETED_ROW, TAKEN_IN_ROW, DesiredState, MirrorState
 from tanist.domain.tails import FindingsAccepted, ReplayProgress, RetentionHeld, TailDecision, TopicTails
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tanist.domain.fences import FencedTopic
-    from tanist.domain.names import MirrorName, SourceOffset, TopicPartition
-    from tanist.domain.records import SourceEnd
+    from tanist.domain.names import MirrorName, MirrorPartition, SourceOffset, SourcePartition
+    from tanist.domain.source_ends import SourceEnd
 
 _R = TypeVar("_R", bound=StateRecord)
 _M = TypeVar("_M", bound=MirrorRecord)
@@ -155,11 +155,11 @@ class StateView(Mapping[str, StateRecord]):
             return False
         return found.desired is DesiredState.REMOVED or self.promotions(mirror, topic) > found.promotion_epoch
 
-    def observed(self, mirror: MirrorName, at: TopicPartition) -> PartitionObserved | None:
+    def observed(self, mirror: MirrorName, at: MirrorPartition) -> PartitionObserved | None:
         """The last report of a partition."""
         return self._of(mirror, self._found(PartitionObserved, f"partition/{mirror}/{at.topic}/{at.partition}"))
 
-    def lost(self, mirror: MirrorName, at: TopicPartition, topic_id: str = "") -> LostOffsets | None:
+    def lost(self, mirror: MirrorName, at: MirrorPartition, topic_id: str = "") -> LostOffsets | None:
         """The records of a partition that its source deleted before they were copied.
 
         `topic_id`: of the mirror topic; what an earlier topic of that name lacks is left out. Empty: not known.
@@ -179,14 +179,14 @@ class StateView(Mapping[str, StateRecord]):
         """The source's ends in one state partition, as a worker last recorded them."""
         return self._of(mirror, self._found(SourceEnds, f"ends/{mirror}/{chunk}"))
 
-    def source_end(self, mirror: MirrorName, chunk: int, at: TopicPartition) -> SourceEnd | None:
+    def source_end(self, mirror: MirrorName, chunk: int, at: SourcePartition) -> SourceEnd | None:
         """The end of one source partition as a worker last recorded it."""
         found = self.source_chunk(mirror, chunk)
         return next((end for end in found.ends if end.partition == at), None) if found else None
 
-    def progress(self, mirror: MirrorName, chunk: int, at: TopicPartition) -> StoredProgress:
+    def progress(self, spec: MirrorSpec, chunk: int, at: MirrorPartition) -> StoredProgress:
         """How far a partition was copied, as workers have stored it: while it was copied, or when it FAILED."""
-        found = (self.source_end(mirror, chunk, at), self.observed(mirror, at))
+        found = (self.source_end(spec.mirror, chunk, spec.names.at_source(at)), self.observed(spec.mirror, at))
         known = [each for each in found if each is not None]
         records = [(each.record_until, each.record_epoch) for each in known]
         return StoredProgress(
@@ -199,16 +199,17 @@ class StateView(Mapping[str, StateRecord]):
         measured = [each for each in self._all_of(CopiedUpTo, mirror) if each.markers_per_second]
         return max(measured, key=lambda each: each.at).markers_per_second if measured else 0
 
-    def last_copied_epoch(self, mirror: MirrorName, at: TopicPartition, end: int) -> tuple[int, bool]:
+    def last_copied_epoch(self, spec: MirrorSpec, at: MirrorPartition, end: int) -> tuple[int, bool]:
         """The source's leader epoch of what was copied last of a promoted partition, -1: unknown; and: certainly.
 
         `end`: in offsets of the source, up to where its records were copied. What workers have stored may be of an
         earlier record, unless that one ends there.
         """
-        sealed, observed = self.copied_up_to(mirror, at.topic), self.observed(mirror, at)
+        sealed, observed = self.copied_up_to(spec.mirror, at.topic), self.observed(spec.mirror, at)
         if sealed is not None and at.partition < len(sealed.epochs) and (epoch := sealed.epochs[at.partition]) >= 0:
             return epoch, True
-        seen = (each for chunk in self.source_ends(mirror) for each in chunk.ends if each.partition == at)
+        there = spec.names.at_source(at)
+        seen = (each for chunk in self.source_ends(spec.mirror) for each in chunk.ends if each.partition == there)
         known = [each for each in (observed, *seen) if each is not None]
         records = [(each.record_until, each.record_epoch) for each in known]
         last = max(
@@ -279,7 +280,7 @@ class StateView(Mapping[str, StateRecord]):
     def offset_runs(self, spec: MirrorSpec) -> tuple[OffsetRangeWritten, ...]:
         return tuple(each for each in self._every(OffsetRangeWritten) if _is_of(each, spec))
 
-    def tombstones_missed(self, spec: MirrorSpec) -> dict[TopicPartition, TombstonesMissed]:
+    def tombstones_missed(self, spec: MirrorSpec) -> dict[MirrorPartition, TombstonesMissed]:
         """The partitions in whose copy tombstones may be missing."""
         return {each.partition: each for each in self._every(TombstonesMissed) if _is_of(each, spec)}
 

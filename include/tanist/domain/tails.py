@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.records import RunStatus  # noqa: TC001 -- the codec reads the annotations
 from tanist.domain.state_record import MirrorRecord, stored
 
@@ -114,9 +114,9 @@ class TopicTails(MirrorRecord):
         """The partitions that have something to rescue."""
         return tuple(each for each in self.tails if each.records)
 
-    def partition_of(self, tail: PartitionTail) -> TopicPartition:
+    def partition_of(self, tail: PartitionTail) -> MirrorPartition:
         """The partition of the old source."""
-        return TopicPartition(self.topic, tail.partition)
+        return MirrorPartition(self.topic, tail.partition)
 
 
 @stored("accepted", "mirror", "topic", "promotion_epoch")
@@ -275,7 +275,7 @@ class ReplayProgress(MirrorRecord):
     """
 
     mirror: MirrorName
-    partition: TopicPartition
+    partition: MirrorPartition
     promotion_epoch: int
     plan: str
     producer_id: int

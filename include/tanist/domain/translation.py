@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 if TYPE_CHECKING:
+    from tanist.domain.log_ends import Span
     from tanist.domain.names import DestinationOffset, SourceOffset
     from tanist.domain.offset_map import OffsetMap
 
@@ -33,14 +34,6 @@ class Proof(StrEnum):
     """
 
     MATCH, MISMATCH, NONE = "match", "mismatch", "none"
-
-
-@dataclass(frozen=True, slots=True)
-class CopySpan:
-    """The log of a mirror partition: its start, and its committed end."""
-
-    start: DestinationOffset
-    end: DestinationOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,7 @@ class Unknown:
 Translation: TypeAlias = Exact | Conservative | Unknown
 
 
-def translate(position: SourceOffset, offsets: OffsetMap, copy: CopySpan | None) -> Translation:
+def translate(position: SourceOffset, offsets: OffsetMap, copy: Span[DestinationOffset] | None) -> Translation:
     """The destination offset for the committed offset `position`. Exact at any lag, also if the source is down."""
     if copy is None:
         return Unknown("the log of the mirror partition could not be read")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import BrokerId, EpochMs, MirrorName, SourceOffset, TopicPartition
+    from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, SourceOffset
     from tanist.domain.records import MirrorSpec
     from tanist.domain.states import Finding
 
@@ -21,7 +21,7 @@ class MirroredPartition(NamedTuple):
     """The key of a mirror partition: two mirrors may have topics of the same name on different destinations."""
 
     mirror: MirrorName
-    partition: TopicPartition
+    partition: MirrorPartition
 
     def __str__(self) -> str:
         return f"{self.mirror}/{self.partition}"
@@ -48,7 +48,7 @@ class Assigned:
     """
 
     spec: MirrorSpec
-    partition: TopicPartition
+    partition: MirrorPartition
     state_partition: int
     claim_epoch: int
     draining: bool = False

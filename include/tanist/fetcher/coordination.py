@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import PartitionObserved, SourceEnds
+    from tanist.domain.records import PartitionObserved
+    from tanist.domain.source_ends import SourceEnds
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned, Report
@@ -225,7 +226,10 @@ class Coordination(RoundThread):
         if now - self._ends_at < ENDS_EVERY_SECONDS:
             return
         self._ends_at, view = now, self._state.view()
-        contacts = {copied: self._leaders[copied.mirror].contact(copied.partition) for copied in self._assigned}
+        contacts = {
+            copied: self._leaders[copied.mirror].contact(each.spec.names.at_source(each.partition))
+            for copied, each in self._assigned.items()
+        }
         self._ends = source_ends(self._owned, self.reports, contacts, view, self._ends)
         news = [new for new in self._ends.values() if ends_news(new, view.source_chunk(new.mirror, new.chunk))]
         if news:

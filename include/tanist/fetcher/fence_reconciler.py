@@ -17,7 +17,7 @@ from tanist.domain.fences import (
     is_stray,
 )
 from tanist.domain.kept_fences import fence_groups
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.promotions import promotion_records, unreported
 from tanist.domain.saved_state import StateOutdated, not_the_old_source
 from tanist.domain.state_record import state_partition_of
@@ -117,7 +117,7 @@ class FenceReconciler(RoundThread):
         """Retry pending source fences and reports. A source that does not answer is not an error."""
         self._silent.clear()
         for spec in view.mirrors():
-            if not self._holds(state_partition_of(spec.mirror, TopicPartition("", 0), self._state_partitions)):
+            if not self._holds(state_partition_of(spec.mirror, MirrorPartition("", 0), self._state_partitions)):
                 continue
             if view.unfinished(spec.mirror) is not None or view.moving(spec.mirror) is not None:
                 continue  # the run fences, lifts and reports by itself, until its end
@@ -127,7 +127,7 @@ class FenceReconciler(RoundThread):
             self._report_promotions(spec, promotion_records(view, spec.mirror) - self._reported)
         self._barriers.renew(view)
 
-    def _ours(self, mirror: MirrorName, at: TopicPartition) -> bool:
+    def _ours(self, mirror: MirrorName, at: MirrorPartition) -> bool:
         return self._holds(state_partition_of(mirror, at, self._state_partitions))
 
     def _close(self) -> None:

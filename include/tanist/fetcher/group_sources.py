@@ -12,7 +12,7 @@ from tanist.domain.broker_errors import (
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.names import EpochMs, SourceOffset, TopicPartition
+from tanist.domain.names import EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import GroupPosition
 from tanist.domain.state_record import Tombstone
 from tanist.kafka.protocol import group_log, record_proof
@@ -50,11 +50,11 @@ _NOWHERE: Final = _Held(SourceOffset(-1), EpochMs(0), -1)
 class Answered(NamedTuple):
     """Kind and positions by group. `unsure`: groups and topics that are not, or not completely, known."""
 
-    found: Mapping[str, tuple[str, Mapping[TopicPartition, SourceOffset]]]
+    found: Mapping[str, tuple[str, Mapping[SourcePartition, SourceOffset]]]
     unsure_groups: frozenset[str] = frozenset()
     unsure_topics: frozenset[str] = frozenset()
 
-    def denies(self, group: str, at: TopicPartition) -> bool:
+    def denies(self, group: str, at: SourcePartition) -> bool:
         """Whether the position certainly does not exist."""
         if group in self.unsure_groups or at.topic in self.unsure_topics:
             return False
@@ -70,9 +70,9 @@ class GroupOffsetCache:
     def __init__(self, spec: MirrorSpec) -> None:
         self.topics: frozenset[str] = frozenset()
         self._spec = spec
-        self._positions: dict[str, dict[TopicPartition, _Held]] = {}
+        self._positions: dict[str, dict[SourcePartition, _Held]] = {}
         self._kinds: dict[str, str] = {}
-        self._changed: set[tuple[str, TopicPartition]] = set()
+        self._changed: set[tuple[str, SourcePartition]] = set()
 
     @property
     def dirty(self) -> bool:
@@ -87,20 +87,20 @@ class GroupOffsetCache:
         """Apply one record of the log; `order`: its offset."""
         match event:
             case LoggedCommit():
-                self.put(event.group, event.partition, _Held(event.offset, event.at, order))
+                self.put(event.group, SourcePartition(*event.partition), _Held(event.offset, event.at, order))
             case Removed():
-                self.drop(event.group, event.partition)
+                self.drop(event.group, SourcePartition(*event.partition))
             case GroupSeen() if self._kinds.get(event.group, _CLASSIC) != event.kind:
                 self._kinds[event.group] = event.kind
                 self._changed |= {(event.group, at) for at in self._positions.get(event.group, ())}
             case _:
                 pass
 
-    def put(self, group: str, at: TopicPartition, held: _Held) -> None:
+    def put(self, group: str, at: SourcePartition, held: _Held) -> None:
         self._positions.setdefault(group, {})[at] = held
         self._changed.add((group, at))
 
-    def drop(self, group: str, at: TopicPartition) -> None:
+    def drop(self, group: str, at: SourcePartition) -> None:
         held = self._positions.get(group, {})
         if held.pop(at, None) is not None:
             self._changed.add((group, at))
@@ -125,7 +125,7 @@ class GroupOffsetCache:
         for group, at in [each for each in self.known() if answer.denies(*each)]:
             self.drop(group, at)
 
-    def known(self) -> list[tuple[str, TopicPartition]]:
+    def known(self) -> list[tuple[str, SourcePartition]]:
         """All cached positions."""
         return [(group, at) for group, held in self._positions.items() for at in held]
 
@@ -151,7 +151,7 @@ class GroupOffsetCache:
         """Record that the changes were stored."""
         self._changed.clear()
 
-    def _entry(self, group: str, at: TopicPartition, view: StateView) -> Iterator[StateRecord]:
+    def _entry(self, group: str, at: SourcePartition, view: StateView) -> Iterator[StateRecord]:
         held = self._positions.get(group, {}).get(at)
         record = self._record(group, at, held) if held else None
         key = self._record(group, at, held or _NOWHERE).key
@@ -163,7 +163,7 @@ class GroupOffsetCache:
         if record is not None:
             yield record
 
-    def _record(self, group: str, at: TopicPartition, held: _Held) -> GroupPosition:
+    def _record(self, group: str, at: SourcePartition, held: _Held) -> GroupPosition:
         return GroupPosition(
             mirror=self._spec.mirror,
             mirror_id=self._spec.mirror_id,
@@ -208,14 +208,14 @@ class OffsetsLog:
 
     def __init__(self, spec: MirrorSpec, router: Router, clock: Clock) -> None:
         self.cache = GroupOffsetCache(spec)
-        self.broken: dict[TopicPartition, TanistError] = {}
+        self.broken: dict[SourcePartition, TanistError] = {}
         """Partitions that cannot be read now; the others go on."""
         self.held_back = 0
         """Partitions in which an open transaction hides what comes after it."""
         self.unreadable = 0
         self._spec, self._router, self._clock = spec, router, clock
-        self._positions: dict[TopicPartition, int] = {}
-        self._finished: set[TopicPartition] = set()
+        self._positions: dict[SourcePartition, int] = {}
+        self._finished: set[SourcePartition] = set()
         self._longest_ms = WAIT_MS
         self._empty = False
         self._turn = 0
@@ -251,7 +251,7 @@ class OffsetsLog:
             raise next(iter(self.broken.values()))
         return all(finished)
 
-    def _rotated(self) -> dict[TopicPartition, int]:
+    def _rotated(self) -> dict[SourcePartition, int]:
         """The partitions in rotating order: only the first is sure of its share (KIP-74)."""
         self._turn += 1
         order = sorted(self._positions)
@@ -270,14 +270,14 @@ class OffsetsLog:
         if topic.error is not None and not isinstance(topic.error, UnknownTopicOrPartition):
             raise topic.error
         self._longest_ms = WAIT_MS if len({p.leader for p in topic.partitions}) == 1 else SEVERAL_WAIT_MS
-        new = {TopicPartition(CONSUMER_OFFSETS, p.partition) for p in topic.partitions} - self._positions.keys()
+        new = {SourcePartition(CONSUMER_OFFSETS, p.partition) for p in topic.partitions} - self._positions.keys()
         starts = list_offsets(self._router, dict.fromkeys(new, End.EARLIEST), by) if new else {}
         for at, start in starts.items():
             if isinstance(start, TopicAuthorizationFailed):
                 raise start
             self._positions[at] = 0 if isinstance(start, TanistError) else start
 
-    def _take(self, at: TopicPartition, answer: FetchedPartition | TanistError) -> bool:
+    def _take(self, at: SourcePartition, answer: FetchedPartition | TanistError) -> bool:
         if isinstance(answer, OffsetOutOfRange):
             self._begin_again(at)
             return False
@@ -306,7 +306,7 @@ class OffsetsLog:
             self.unreadable += 1
             log.warning("skipped a record of the source's positions", extra={"offset": offset, "reason": why.reason})
 
-    def _begin_again(self, at: TopicPartition) -> None:
+    def _begin_again(self, at: SourcePartition) -> None:
         """Start over: the log has lost records or was re-created."""
         log.warning("reading the source's positions anew", extra={"partition": str(at)})
         topics = self.cache.topics
@@ -370,8 +370,9 @@ def _unsure(answer: Stored | TanistError) -> bool:
     return isinstance(answer, TanistError) or any(isinstance(each, TanistError) for each in answer.values())
 
 
-def _offsets(stored: Stored) -> Mapping[TopicPartition, SourceOffset]:
-    return {at: SourceOffset(each.offset) for at, each in stored.items() if not isinstance(each, TanistError)}
+def _offsets(stored: Stored) -> Mapping[SourcePartition, SourceOffset]:
+    known = ((SourcePartition(*at), each) for at, each in stored.items())
+    return {at: SourceOffset(each.offset) for at, each in known if not isinstance(each, TanistError)}
 
 
 def refused(error: TanistError) -> bool:

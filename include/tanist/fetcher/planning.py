@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Report
@@ -35,7 +35,7 @@ class Owned(NamedTuple):
 
     spec: MirrorSpec
     topic: TopicDesired
-    partition: TopicPartition
+    partition: MirrorPartition
     state_partition: int
 
     @property
@@ -225,7 +225,7 @@ def assigned(
 
 def _with_progress(new: Assigned, view: StateView) -> Assigned:
     """With what the worker before has stored."""
-    end = view.source_end(new.spec.mirror, new.state_partition, new.partition)
+    end = view.source_end(new.spec.mirror, new.state_partition, new.spec.names.at_source(new.partition))
     return new if end is None else replace(new, caught_up_at=end.caught_up_at, copied_until=end.copied_until)
 
 

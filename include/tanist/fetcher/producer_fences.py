@@ -17,7 +17,7 @@ from tanist.ports.fencing import Kept
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import MirrorName, MirrorPartition
     from tanist.domain.promotions import FormerCopy
     from tanist.domain.records import MirrorSpec
     from tanist.domain.recovery import ProducerIds
@@ -45,12 +45,12 @@ class ProducerFences:
         self,
         fencing: ProducerFencing,
         replicas: Replicas,
-        ours: Callable[[MirrorName, TopicPartition], bool],
+        ours: Callable[[MirrorName, MirrorPartition], bool],
         clock: Clock,
     ) -> None:
         self._fencing, self._replicas, self._ours, self._clock = fencing, replicas, ours, clock
         self._sealed_at = self._kept_at = float("-inf")
-        self._renewed: frozenset[tuple[MirrorName, TopicPartition]] = frozenset()
+        self._renewed: frozenset[tuple[MirrorName, MirrorPartition]] = frozenset()
 
     def renew(self, view: StateView) -> None:
         """Renew fences that have expired; those in force are not written again.
@@ -65,7 +65,7 @@ class ProducerFences:
             self._kept_at = now
             self._each(view, self._keep)
 
-    def _owned(self, view: StateView) -> frozenset[tuple[MirrorName, TopicPartition]]:
+    def _owned(self, view: StateView) -> frozenset[tuple[MirrorName, MirrorPartition]]:
         taken = ((s.mirror, at) for s in view.mirrors() for t in view.removed(s.mirror) for at in t.all_partitions())
         former = ((each.mirror, at) for each in former_copies(view) for at in each.partitions)
         return frozenset((mirror, at) for mirror, at in (*taken, *former) if self._ours(mirror, at))
@@ -73,7 +73,7 @@ class ProducerFences:
     def _each(
         self,
         view: StateView,
-        do: Callable[[Mapping[TopicPartition, ProducerIds]], list[str]],
+        do: Callable[[Mapping[MirrorPartition, ProducerIds]], list[str]],
     ) -> None:
         for spec in view.mirrors():
             if view.removed(spec.mirror):
@@ -85,8 +85,8 @@ class ProducerFences:
     def _one(
         self,
         mirror: MirrorName,
-        find: Callable[[], Mapping[TopicPartition, ProducerIds]],
-        do: Callable[[Mapping[TopicPartition, ProducerIds]], list[str]],
+        find: Callable[[], Mapping[MirrorPartition, ProducerIds]],
+        do: Callable[[Mapping[MirrorPartition, ProducerIds]], list[str]],
     ) -> None:
         try:
             taken = find()
@@ -98,7 +98,7 @@ class ProducerFences:
         if failed:
             log.warning("barriers could not be proved", extra={"mirror": mirror, "reason": failed[0]})
 
-    def _taken(self, view: StateView, spec: MirrorSpec) -> dict[TopicPartition, ProducerIds]:
+    def _taken(self, view: StateView, spec: MirrorSpec) -> dict[MirrorPartition, ProducerIds]:
         """Raises TanistError, so that nothing is written, if it is unknown whether a topic was re-created."""
         seen = self._described([topic.topic for topic in view.removed(spec.mirror)])
         return {
@@ -108,7 +108,7 @@ class ProducerFences:
             if self._ours(spec.mirror, at) and topic.topic in seen.partitions
         }
 
-    def _former(self, copies: Sequence[FormerCopy]) -> dict[TopicPartition, ProducerIds]:
+    def _former(self, copies: Sequence[FormerCopy]) -> dict[MirrorPartition, ProducerIds]:
         """Of a mirror that copies from here now: a worker of its old direction must not append when it wakes.
 
         Raises TanistError as `_taken`.
@@ -128,11 +128,11 @@ class ProducerFences:
         there = {name: found for name, found in seen.partitions.items() if not isinstance(found, TanistError)}
         return replace(seen, partitions=there)
 
-    def _fence_producers(self, taken: Mapping[TopicPartition, ProducerIds]) -> list[str]:
+    def _fence_producers(self, taken: Mapping[MirrorPartition, ProducerIds]) -> list[str]:
         answers = self._fencing.fence_producers(taken, self._clock.deadline(_ANSWER_SECONDS))
         return [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)]
 
-    def _keep(self, taken: Mapping[TopicPartition, ProducerIds]) -> list[str]:
+    def _keep(self, taken: Mapping[MirrorPartition, ProducerIds]) -> list[str]:
         """With an authorizer this fails, because the mirror is denied WRITE; `tanist status` states what to do."""
         by = self._clock.deadline(_ANSWER_SECONDS)
         policies = self._fencing.compacted({at.topic for at in taken}, by)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.compaction import CaughtUp
-    from tanist.domain.names import EpochMs, SourceOffset, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition, SourceOffset
     from tanist.domain.records import MirrorSpec
     from tanist.domain.recovery import LostSpan
     from tanist.domain.state_view import StateView
@@ -42,7 +42,7 @@ class OffsetRuns:
         self._store = store
         self._claims = claims
 
-    def read(self, at: TopicPartition, by: Deadline) -> OffsetMap:
+    def read(self, at: MirrorPartition, by: Deadline) -> OffsetMap:
         """The current map of a partition, read after the call."""
         return self._map(self._store.catch_up(by), at)
 
@@ -87,7 +87,7 @@ class OffsetRuns:
             )
             self._store.append([record], by)
 
-    def _map(self, view: StateView, at: TopicPartition) -> OffsetMap:
+    def _map(self, view: StateView, at: MirrorPartition) -> OffsetMap:
         found = (each for each in view.offset_runs(self.spec) if each.partition == at)
         return OffsetMap.of(OffsetRange(each.source, each.destination) for each in found)
 

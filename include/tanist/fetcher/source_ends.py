@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.broker_errors import LeaderNotAvailable
 from tanist.domain.errors import ConnectionLost, TimedOut, Unreachable
 from tanist.domain.names import EpochMs
-from tanist.domain.records import SourceEnd, SourceEnds
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.fetcher.assignment import NO_NEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import MirrorName, SourcePartition
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import MirroredPartition, Report
     from tanist.fetcher.planning import Owned
@@ -71,9 +71,9 @@ def source_ends(
         of_it = before if before is not None and before.mirror_id == mirror_id else None
         held = _later(stored.source_chunk(mirror, number), of_it)
         known = (
-            _end(each.partition, reports.get(key, NO_NEWS), contacts.get(key), held.get(each.partition))
+            _end(there, reports.get(key, NO_NEWS), contacts.get(key), held.get(there))
             for each in partitions
-            for key in (each.mirror_partition,)
+            for key, there in ((each.mirror_partition, each.spec.names.at_source(each.partition)),)
         )
         ends = tuple(sorted((end for end in known if end is not None), key=lambda end: end.partition))
         if ends:
@@ -81,7 +81,7 @@ def source_ends(
     return found
 
 
-def _later(stored: SourceEnds | None, seen: SourceEnds | None) -> dict[TopicPartition, SourceEnd]:
+def _later(stored: SourceEnds | None, seen: SourceEnds | None) -> dict[SourcePartition, SourceEnd]:
     """Each partition as it was last seen, by this worker or by the one whose record is stored; `at` is set in all."""
     found = {end.partition: replace(end, at=stored.seen(end)) for end in stored.ends} if stored else {}
     for end in seen.ends if seen else ():
@@ -91,7 +91,7 @@ def _later(stored: SourceEnds | None, seen: SourceEnds | None) -> dict[TopicPart
     return found
 
 
-def _end(at: TopicPartition, report: Report, contact: Contact | None, held: SourceEnd | None) -> SourceEnd | None:
+def _end(at: SourcePartition, report: Report, contact: Contact | None, held: SourceEnd | None) -> SourceEnd | None:
     """What is known of a partition now; None: the source has never answered about it."""
     last = _answer(at, report, held) or held
     if last is None or contact is None:
@@ -99,7 +99,7 @@ def _end(at: TopicPartition, report: Report, contact: Contact | None, held: Sour
     return replace(last, silent_since=_silent_since(last, held, report, contact))
 
 
-def _answer(at: TopicPartition, report: Report, held: SourceEnd | None) -> SourceEnd | None:
+def _answer(at: SourcePartition, report: Report, held: SourceEnd | None) -> SourceEnd | None:
     """The last answer to this worker; None: it has not had one."""
     high, stable, seen = report.source_high_watermark, report.source_last_stable, report.observed_at
     if high is None or stable is None or seen is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.deletion import Absence, deleted
 from tanist.domain.errors import AnotherCluster, Stopped, TanistError
-from tanist.domain.names import TopicPartition, topic_id_of
+from tanist.domain.names import SourcePartition, topic_id_of
 from tanist.domain.states import Finding
 from tanist.fetcher.assignment import FetcherThreadKey, Report
 from tanist.fetcher.planning import recreated
@@ -108,7 +108,7 @@ class SourceLeaders:
         self._topic_ids: Mapping[str, str] = {}
         """Those that the last look was for."""
         self._contact = Contact()
-        self._leaderless: dict[TopicPartition, Contact] = {}
+        self._leaderless: dict[SourcePartition, Contact] = {}
 
     def look(self, spec: MirrorSpec, topics: Mapping[str, SourceTopic], *, stale: bool) -> None:
         """Refresh if necessary: a leader moved, topics are new or without leader, or the last refresh is too old.
@@ -149,17 +149,17 @@ class SourceLeaders:
             self._led = {name: len(info.partitions) for name, info in found.items() if _led(info)}
         self._looked_at = self._clock.monotonic()
 
-    def _without_leader(self, found: Mapping[str, TopicInfo], now: EpochMs) -> dict[TopicPartition, Contact]:
+    def _without_leader(self, found: Mapping[str, TopicInfo], now: EpochMs) -> dict[SourcePartition, Contact]:
         """The partitions that have none, each with when it still had one and when it was first seen without."""
         at = (
-            TopicPartition(name, part.partition)
+            SourcePartition(name, part.partition)
             for name, info in found.items()
             for part in info.partitions
             if part.leader is None
         )
         return {each: self._leaderless.get(each, Contact(self._contact.led_at, now)) for each in at}
 
-    def contact(self, partition: TopicPartition) -> Contact:
+    def contact(self, partition: SourcePartition) -> Contact:
         """What the source's metadata say about a partition."""
         return self._leaderless.get(partition, self._contact)
 
@@ -170,7 +170,7 @@ class SourceLeaders:
             self._deletions.forget(replaced)
             self._looked_at = float("-inf")
 
-    def thread_key(self, spec: MirrorSpec, partition: TopicPartition) -> FetcherThreadKey | None:
+    def thread_key(self, spec: MirrorSpec, partition: SourcePartition) -> FetcherThreadKey | None:
         """The fetcher thread for a partition by its last known leader; None: no leader is known."""
         if self._router is None or isinstance(self.error, AnotherCluster):
             return None
@@ -211,7 +211,7 @@ def by_lane(assigned: Mapping[MirroredPartition, Assigned], leaders: Mapping[Mir
     """The assignment of each fetcher thread."""
     lanes: Assignment = {}
     for copied, each in assigned.items():
-        key = leaders[copied.mirror].thread_key(each.spec, each.partition)
+        key = leaders[copied.mirror].thread_key(each.spec, each.spec.names.at_source(each.partition))
         if key is not None:
             lanes.setdefault(key, {})[copied] = each
     return lanes

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition
     from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
 
@@ -50,7 +50,7 @@ class Fencing(Protocol):
         ...
 
 
-NO_HISTORY: Final[Mapping[TopicPartition, DestinationOffset]] = MappingProxyType({})
+NO_HISTORY: Final[Mapping[MirrorPartition, DestinationOffset]] = MappingProxyType({})
 """All logs were empty when copying began."""
 
 
@@ -79,17 +79,17 @@ class ProducerFencing(Protocol):
     """On the destination. Idempotent; one item for each partition or topic. Workers may be dead or alive."""
 
     def fence_data_producers(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """As `fence_producers`, for all producer ids but the gap markers': records can no longer be appended."""
         ...
 
     def copied_ends(
         self,
-        producer_ids: Mapping[TopicPartition, ProducerIds],
+        producer_ids: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
-        begun: Mapping[TopicPartition, DestinationOffset] = NO_HISTORY,
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        begun: Mapping[MirrorPartition, DestinationOffset] = NO_HISTORY,
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """The offset behind the last batch of records that the mirror has copied; the log start if there is none.
 
         `begun`: where copying began in logs that had records before; nothing below it is read.
@@ -99,10 +99,10 @@ class ProducerFencing(Protocol):
 
     def reserve(
         self,
-        ends: Mapping[TopicPartition, int],
-        producer_ids: Mapping[TopicPartition, ProducerIds],
+        ends: Mapping[MirrorPartition, int],
+        producer_ids: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """Write gap markers up to `ends`, in a producer epoch that no worker has used; returns the committed ends.
 
         Each call writes as many as a leader takes in a moment: call it again until every end is reached. For partitions
@@ -111,8 +111,8 @@ class ProducerFencing(Protocol):
         ...
 
     def fence_producers(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """Write a marker of a higher epoch for the data producer id, and one of the last epoch for the gap markers' id.
 
         A partition that is fenced already gets no marker. Returns the committed end after the fence.
@@ -120,8 +120,8 @@ class ProducerFencing(Protocol):
         ...
 
     def proof(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, ProducerFence | TanistError]:
         """Whether brokers would reject the old producer now. Writes nothing."""
         ...
 
@@ -130,14 +130,14 @@ class ProducerFencing(Protocol):
         ...
 
     def kept(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, Kept | TanistError]:
         """Whether the fence survives compaction, for fenced partitions of compacted topics. Writes nothing."""
         ...
 
     def keep(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
-    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline, *, rest: float = 0
+    ) -> Mapping[MirrorPartition, Kept | TanistError]:
         """Append the last record with a key again, in the new epoch of the data producer id, to BARE partitions.
 
         For fenced partitions; a second call appends nothing. `rest`: seconds for which a log must not have grown

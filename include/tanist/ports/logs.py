@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -12,58 +12,41 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.failback.open_transactions import ReturnedTransaction
     from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
+    from tanist.domain.log_ends import LogEnds
     from tanist.domain.log_writers import LogWriters
-    from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, ProducerId, TopicPartition
+    from tanist.domain.names import BrokerId, DestinationOffset, ProducerId, TopicPartition
     from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEnds:
-    """Log start offset, last stable offset and high watermark of a partition. `observed_at`: ms since 1970."""
-
-    start: int
-    last_stable: int
-    high_watermark: int
-    observed_at: EpochMs
+_P = TypeVar("_P", bound="TopicPartition")
 
 
 class Logs(Protocol):
     """Every mapping has one item for each partition given."""
 
-    def ends(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, LogEnds | TanistError]:
+    def ends(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, LogEnds | TanistError]:
         """The log ends that consumers see."""
         ...
 
-    def true_ends(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, int | TanistError]:
+    def true_ends(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, int | TanistError]:
         """The log end offset of each leader; records above the high watermark may be acknowledged (acks=1)."""
         ...
 
-    def only_control(
-        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
-    ) -> Mapping[TopicPartition, bool | TanistError]:
+    def only_control(self, spans: Mapping[_P, tuple[int, int]], by: Deadline) -> Mapping[_P, bool | TanistError]:
         """Whether each span (first offset, end exclusive) has only control batches; False: not proved.
 
         Needs a fetch; an error if the span is above the high watermark.
         """
         ...
 
-    def producers(
-        self, offsets: Mapping[TopicPartition, int], by: Deadline
-    ) -> Mapping[TopicPartition, ProducerId | TanistError]:
+    def producers(self, offsets: Mapping[_P, int], by: Deadline) -> Mapping[_P, ProducerId | TanistError]:
         """The producer id in the header of the batch with each offset; -1: its producer was not idempotent.
 
         Needs a fetch; an error if no batch has the offset, or it is above the high watermark.
         """
         ...
 
-    def leader_epochs(
-        self, offsets: Mapping[TopicPartition, int], by: Deadline
-    ) -> Mapping[TopicPartition, int | TanistError]:
+    def leader_epochs(self, offsets: Mapping[_P, int], by: Deadline) -> Mapping[_P, int | TanistError]:
         """The leader epoch in the header of the batch with each offset; as `producers`."""
         ...
 
@@ -79,15 +62,13 @@ class Logs(Protocol):
 class LogInspection(Protocol):
     """On one cluster. Changes nothing."""
 
-    def writers(
-        self, partitions: Collection[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, LogWriters | TanistError]:
+    def writers(self, partitions: Collection[_P], by: Deadline) -> Mapping[_P, LogWriters | TanistError]:
         """The writers of each log; one item for each partition. Needs a fetch."""
         ...
 
     def reserve_ends(
-        self, old_ends: Mapping[TopicPartition, DestinationOffset], producer_ids: ProducerIds, by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self, old_ends: Mapping[_P, DestinationOffset], producer_ids: ProducerIds, by: Deadline
+    ) -> Mapping[_P, DestinationOffset | TanistError]:
         """The offset of the last producer fence of a mirror behind `old_ends`, or of the first batch of another writer.
 
         The committed end if there is neither. Needs a fetch.
@@ -98,9 +79,7 @@ class LogInspection(Protocol):
 class LogPrefixes(Protocol):
     """Of a source and a destination."""
 
-    def adoptable(
-        self, partitions: Mapping[TopicPartition, CandidateLog], by: Deadline
-    ) -> Mapping[TopicPartition, AdoptableLog | TanistError]:
+    def adoptable(self, partitions: Mapping[_P, CandidateLog], by: Deadline) -> Mapping[_P, AdoptableLog | TanistError]:
         """Compare the last batches of each destination log with the source, record by record, and both at the start.
 
         Reserved offsets are not compared. NotAPrefix names the first differing offset, TailAtDestination also that the
@@ -135,9 +114,7 @@ class Replicas(Protocol):
         """Metadata from any broker that answers, so that one frozen broker does not make the cluster look down."""
         ...
 
-    def in_sync(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, InSync | TanistError]:
+    def in_sync(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, InSync | TanistError]:
         """In-sync replicas of each partition."""
         ...
 
@@ -154,9 +131,7 @@ class Replicas(Protocol):
         """
         ...
 
-    def transactional(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, TransactionalProducers]:
+    def transactional(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, TransactionalProducers]:
         """Which partitions transactional producers write to, as coordinators and leaders remember them.
 
         Those of mirrors do not count. Raises as `named_in_transactions`.

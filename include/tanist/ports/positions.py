@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import DestinationOffset, SourceOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, TopicPartition
     from tanist.domain.translation import Proof
     from tanist.ports.clock import Deadline
 
@@ -77,7 +77,7 @@ class Positions(Protocol):
 
     def commit(
         self,
-        changes: Mapping[str, Mapping[TopicPartition, CommitChange]],
+        changes: Mapping[str, Mapping[MirrorPartition, CommitChange]],
         by: Deadline,
         confirm: Callable[[], None] = unasked,
     ) -> Mapping[str, Outcome | TanistError]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.failback.survey import TailCounts
     from tanist.domain.failback.torn import TransactionPart
-    from tanist.domain.names import EpochMs, ProducerId, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition, ProducerId
     from tanist.ports.clock import Deadline
 
 
@@ -48,11 +48,11 @@ class TailCopy:
     only writer of the copies of this mirror and promotion.
     """
 
-    source: TopicPartition
+    source: MirrorPartition
     cluster_id: str
     begin: int
     end: int
-    into: TopicPartition
+    into: MirrorPartition
     start: int
     producer_id: ProducerId
 
@@ -81,7 +81,7 @@ class Quarantine(Protocol):
         """Create the quarantine topic, unless it exists; nothing in it expires."""
         ...
 
-    def ends(self, partitions: Iterable[TopicPartition], by: Deadline) -> Mapping[TopicPartition, int]:
+    def ends(self, partitions: Iterable[MirrorPartition], by: Deadline) -> Mapping[MirrorPartition, int]:
         """Where the logs of quarantine partitions end, once everything in them is committed."""
         ...
 
@@ -144,7 +144,7 @@ class Replays(Protocol):
         """The records of a tail in quarantine, in the order of the old source."""
         ...
 
-    def end(self, at: TopicPartition, by: Deadline) -> int:
+    def end(self, at: MirrorPartition, by: Deadline) -> int:
         """Where a log ends, once everything in it is committed."""
         ...
 
@@ -154,7 +154,7 @@ class Replays(Protocol):
 
     def last_of_keys(
         self,
-        at: TopicPartition,
+        at: MirrorPartition,
         span: tuple[int, int],
         keys: Container[bytes],
         own_from: int,
@@ -167,7 +167,7 @@ class Replays(Protocol):
         """
         ...
 
-    def replayed(self, at: TopicPartition, start: int, producer_id: int, by: Deadline) -> Replayed:
+    def replayed(self, at: MirrorPartition, start: int, producer_id: int, by: Deadline) -> Replayed:
         """What there is of the records of `producer_id` from `start` on, everything committed."""
         ...
 
@@ -190,8 +190,8 @@ class DivergentTails(Protocol):
     """Of two clusters whose offsets are identical up to where they part. One item for each partition."""
 
     def common_ends(
-        self, copied: Mapping[TopicPartition, CopiedSpan], by: Deadline
-    ) -> Mapping[TopicPartition, int | TanistError]:
+        self, copied: Mapping[MirrorPartition, CopiedSpan], by: Deadline
+    ) -> Mapping[MirrorPartition, int | TanistError]:
         """The end of the common prefix of both logs; records are compared, not only leader epochs.
 
         `NothingToCompare` where neither records nor a certain epoch tell it.
@@ -199,14 +199,14 @@ class DivergentTails(Protocol):
         ...
 
     def counts(
-        self, tails: Mapping[TopicPartition, tuple[int, int]], by: Deadline
-    ) -> Mapping[TopicPartition, TailCounts | TanistError]:
+        self, tails: Mapping[MirrorPartition, tuple[int, int]], by: Deadline
+    ) -> Mapping[MirrorPartition, TailCounts | TanistError]:
         """What the old source has from the first offset up to the second one."""
         ...
 
     def transactions(
-        self, spans: Mapping[TopicPartition, TailSpan], by: Deadline
-    ) -> Mapping[TopicPartition, tuple[TransactionPart, ...] | TanistError]:
+        self, spans: Mapping[MirrorPartition, TailSpan], by: Deadline
+    ) -> Mapping[MirrorPartition, tuple[TransactionPart, ...] | TanistError]:
         """The parts of the old source's transactions that have records in a span, in its tail and before it.
 
         A span may begin before the log does. Aborted transactions are left out; one without a marker may be committed.

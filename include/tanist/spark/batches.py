@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.spark.reading import Read
-    from tanist.spark.spans import Span
+    from tanist.spark.spans import LogSpan
 
 ROWS_AT_ONCE: Final = 10_000
 SCHEMA: Final = (
@@ -51,7 +51,7 @@ class BatchReader(SpanReader):
             with closing(Router(self._endpoint, "tanist-validation")) as router:
                 yield from arrow(self._rows(router, partition.spans))
 
-    def _rows(self, router: Router, spans: tuple[Span, ...]) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, router: Router, spans: tuple[LogSpan, ...]) -> Iterator[tuple[Any, ...]]:
         for span in spans:
             for row in rows(router, span):
                 self.count(row[_SIZE] or 0)
@@ -60,7 +60,7 @@ class BatchReader(SpanReader):
             yield _failed(span, trouble)
 
 
-def frame(spark: SparkSession, name: str, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> DataFrame:
+def frame(spark: SparkSession, name: str, endpoint: Endpoint, tasks: Sequence[tuple[LogSpan, ...]]) -> DataFrame:
     """The batches of `tasks` as a frame of `SCHEMA`; `name` is the format's, one for each side."""
     return loaded(spark, name, BatchReader(endpoint, tasks), SCHEMA)
 
@@ -82,7 +82,7 @@ def _portion(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
 
 
-def rows(router: Router, span: Span) -> Iterator[tuple[Any, ...]]:
+def rows(router: Router, span: LogSpan) -> Iterator[tuple[Any, ...]]:
     """One row a batch, two where the copy's log start cuts it. What cannot be read is a row too: it fails alone."""
     try:
         for answer in read(router, span):
@@ -93,12 +93,12 @@ def rows(router: Router, span: Span) -> Iterator[tuple[Any, ...]]:
         yield _failed(span, trouble)
 
 
-def _failed(span: Span, trouble: TanistError) -> tuple[Any, ...]:
+def _failed(span: LogSpan, trouble: TanistError) -> tuple[Any, ...]:
     at = span.partition
     return (at.topic, at.partition, *(None,) * (len(_ARROW) - 3), str(trouble))
 
 
-def _parts(span: Span, each: Read) -> Iterator[tuple[Any, ...]]:
+def _parts(span: LogSpan, each: Read) -> Iterator[tuple[Any, ...]]:
     """What readers get of a batch: a log start may lie inside of it, and the brokers send it whole all the same."""
     header = each.header
     begins = max(header.base_offset, span.start)
@@ -108,7 +108,7 @@ def _parts(span: Span, each: Read) -> Iterator[tuple[Any, ...]]:
     yield _row(span, each, begins, header.next_offset)
 
 
-def _row(span: Span, each: Read, begins: int, until: int) -> tuple[Any, ...]:
+def _row(span: LogSpan, each: Read, begins: int, until: int) -> tuple[Any, ...]:
     header, batch, seen = each
     place = span.place(begins)
     return (

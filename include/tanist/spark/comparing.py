@@ -50,7 +50,7 @@ class ComparisonRows(NamedTuple):
         at = bounds.request.partition
         rows = {row.is_copy: row for row in self.logs if partition_of(row) == at}
         both = [
-            _log_summary(rows.get(is_copy), within.until - within.start)
+            _log_summary(rows.get(is_copy), within.end - within.start)
             for is_copy, within in zip((False, True), bounds.compared, strict=True)
         ]
         if any(side.trouble for side in both):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError, TopicReplaced
+from tanist.domain.log_ends import LogEnds
 from tanist.domain.names import SourceOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_view import StateView, take
-from tanist.domain.validation.bounds import ComparisonBounds, LogBounds
+from tanist.domain.validation.bounds import ComparisonBounds
 from tanist.kafka.protocol.record_set import records_in
 from tanist.kafka.protocol.stored import Unreadable, decode
 from tanist.kafka.wire.requests import readable_ends
@@ -20,7 +21,7 @@ from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
 from tanist.spark.columns import body_of
 from tanist.spark.reading import read
-from tanist.spark.spans import Span
+from tanist.spark.spans import LogSpan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -48,14 +49,14 @@ def promoted(router: Router, mirror: MirrorName, topics: Collection[str], by: De
     for at, ends in readable_ends(router, logs, by).items():
         if isinstance(ends, TanistError):
             raise ends
-        span = Span(partition=at, start=ends.start, until=ends.last_stable)
+        span = LogSpan(partition=at, start=ends.start, until=ends.last_stable)
         for record in _records(router, span, by):
             take(held, record)
     view = StateView(held)
     return frozenset(topic for topic in topics if view.promoted(mirror, topic))
 
 
-def _records(router: Router, span: Span, by: Deadline) -> Iterator[StateRecord]:
+def _records(router: Router, span: LogSpan, by: Deadline) -> Iterator[StateRecord]:
     for answer in read(router, span, by.left(time.monotonic())):
         for each in answer:
             if not each.seen:
@@ -120,9 +121,9 @@ def _promoted(copy: Router, job: ValidationJob) -> dict[str, TanistError]:
 def _bounds(
     request: PartitionRequest,
     ids: tuple[UUID | None, UUID | None],
-    ours: Mapping[TopicPartition, LogBounds | TanistError],
-    theirs: Mapping[TopicPartition, LogBounds | TanistError],
-    later: Mapping[TopicPartition, LogBounds | TanistError],
+    ours: Mapping[TopicPartition, LogEnds | TanistError],
+    theirs: Mapping[TopicPartition, LogEnds | TanistError],
+    later: Mapping[TopicPartition, LogEnds | TanistError],
 ) -> ComparisonBounds | TanistError:
     at = request.partition
     source, destination, after = ours[at], theirs[at], later[at]
@@ -139,34 +140,32 @@ def _bounds(
 
 
 def _settled(
-    copy: Router, job: ValidationJob, ours: Mapping[TopicPartition, LogBounds | TanistError]
-) -> Mapping[TopicPartition, LogBounds | TanistError]:
+    copy: Router, job: ValidationJob, ours: Mapping[TopicPartition, LogEnds | TanistError]
+) -> Mapping[TopicPartition, LogEnds | TanistError]:
     """The ends of the copy, once it has reached what its source had, or had time for it."""
     by = Deadline(time.monotonic() + job.settle_seconds)
     wanted = {
         asked.partition: asked.map.locate(SourceOffset(ends.last_stable))
         for asked in job.partitions
-        if isinstance(ends := ours[asked.partition], LogBounds)
+        if isinstance(ends := ours[asked.partition], LogEnds)
     }
     while True:
         theirs = ends_of(copy, [asked.partition for asked in job.partitions])
         behind = [
-            at for at, end in wanted.items() if isinstance(seen := theirs[at], LogBounds) and seen.last_stable < end
+            at for at, end in wanted.items() if isinstance(seen := theirs[at], LogEnds) and seen.last_stable < end
         ]
         if not behind or not by.left(time.monotonic()):
             return theirs
         copy.pause(_PAUSE_SECONDS, by)
 
 
-def ends_of(router: Router, at: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogBounds | TanistError]:
+def ends_of(router: Router, at: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogEnds | TanistError]:
     """The ends of each log, or why they could not be had."""
     try:
         found = readable_ends(router, at, Deadline(time.monotonic() + 3 * ANSWER_SECONDS))
     except CouldNotTell as silent:
         return dict.fromkeys(at, silent)
-    return {
-        each: ends if isinstance(ends, TanistError) else LogBounds(**ends._asdict()) for each, ends in found.items()
-    }
+    return found
 
 
 def topic_ids(router: Router, at: Sequence[TopicPartition]) -> Mapping[str, UUID | None]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.spark.spans import Span
+    from tanist.spark.spans import LogSpan
 
 _TASKS_PER_CORE: Final = 2
 _MOST_OFFSETS: Final = 5_000_000
@@ -34,14 +34,14 @@ _TYPES: Final = {
 class ReadTask(InputPartition):
     """What one task reads, one span after another."""
 
-    def __init__(self, spans: tuple[Span, ...]) -> None:
+    def __init__(self, spans: tuple[LogSpan, ...]) -> None:
         self.spans = spans
 
 
 class SpanReader(DataSourceReader):
     """Travels to the workers with the endpoint in it: secrets are in no option and in no plan."""
 
-    def __init__(self, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> None:
+    def __init__(self, endpoint: Endpoint, tasks: Sequence[tuple[LogSpan, ...]]) -> None:
         self._endpoint, self._tasks = endpoint, tasks
         self.counter: Accumulator[int] | None = None
 
@@ -54,7 +54,7 @@ class SpanReader(DataSourceReader):
         return [ReadTask(spans) for spans in self._tasks]
 
 
-def tasks(spark: SparkSession, spans: Iterable[Span]) -> tuple[tuple[Span, ...], ...]:
+def tasks(spark: SparkSession, spans: Iterable[LogSpan]) -> tuple[tuple[LogSpan, ...], ...]:
     """`spans`, cut for all cores that Spark has; large ones into more tasks, for what was read is known as they end."""
     spans = tuple(spans)
     offsets = sum(span.until - span.start for span in spans)

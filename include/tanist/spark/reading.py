@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition
     from tanist.kafka.wire.router import Router
-    from tanist.spark.spans import Span
+    from tanist.spark.spans import LogSpan
 
 FETCH_BYTES: Final = 4 << 20
 PATIENCE_SECONDS: Final = 30.0
@@ -50,7 +50,7 @@ class Read(NamedTuple):
 class _Fetching:
     """One partition's leader, found again when it moves."""
 
-    def __init__(self, router: Router, span: Span) -> None:
+    def __init__(self, router: Router, span: LogSpan) -> None:
         self._router, self._span = router, span
         self._limits = _UNDECIDED if span.undecided else _LIMITS
         self._buffer = ReceiveBuffer()
@@ -87,7 +87,7 @@ class _Fetching:
             self._fetches = None
 
 
-def read(router: Router, span: Span, patience: float = PATIENCE_SECONDS) -> Iterator[list[Read]]:
+def read(router: Router, span: LogSpan, patience: float = PATIENCE_SECONDS) -> Iterator[list[Read]]:
     """The batches of `span`, one fetch answer at a time; the next one is asked for before this one is looked at.
 
     Ends by position: the last offset may hold nothing.
@@ -128,7 +128,7 @@ def read(router: Router, span: Span, patience: float = PATIENCE_SECONDS) -> Iter
 class _Topic:
     """Whether the topic that is read is still the one that was meant."""
 
-    def __init__(self, router: Router, span: Span) -> None:
+    def __init__(self, router: Router, span: LogSpan) -> None:
         self._router, self._span = router, span
         self._gone_by: Deadline | None = None
 
@@ -145,7 +145,7 @@ class _Topic:
             raise trouble
 
 
-def changed_topics(router: Router, spans: Sequence[Span], by: Deadline) -> list[tuple[Span, TanistError]]:
+def changed_topics(router: Router, spans: Sequence[LogSpan], by: Deadline) -> list[tuple[LogSpan, TanistError]]:
     """Which of the spans were of topics that are there no more, or that nobody answers for, and why."""
     meant = [span for span in spans if span.topic_id is not None]
     if not meant:
@@ -159,7 +159,7 @@ def changed_topics(router: Router, spans: Sequence[Span], by: Deadline) -> list[
     return [(span, changed) for span in meant if (changed := _changed(router, span)) is not None]
 
 
-def _changed(router: Router, span: Span) -> TopicReplaced | None:
+def _changed(router: Router, span: LogSpan) -> TopicReplaced | None:
     found = router.topics()[span.partition.topic]
     if isinstance(found.error, UnknownTopicOrPartition):
         return TopicReplaced(f"topic {found.name!r} was deleted while it was read")
@@ -179,7 +179,7 @@ def _post_ahead(fetching: _Fetching, position: int, by: Deadline) -> bool:
     return True
 
 
-def _belongs(header: BatchHeader, span: Span) -> bool:
+def _belongs(header: BatchHeader, span: LogSpan) -> bool:
     if header.base_offset >= span.until or header.last_offset < span.start:
         return False
     if not span.counts(header.base_offset, header.producer_id):
@@ -187,7 +187,7 @@ def _belongs(header: BatchHeader, span: Span) -> bool:
     return span.first or header.base_offset >= span.start
 
 
-def _wait(router: Router, trouble: TanistError, span: Span, position: int, by: Deadline) -> None:
+def _wait(router: Router, trouble: TanistError, span: LogSpan, position: int, by: Deadline) -> None:
     if not trouble.retriable:
         raise trouble
     if by.left(time.monotonic()) <= _PAUSE_SECONDS:
@@ -195,7 +195,7 @@ def _wait(router: Router, trouble: TanistError, span: Span, position: int, by: D
     router.pause(_PAUSE_SECONDS, by)
 
 
-def _check_empty(answer: FetchedPartition, span: Span, position: int, by: Deadline) -> None:
+def _check_empty(answer: FetchedPartition, span: LogSpan, position: int, by: Deadline) -> None:
     """Nothing came. More than nothing that is no whole batch will not become one."""
     if len(answer.records):
         raise CorruptBatch(f"{span.partition}: the batch at offset {position} has a corrupt length")

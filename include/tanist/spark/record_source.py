@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.spark.columns import Numbers
     from tanist.spark.reading import Read
-    from tanist.spark.spans import Span
+    from tanist.spark.spans import LogSpan
 
 BUCKET: Final = 10_000
 """Offsets under one digest."""
@@ -75,7 +75,7 @@ class RecordReader(SpanReader):
     """Reads rows of `schema`: the columns that `rows` makes of a span and the portions of its records."""
 
     def __init__(
-        self, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]], schema: str, rows: Callable[..., Any]
+        self, endpoint: Endpoint, tasks: Sequence[tuple[LogSpan, ...]], schema: str, rows: Callable[..., Any]
     ) -> None:
         super().__init__(endpoint, tasks)
         self._schema, self._rows = arrow_schema(schema), rows
@@ -86,7 +86,7 @@ class RecordReader(SpanReader):
         with closing(Router(self._endpoint, "tanist-spark")) as router:
             yield from _joined(self._read(router, partition.spans))
 
-    def _read(self, router: Router, spans: tuple[Span, ...]) -> Iterator[pa.RecordBatch]:
+    def _read(self, router: Router, spans: tuple[LogSpan, ...]) -> Iterator[pa.RecordBatch]:
         failed: dict[TopicPartition, str] = {}
         for span in spans:
             try:
@@ -99,7 +99,7 @@ class RecordReader(SpanReader):
         for at, why in failed.items():
             yield self.batch(at, {"trouble": [why]})
 
-    def records(self, router: Router, span: Span) -> Iterator[Any]:
+    def records(self, router: Router, span: LogSpan) -> Iterator[Any]:
         """What `rows` takes: portions."""
         for portion in portions(router, span):
             self.count(portion.size)
@@ -137,7 +137,7 @@ def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, kind) if values is None else pa.array(values, kind)
 
 
-def portions(router: Router, span: Span) -> Iterator[Portion]:
+def portions(router: Router, span: LogSpan) -> Iterator[Portion]:
     """The records of `span` that a reader of committed records gets, some `FLUSH` at a time. Raises as `read`."""
     held: list[Columns] = []
     stamped: list[np.ndarray[Any, np.dtype[np.bool_]]] = []
@@ -187,11 +187,11 @@ class _Records:
     def __init__(self, wanted: _Wanted) -> None:
         self._wanted = wanted
 
-    def __call__(self, span: Span, found: Iterator[Portion]) -> Iterator[Mapping[str, Any]]:
+    def __call__(self, span: LogSpan, found: Iterator[Portion]) -> Iterator[Mapping[str, Any]]:
         for portion in found:
             yield from self._of(span, portion)
 
-    def _of(self, span: Span, portion: Portion) -> Iterator[Mapping[str, Any]]:
+    def _of(self, span: LogSpan, portion: Portion) -> Iterator[Mapping[str, Any]]:
         records = portion.records
         places = span.places(records.offsets)
         pending = places >= span.end if span.end is not None else np.zeros(len(places), np.bool_)
@@ -218,7 +218,7 @@ def frame(
     spark: SparkSession,
     name: str,
     endpoint: Endpoint,
-    tasks: Sequence[tuple[Span, ...]],
+    tasks: Sequence[tuple[LogSpan, ...]],
     wanted: _Wanted = None,
 ) -> DataFrame:
     """Committed records of `tasks` as a frame of `RECORD_SCHEMA`; `name` is the format's, one for each frame.
@@ -231,22 +231,22 @@ def frame(
 # ── a row a bucket ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def digest_frame(spark: SparkSession, name: str, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> DataFrame:
+def digest_frame(spark: SparkSession, name: str, endpoint: Endpoint, tasks: Sequence[tuple[LogSpan, ...]]) -> DataFrame:
     """Digests of the records of `tasks` that the copy has reached, of `DIGEST_SCHEMA`; `name` as for `frame`."""
     return loaded(spark, name, digest_reader(endpoint, tasks), DIGEST_SCHEMA)
 
 
-def digest_reader(endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> RecordReader:
+def digest_reader(endpoint: Endpoint, tasks: Sequence[tuple[LogSpan, ...]]) -> RecordReader:
     """What reads the rows of `digest_frame`."""
     return RecordReader(endpoint, tasks, DIGEST_SCHEMA, _digests)
 
 
-def _digests(span: Span, found: Iterator[Portion]) -> Iterator[Mapping[str, Any]]:
+def _digests(span: LogSpan, found: Iterator[Portion]) -> Iterator[Mapping[str, Any]]:
     for portion in found:
         yield from digest_rows(span, portion)
 
 
-def digest_rows(span: Span, portion: Portion) -> Iterator[Mapping[str, Any]]:
+def digest_rows(span: LogSpan, portion: Portion) -> Iterator[Mapping[str, Any]]:
     """A row for each bucket that has records of `portion`; its batches are counted in the first."""
     records, stamped = portion.records, portion.stamped
     places = span.places(records.offsets)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tanist.domain.validation.job import ValidationJob
     from tanist.spark.columns import Numbers
     from tanist.spark.comparing import ComparisonRows
-    from tanist.spark.spans import Span
+    from tanist.spark.spans import LogSpan
 
 _KEPT: Final = StorageLevel.MEMORY_AND_DISK
 _IDENTITY: Final = ("content", "size")
@@ -70,7 +70,7 @@ def _marked(summary: Row, trouble: str | None) -> Row:
     return Row(**summary.asDict() | {"trouble": summary.trouble or trouble})
 
 
-def _logs(job: ValidationJob, spans: Spans) -> Sequence[tuple[str, Endpoint, tuple[Span, ...]]]:
+def _logs(job: ValidationJob, spans: Spans) -> Sequence[tuple[str, Endpoint, tuple[LogSpan, ...]]]:
     return ("source", job.source, spans.source), ("copy", job.destination, spans.destination)
 
 
@@ -154,6 +154,6 @@ def narrowed(spans: Spans, buckets: Collection[Row]) -> Spans:
     return Spans(source=tuple(source), destination=tuple(copy))
 
 
-def _within(span: Span, low: int, high: int) -> Span:
+def _within(span: LogSpan, low: int, high: int) -> LogSpan:
     start = max(span.start, low)
     return replace(span, start=start, until=max(start, min(span.until, high)))

@@ -24,7 +24,7 @@ WORTH_A_TASK: Final = 250_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class LogSpan:
     """Offsets of one log, from `start` up to, not including, `until`: the batches that begin there.
 
     `first`: the one that `start` lies inside of as well. `map`: where a batch lies in the copy. `only`: the producer
@@ -76,8 +76,8 @@ class Span:
 class Spans:
     """What is read of both sides, one span a partition, in the same order."""
 
-    source: tuple[Span, ...]
-    destination: tuple[Span, ...]
+    source: tuple[LogSpan, ...]
+    destination: tuple[LogSpan, ...]
 
     def of(self, partitions: Collection[TopicPartition]) -> Spans:
         """Those of `partitions`."""
@@ -91,7 +91,7 @@ class Spans:
         return f"{ours:,} offsets of the source, {theirs:,} of the copy"
 
 
-def cut(spans: Iterable[Span], most: int) -> tuple[tuple[Span, ...], ...]:
+def cut(spans: Iterable[LogSpan], most: int) -> tuple[tuple[LogSpan, ...], ...]:
     """At most `most` tasks of about the same number of offsets; empty spans are nobody's task."""
     todo = [span for span in spans if span.start < span.until]
     total = sum(span.until - span.start for span in todo)
@@ -101,7 +101,7 @@ def cut(spans: Iterable[Span], most: int) -> tuple[tuple[Span, ...], ...]:
     return tuple(tuple(task) for task in _spread(pieces, tasks) if task)
 
 
-def _pieces(span: Span, size: int) -> Iterable[Span]:
+def _pieces(span: LogSpan, size: int) -> Iterable[LogSpan]:
     """`span` in equal parts of about `size`."""
     length = span.until - span.start
     parts = max(1, round(length / size))
@@ -110,10 +110,10 @@ def _pieces(span: Span, size: int) -> Iterable[Span]:
         yield replace(span, start=start, until=until, first=span.first and start == span.start, whole=span.ends)
 
 
-def _spread(pieces: Sequence[Span], tasks: int) -> list[list[Span]]:
+def _spread(pieces: Sequence[LogSpan], tasks: int) -> list[list[LogSpan]]:
     """The largest first, each to whoever has the least."""
     loads = [0] * tasks
-    spread: list[list[Span]] = [[] for _ in range(tasks)]
+    spread: list[list[LogSpan]] = [[] for _ in range(tasks)]
     for piece in sorted(pieces, key=lambda each: each.start - each.until):
         least = loads.index(min(loads))
         loads[least] += piece.until - piece.start

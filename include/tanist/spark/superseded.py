@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import ProducerId, TopicPartition
     from tanist.domain.validation.job import ValidationJob
     from tanist.spark.reading import Read
-    from tanist.spark.spans import Span, Spans
+    from tanist.spark.spans import LogSpan, Spans
 
 _KEPT: Final = StorageLevel.MEMORY_AND_DISK
 SCHEMA: Final = (
@@ -67,14 +67,14 @@ class _Compared(NamedTuple):
     """
 
     end: int
-    span: Span
+    span: LogSpan
     data_id: ProducerId
 
 
 class _KeyedReader(RecordReader):
     """Reads batches whole: keys are looked at one by one."""
 
-    def records(self, router: Router, span: Span) -> Iterator[list[Read]]:
+    def records(self, router: Router, span: LogSpan) -> Iterator[list[Read]]:
         for answer in read(router, span):
             seen = [each for each in answer if each.seen and each.header.record_count]
             self.count(sum(each.header.size for each in seen))
@@ -85,7 +85,7 @@ class _KeyedRows:
     def __init__(self, compared: Mapping[TopicPartition, _Compared]) -> None:
         self._compared = compared
 
-    def __call__(self, span: Span, answers: Iterator[list[Read]]) -> Iterator[Mapping[str, Any]]:
+    def __call__(self, span: LogSpan, answers: Iterator[list[Read]]) -> Iterator[Mapping[str, Any]]:
         compared = self._compared[span.partition]
         for answer in answers:
             rows = [row for each in answer for row in _rows(span, each, compared)]
@@ -94,7 +94,7 @@ class _KeyedRows:
                 yield dict(zip(names, zip(*rows, strict=True), strict=True))
 
 
-def _rows(span: Span, found: Read, compared: _Compared) -> Iterator[tuple[Any, ...]]:
+def _rows(span: LogSpan, found: Read, compared: _Compared) -> Iterator[tuple[Any, ...]]:
     """Records without a key are left out: a compacted mirror topic cannot have them."""
     header = found.header
     own = compared.span.counts(header.base_offset, header.producer_id)
@@ -167,7 +167,7 @@ def _flagged(spark: SparkSession, job: ValidationJob, spans: Spans) -> tuple[Dat
 
 
 def _log(
-    spark: SparkSession, name: str, endpoint: Endpoint, spans: Sequence[Span], data_id: ProducerId
+    spark: SparkSession, name: str, endpoint: Endpoint, spans: Sequence[LogSpan], data_id: ProducerId
 ) -> tuple[DataFrame, dict[TopicPartition, str]]:
     """The rows of one log, of `SCHEMA`, up to the ends that it has now; and where these could not be had."""
     with closing(Router(endpoint, "tanist-spark")) as router:

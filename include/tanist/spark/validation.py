@@ -11,7 +11,7 @@ from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import SCHEMA_VERSION, ValidatedPartition, ValidationVerdict
 from tanist.spark import batchwise, expectations, recordwise
 from tanist.spark.ends import fix
-from tanist.spark.spans import Span, Spans
+from tanist.spark.spans import LogSpan, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -82,11 +82,13 @@ def spans(bounds: Iterable[ComparisonBounds], job: ValidationJob) -> Spans:
     for each in bounds:
         asked = each.request
         ours, theirs = each.compared
-        read = Span(partition=asked.partition, start=ours.start, until=each.surroundings, map=asked.map, end=each.end)
+        read = LogSpan(
+            partition=asked.partition, start=ours.start, until=each.surroundings, map=asked.map, end=each.end
+        )
         read = replace(read, skipped=asked.skipped)
         source_id, copy_id = each.topic_ids
         source.append(replace(read, edge=each.copy_begins, topic_id=source_id))
         only = job.data_id if asked.promoted else None
-        there = Span(partition=asked.partition, start=theirs.start, until=theirs.until, only=only)
+        there = LogSpan(partition=asked.partition, start=theirs.start, until=theirs.end, only=only)
         copy.append(replace(there, topic_id=copy_id, only_from=asked.copy_start, skipped=asked.skipped))
     return Spans(source=tuple(source), destination=tuple(copy))

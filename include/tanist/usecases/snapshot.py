@@ -6,13 +6,13 @@ Whoever needs newer answers takes another snapshot: a run before each action, a 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from tanist.domain import records
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError, UnknownMirror
 from tanist.domain.moves import MirrorMoved
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition, SourcePartition, TopicPartition
 from tanist.domain.state_view import NOTHING_YET
 from tanist.ports.access import NOBODY
 from tanist.ports.logs import ClusterSeen
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
     from tanist.domain.fences import FenceBefore
-    from tanist.domain.names import MirrorName, ProducerId, TopicPartition
+    from tanist.domain.log_ends import LogEnds
+    from tanist.domain.names import MirrorName, ProducerId
     from tanist.domain.records import MirrorSpec
     from tanist.domain.recovery import ProducerIds
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.fencing import Kept, ProducerFence
-    from tanist.ports.logs import InSync, LogEnds
+    from tanist.ports.logs import InSync
 
 
 _SAFE_REPLICAS: Final = 3
@@ -86,6 +87,7 @@ def still(view: StateView, examined: MirrorSpec) -> MirrorSpec:
 _A = TypeVar("_A")
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+_P = TypeVar("_P", bound=TopicPartition)
 
 _UNTOLD: Final = object()
 """The answer about an item that the cluster left out of its answers."""
@@ -100,7 +102,7 @@ class _Part:
     answers: dict[Any, Any] = field(default_factory=dict)
     failed: TanistError | None = None
 
-    def of(self, items: Iterable[_K], ask: Callable[[list[_K]], Mapping[_K, _V]]) -> dict[_K, _V]:
+    def of(self, items: Iterable[_K], ask: Callable[[list[_K]], Mapping[Any, _V]]) -> dict[_K, _V]:
         wanted = list(items)
         if new := [item for item in wanted if item not in self.answers]:
             if self.failed is not None:
@@ -115,8 +117,8 @@ class _Part:
 
 
 @dataclass(slots=True, kw_only=True)
-class ClusterSnapshot:
-    """Parts of one cluster, under the names and with the answers of its ports.
+class ClusterSnapshot(Generic[_P]):
+    """Parts of one cluster, under the names and with the answers of its ports. `_P`: the partitions of its side.
 
     Nothing is asked twice; a question with other arguments is another question. A part that fails as a whole raises the
     same error whenever it is read again, so mirrors do not share a snapshot.
@@ -130,11 +132,11 @@ class ClusterSnapshot:
         """Of the connection."""
         return self.cluster.name
 
-    def _each(self, part: Hashable, items: Iterable[_K], ask: Callable[[list[_K]], Mapping[_K, _V]]) -> dict[_K, _V]:
+    def _each(self, part: Hashable, items: Iterable[_K], ask: Callable[[list[_K]], Mapping[Any, _V]]) -> dict[_K, _V]:
         return self._parts.setdefault(part, _Part()).of(items, ask)
 
     def _pairs(
-        self, part: Hashable, about: Mapping[_K, _A], ask: Callable[[dict[_K, _A]], Mapping[_K, _V]]
+        self, part: Hashable, about: Mapping[_K, _A], ask: Callable[[dict[_K, _A]], Mapping[Any, _V]]
     ) -> dict[_K, _V]:
         """Of questions that are a thing and something that belongs to it."""
 
@@ -201,45 +203,39 @@ class ClusterSnapshot:
 
     # ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def ends(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, LogEnds | TanistError]:
+    def ends(self, partitions: Iterable[_P], by: Deadline) -> dict[_P, LogEnds | TanistError]:
         """Log start, last stable offset and high watermark."""
         return self._each("ends", partitions, lambda new: self.cluster.logs.ends(new, by))
 
-    def true_ends(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, int | TanistError]:
+    def true_ends(self, partitions: Iterable[_P], by: Deadline) -> dict[_P, int | TanistError]:
         """Where each leader's log ends, also above the high watermark."""
         return self._each("true ends", partitions, lambda new: self.cluster.logs.true_ends(new, by))
 
-    def only_control(
-        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
-    ) -> dict[TopicPartition, bool | TanistError]:
+    def only_control(self, spans: Mapping[_P, tuple[int, int]], by: Deadline) -> dict[_P, bool | TanistError]:
         """Whether each span (first offset, end) holds control batches and nothing else."""
         return self._pairs("control batches", spans, lambda new: self.cluster.logs.only_control(new, by))
 
-    def last_producers(
-        self, offsets: Mapping[TopicPartition, int], by: Deadline
-    ) -> dict[TopicPartition, ProducerId | TanistError]:
+    def last_producers(self, offsets: Mapping[_P, int], by: Deadline) -> dict[_P, ProducerId | TanistError]:
         """The producer id of the batch at each partition's last offset."""
         return self._pairs("last producers", offsets, lambda new: self.cluster.logs.producers(new, by))
 
-    def in_sync(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, InSync | TanistError]:
+    def in_sync(self, partitions: Iterable[_P], by: Deadline) -> dict[_P, InSync | TanistError]:
         """Replicas in sync."""
         return self._each("replicas in sync", partitions, lambda new: self.cluster.replicas.in_sync(new, by))
 
     # ── transactions ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+    def open_transactions(self, partitions: Sequence[_P], by: Deadline) -> tuple[OpenTransaction, ...]:
         """Transactions that are open on these partitions."""
         part = ("open transactions", *partitions)
         return self._one(part, lambda: self.cluster.replicas.open_transactions(partitions, by))
 
-    def named_in_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+    def named_in_transactions(self, partitions: Sequence[_P], by: Deadline) -> tuple[OpenTransaction, ...]:
         """Transactions that name these partitions at a coordinator."""
         part = ("named in transactions", *partitions)
         return self._one(part, lambda: self.cluster.replicas.named_in_transactions(partitions, by))
 
-    def transactional(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, TransactionalProducers]:
+    def transactional(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, TransactionalProducers]:
         """Which of these partitions transactional producers write to."""
         part = ("transactional", *partitions)
         return self._one(part, lambda: self.cluster.replicas.transactional(partitions, by))
@@ -291,8 +287,8 @@ class ClusterSnapshot:
     # ── producer fences ───────────────────────────────────────────────────────────────────────────────────────────
 
     def producer_fences(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> dict[TopicPartition, ProducerFence | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> dict[MirrorPartition, ProducerFence | TanistError]:
         """Whether the mirror's producers would be refused."""
         fencing = self.cluster.producer_fencing
         return self._pairs("producer fences", producer_ids, lambda new: fencing.proof(new, by))
@@ -302,10 +298,14 @@ class ClusterSnapshot:
         return self._each("compacted", topics, lambda new: self.cluster.producer_fencing.compacted(new, by))
 
     def kept(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> dict[TopicPartition, Kept | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> dict[MirrorPartition, Kept | TanistError]:
         """Whether the producer fences of compacted partitions are durable."""
         return self._pairs("durable fences", producer_ids, lambda new: self.cluster.producer_fencing.kept(new, by))
+
+
+SourceSnapshot: TypeAlias = ClusterSnapshot[SourcePartition]
+DestinationSnapshot: TypeAlias = ClusterSnapshot[MirrorPartition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,10 +313,10 @@ class MirrorSnapshot:
     """Both clusters of a mirror. `source`: why it cannot be reached at all."""
 
     spec: MirrorSpec
-    source: ClusterSnapshot | TanistError
-    destination: ClusterSnapshot
+    source: SourceSnapshot | TanistError
+    destination: DestinationSnapshot
 
-    def reachable_source(self) -> ClusterSnapshot:
+    def reachable_source(self) -> SourceSnapshot:
         """The source. Raises why it cannot be reached at all."""
         if isinstance(self.source, TanistError):
             raise self.source
@@ -327,26 +327,26 @@ class MirrorSnapshot:
         """A new one, of which nothing has been read."""
         return cls(
             spec=spec,
-            source=source if isinstance(source, TanistError) else ClusterSnapshot(cluster=source),
-            destination=ClusterSnapshot(cluster=destination),
+            source=source if isinstance(source, TanistError) else SourceSnapshot(cluster=source),
+            destination=DestinationSnapshot(cluster=destination),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorEnds:
+class MirrorEnds(Generic[_P]):
     """The answers of one cluster: the ends of each partition, or why they are unknown."""
 
-    found: Mapping[TopicPartition, LogEnds] = field(default_factory=dict)
-    errors: Mapping[TopicPartition, TanistError] = field(default_factory=dict)
+    found: Mapping[_P, LogEnds] = field(default_factory=dict)
+    errors: Mapping[_P, TanistError] = field(default_factory=dict)
     down: TanistError | None = None
 
     @classmethod
-    def of(cls, answers: Mapping[TopicPartition, LogEnds | TanistError]) -> Self:
+    def of(cls, answers: Mapping[_P, LogEnds | TanistError]) -> Self:
         """As the cluster has answered."""
         found = {at: each for at, each in answers.items() if not isinstance(each, TanistError)}
         return cls(found=found, errors={at: each for at, each in answers.items() if isinstance(each, TanistError)})
 
-    def error(self, partition: TopicPartition) -> str | None:
+    def error(self, partition: _P) -> str | None:
         """Why `partition` is unknown."""
         error = self.down or self.errors.get(partition)
         return str(error) if error else None

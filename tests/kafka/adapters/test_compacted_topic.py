@@ -16,8 +16,9 @@ from confluent_kafka.admin import AdminClient
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.errors import StateLogLost, TanistError, Unreachable, UnsafeStateTopic
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
-from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch, SourceEnds
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
+from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch
+from tanist.domain.source_ends import SourceEnds
 from tanist.domain.state_record import state_partition_of
 from tanist.domain.states import MirrorState
 from tanist.kafka.adapters.bounds import LogBoundsReader
@@ -67,7 +68,7 @@ def generation(count: int) -> PromotionEpoch:
 def states(count: int) -> list[PartitionObserved]:
     return [
         PartitionObserved(
-            mirror=MIRROR, partition=TopicPartition("t", n), state=MirrorState.MIRRORING, row=102, at=EpochMs(1)
+            mirror=MIRROR, partition=MirrorPartition("t", n), state=MirrorState.MIRRORING, row=102, at=EpochMs(1)
         )
         for n in range(count)
     ]

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.recovery import ProducerIds
 from tanist.kafka.adapters.keeping import Keeping
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
@@ -41,26 +41,26 @@ class Lab:
         ids = [requests.init_producer_id(self.router, SOON(20)) for _ in range(3)]
         self.writers = ProducerIds(*ids)
 
-    def topic(self, name: str, partitions: int = 1, **configs: str) -> tuple[TopicPartition, ...]:
+    def topic(self, name: str, partitions: int = 1, **configs: str) -> tuple[MirrorPartition, ...]:
         given = {key.replace("_", "."): value for key, value in configs.items()}
         with over(KafkaTopics, self.cluster.endpoint()) as topics:
             new = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=given)
             assert topics.create([new], SOON(20)) == {name: None}
-        return tuple(TopicPartition(name, n) for n in range(partitions))
+        return tuple(MirrorPartition(name, n) for n in range(partitions))
 
-    def write(self, at: TopicPartition, *records: tuple[bytes | None, bytes | None], codec: str = "none") -> None:
+    def write(self, at: MirrorPartition, *records: tuple[bytes | None, bytes | None], codec: str = "none") -> None:
         producer = Producer(librdkafka(self.cluster.endpoint(), compression_type=codec))
         for key, value in records:
             producer.produce(at.topic, value, key=key, partition=at.partition, headers=HEADERS)
         assert producer.flush(10) == 0
 
-    def kept(self, at: TopicPartition) -> Kept:
+    def kept(self, at: MirrorPartition) -> Kept:
         self.producer_fencing.fence_producers({at: self.writers}, SOON(10))
         found = self.producer_fencing.keep({at: self.writers}, SOON(20))[at]
         assert isinstance(found, Kept), found
         return found
 
-    def read(self, at: TopicPartition) -> list[Any]:
+    def read(self, at: MirrorPartition) -> list[Any]:
         """(key, value, headers) of everything in it."""
         options = librdkafka(self.cluster.endpoint(), group_id="look", enable_partition_eof="true")
         with closing(Consumer(options)) as consumer:

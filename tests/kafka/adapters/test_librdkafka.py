@@ -19,7 +19,8 @@ from tanist.domain.errors import (
     TimedOut,
     Unreachable,
 )
-from tanist.domain.names import TopicPartition
+from tanist.domain.log_ends import LogEnds
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.adapters.access import KafkaAccess
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout
 from tanist.kafka.adapters.librdkafka import ConnectionErrorTracker, Operation, configuration, translate
@@ -28,7 +29,6 @@ from tanist.kafka.adapters.membership import GroupMembership
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.access import Permission, Verdict
-from tanist.ports.logs import LogEnds
 from tanist.ports.topics import NewTopic
 from tests.ports import over
 
@@ -101,7 +101,7 @@ def test_logs_tell_their_ends_and_hand_out_ids(clusters: Mapping[str, SandboxClu
     endpoint = clusters["east"].endpoint()
     with over(KafkaTopics, endpoint) as topics, over(KafkaLogs, endpoint) as logs:
         topics.create([NewTopic(name=topic_name, partitions=2, replication_factor=1)], SOON(20))
-        here, gone = TopicPartition(topic_name, 1), TopicPartition("no-such-topic", 0)
+        here, gone = MirrorPartition(topic_name, 1), MirrorPartition("no-such-topic", 0)
         found = logs.ends([here, gone], SOON(10))
         ends = found[here]
         assert isinstance(ends, LogEnds)

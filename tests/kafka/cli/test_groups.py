@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tests.kafka.groups.readers import commit, committed
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def test_list_translate_sync_explain(
     tanist: Tanist, mirror: str, clusters: Mapping[str, SandboxCluster], topic_name: str
 ) -> None:
     """Nothing was copied and nobody keeps positions: the source is asked, and what it says is clamped."""
-    at, group = TopicPartition(topic_name, 0), f"team/a {topic_name}"
+    at, group = MirrorPartition(topic_name, 0), f"team/a {topic_name}"
     commit(clusters["east"].bootstrap_servers, group, {at: 0})
     listed = tanist("groups", "list", mirror, "--json", "--destination", "west")
     assert listed.code == 0, listed.err

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tests.kafka.failover.both_ways import LAG
 from tests.kafka.fetcher.rig import transact, until
 
@@ -30,7 +30,7 @@ def write(pair: Pair, values: range) -> None:
     for topic in TOPICS:
         assert pair.east.writes(topic, values)
     for partition in range(2):
-        transact(aborting, TopicPartition(TOPICS[1], partition), [b"aborted"], commit=False)
+        transact(aborting, MirrorPartition(TOPICS[1], partition), [b"aborted"], commit=False)
 
 
 def working(pair: Pair) -> None:

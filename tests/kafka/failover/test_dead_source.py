@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition
 from tests.kafka.failover.test_real import QUICK, state
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.records import SourceEnd
+    from tanist.domain.source_ends import SourceEnd
     from tests.kafka.failover.conftest import KafkaSide, Pair
 
 PARTITIONS = 12
@@ -33,9 +33,9 @@ def mirrored(pair: Pair, name: str) -> None:
 
 
 @contextmanager
-def busily(side: KafkaSide, topic: str) -> Iterator[dict[TopicPartition, dict[int, bytes]]]:
+def busily(side: KafkaSide, topic: str) -> Iterator[dict[MirrorPartition, dict[int, bytes]]]:
     """A producer that writes at RATE until the end; what was acknowledged, by partition and offset."""
-    acknowledged: dict[TopicPartition, dict[int, bytes]] = {TopicPartition(topic, n): {} for n in range(PARTITIONS)}
+    acknowledged: dict[MirrorPartition, dict[int, bytes]] = {MirrorPartition(topic, n): {} for n in range(PARTITIONS)}
     over = threading.Event()
     thread = threading.Thread(target=_write, args=(side.client(acks="all", linger_ms="5"), topic, acknowledged, over))
     thread.start()
@@ -47,13 +47,13 @@ def busily(side: KafkaSide, topic: str) -> Iterator[dict[TopicPartition, dict[in
 
 
 def _write(
-    options: dict[str, object], topic: str, kept: dict[TopicPartition, dict[int, bytes]], over: threading.Event
+    options: dict[str, object], topic: str, kept: dict[MirrorPartition, dict[int, bytes]], over: threading.Event
 ) -> None:
     producer, n = Producer(options | {"message.timeout.ms": 3_000}), 0
 
     def told(error: object, message: object) -> None:
         if error is None:
-            kept[TopicPartition(topic, message.partition())][message.offset()] = message.value()  # type: ignore[attr-defined]
+            kept[MirrorPartition(topic, message.partition())][message.offset()] = message.value()  # type: ignore[attr-defined]
 
     while not over.wait(0.05):
         for _ in range(RATE // 20):
@@ -67,7 +67,7 @@ def _write(
     producer.flush(5)
 
 
-def killed_under_load(pair: Pair, name: str) -> dict[TopicPartition, dict[int, bytes]]:
+def killed_under_load(pair: Pair, name: str) -> dict[MirrorPartition, dict[int, bytes]]:
     """What the source had acknowledged, as `busily` says, when it was killed in the middle of it."""
     with busily(pair.east, name) as acknowledged:
         until(lambda: sum(map(len, acknowledged.values())) > RATE, 120)

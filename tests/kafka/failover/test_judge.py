@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist_testkit.sandbox import forks
 from tests.kafka.failover.conftest import COMMAND_SECONDS
 from tests.kafka.failover.test_metadata import delete_before, grow, write
@@ -63,7 +63,7 @@ def test_a_damaged_copy_is_named_and_blocks_in_status_and_plan(pair: Pair) -> No
         assert {each["name"] for each in found["limitations"][mode] if not each["usual"]} == set()
     worker.send(signal.SIGSTOP)
     try:
-        delete_before(pair.west, TopicPartition("cut", 0), 3)
+        delete_before(pair.west, MirrorPartition("cut", 0), 3)
         configure(pair.west, "kept-short", "retention.ms", "1000")
         configure(pair.west, "compacted", "cleanup.policy", "compact")
         configure(pair.west, "stamped", "message.timestamp.type", "LogAppendTime")
@@ -104,7 +104,7 @@ def test_a_source_that_deleted_records_leaves_its_copy_as_it_is(pair: Pair) -> N
     pair.tanist("mirrors", "wait", "older", "--for", "lag=0", "--timeout", "200s")
     worker.send(signal.SIGSTOP)
     try:
-        delete_before(pair.east, TopicPartition("older", 0), 4)
+        delete_before(pair.east, MirrorPartition("older", 0), 4)
         assert not any(limitations(pair, "older", "older").values())
     finally:
         worker.send(signal.SIGCONT)
@@ -120,7 +120,7 @@ def test_records_that_are_deleted_from_the_copy_while_a_run_waits_stop_it_before
     pair.mirror("late", "late")
     plan = pair.approved("late")
     pair.tanist("failover", "run", "late", "--plan", plan, *QUICK, "--until", "groups")
-    delete_before(pair.west, TopicPartition("late", 1), 2)
+    delete_before(pair.west, MirrorPartition("late", 1), 2)
     stopped = pair.tanist("failover", "run", "late", "--plan", plan, *QUICK, expected=1)
     assert "COPY_TRUNCATED" in stopped.out + stopped.err
     assert not pair.tanist("failover", "status", "late", "--json", expected=4).item["past_no_return"]

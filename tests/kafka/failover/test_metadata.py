@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.router import Router
@@ -33,7 +33,7 @@ def grow(side: KafkaSide, topic: str, partitions: int) -> None:
     client.create_partitions([NewPartitions(topic, partitions)])[topic].result(20)
 
 
-def delete_before(side: KafkaSide, at: TopicPartition, offset: int) -> None:
+def delete_before(side: KafkaSide, at: MirrorPartition, offset: int) -> None:
     with Router(side.cluster.endpoint(), "tanist-test") as router:
         router.refresh([at.topic], SystemClock().deadline(10))
         assert requests.delete_records(router, {at: offset}, SystemClock().deadline(10)) == {at: offset}
@@ -48,7 +48,7 @@ def test_a_topic_grows_under_a_worker_and_every_record_arrives_at_its_offset(pai
     pair.tanist("mirrors", "wait", "grown", "--for", "lag=0", "--timeout", "200s")
     grow(pair.east, "grown", 4)
     write(pair.east, "grown", range(4), range(10, 30))
-    delete_before(pair.east, TopicPartition("grown", 3), 7)
+    delete_before(pair.east, MirrorPartition("grown", 3), 7)
     pair.tanist("metadata", "diff", "grown", expected=1)
     pair.tanist("metadata", "sync", "grown", "--yes")
     pair.tanist("mirrors", "wait", "grown", "--for", "state=MIRRORING", "--timeout", "200s")

@@ -11,7 +11,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.waiting import until
 from tests.kafka.failover.conftest import Pair, running
@@ -96,7 +96,7 @@ def test_logs_of_old_formats_are_copied_record_by_record(pair: Pair) -> None:
         assert write(pair, topic, "zstd", 121)
     pair.worker("w2")
     caught_up(pair)
-    at = [TopicPartition(topic, 0) for topic in topics.values()]
+    at = [MirrorPartition(topic, 0) for topic in topics.values()]
     source, copy = (read(each.cluster.bootstrap_servers, at, "read_committed") for each in (pair.east, pair.west))
     assert [len(source[each]) for each in at] == [20 * (len(codecs) + 2) + 1 for codecs in CODECS.values()]
     for each in at:

@@ -15,7 +15,7 @@ from confluent_kafka.admin._config import ConfigResource
 from tanist.domain.broker_errors import InvalidProducerEpoch, UnknownTopicOrPartition
 from tanist.domain.errors import SourceReplaced
 from tanist.domain.failover.evidence import from_json
-from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.state_record import Tombstone
 from tanist.domain.state_view import NOTHING_YET
@@ -270,7 +270,7 @@ def state(side: KafkaSide) -> StateView:
 
 def _from_an_old_state(pair: Pair) -> None:
     """The destination's state topic is put back to what it was before the failover; only the source knows better."""
-    fire, at = MirrorName("fire"), [TopicPartition("fire", n) for n in range(2)]
+    fire, at = MirrorName("fire"), [MirrorPartition("fire", n) for n in range(2)]
     pair.tanist("fence", "lift", "fire", "--promoted")
     now = state(pair.west)
     topic = now["topic/fire/fire"]
@@ -323,7 +323,7 @@ def test_a_deleted_state_topic_after_a_promotion_overwrites_nothing(pair: Pair) 
 def _old_epoch_is_refused(pair: Pair) -> None:
     """Even a writer that knows the ids gets 47: they are low numbers here, so all of them are tried."""
     router = Router(pair.west.cluster.endpoint(), "tanist-test")
-    at = TopicPartition("forgotten", 0)
+    at = MirrorPartition("forgotten", 0)
     producers = requests.describe_producers(router, [at], SystemClock().deadline(10))[at]
     assert not isinstance(producers, Exception)
     epochs = {each.producer_epoch for each in producers}

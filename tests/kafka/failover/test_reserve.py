@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 
-from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End
@@ -51,9 +51,9 @@ def steadily(side: KafkaSide, topic: str, seconds: float, first: int, rate: int 
 def true_ends(side: KafkaSide, topic: str) -> tuple[int, int]:
     router = Router(side.cluster.endpoint(), "tanist-test")
     router.refresh([topic], SOON(10))
-    found = requests.list_offsets(router, {TopicPartition(topic, n): End.LOG_END for n in range(2)}, SOON(10))
+    found = requests.list_offsets(router, {MirrorPartition(topic, n): End.LOG_END for n in range(2)}, SOON(10))
     router.close()
-    first, second = (found[TopicPartition(topic, n)] for n in range(2))
+    first, second = (found[MirrorPartition(topic, n)] for n in range(2))
     assert isinstance(first, int)
     assert isinstance(second, int)
     return first, second

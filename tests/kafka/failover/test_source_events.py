@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire.admin import AclBinding
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, take
 from tests.kafka.failover.test_metadata import delete_before, write
@@ -136,7 +136,7 @@ def test_records_that_the_source_deletes_before_they_are_copied_are_counted_list
     pair.tanist("mirrors", "pause", "overrun", "--topic", "overrun")
     pair.tanist("mirrors", "wait", "overrun", "--for", "state=PAUSED", "--timeout", "200s")
     write(pair.east, "overrun", range(2), range(10, 40))
-    delete_before(pair.east, TopicPartition("overrun", 1), 25)
+    delete_before(pair.east, MirrorPartition("overrun", 1), 25)
     pair.tanist("mirrors", "resume", "overrun", "--topic", "overrun")
 
     def settled() -> bool:

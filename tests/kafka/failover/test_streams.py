@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.spark_submit.jars import java
 from tanist_testkit.sandbox.jars import STREAMS_EXAMPLES, class_path
 from tanist_testkit.sandbox.spec import ClusterSpec
@@ -92,7 +92,7 @@ class Writer:
 
 def rows(side: KafkaSide, topic: str) -> Sequence[Row]:
     """The committed records of a topic, one partition after the other."""
-    at = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    at = [MirrorPartition(topic, number) for number in range(PARTITIONS)]
     return [row for each in read(side.cluster.bootstrap_servers, at, "read_committed").values() for row in each]
 
 
@@ -117,7 +117,7 @@ def internal_topics(side: KafkaSide) -> set[str]:
 
 def has_holes(side: KafkaSide, changelog: str) -> bool:
     """Whether a cleaner has taken most of the changelog in every partition."""
-    at = [TopicPartition(changelog, number) for number in range(PARTITIONS)]
+    at = [MirrorPartition(changelog, number) for number in range(PARTITIONS)]
     logs = read(side.cluster.bootstrap_servers, at, "read_committed")
     return all(rows and 2 * len(rows) < rows[-1].offset for rows in logs.values())
 

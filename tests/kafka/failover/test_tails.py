@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.failback.prefix import NothingToCompare
-from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic
 from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
@@ -106,7 +106,7 @@ def test_a_stale_epoch_of_copied_records_made_a_topic_diverged(pair: Pair) -> No
     assert "no copied record is left to compare" in str(looked[0]["warnings"])
 
     east, west = (Router(side.cluster.endpoint_for("mirror"), "test") for side in (pair.east, pair.west))
-    tails, at = KafkaDivergentTails(east, west), TopicPartition("epochs", 0)
+    tails, at = KafkaDivergentTails(east, west), MirrorPartition("epochs", 0)
     end = looked[0]["end"]
     (unknown,) = tails.common_ends({at: CopiedSpan(10, end, 0)}, SOON(20)).values()
     assert isinstance(unknown, NothingToCompare), "a run of an earlier version has not stored the epoch"
@@ -123,7 +123,7 @@ def stored_before_the_restart(pair: Pair, mirror: str) -> None:
         observed = [
             replace(each, last_mirrored_epoch=0)
             for n in range(2)
-            if (each := view.observed(MirrorName(mirror), TopicPartition(mirror, n)))
+            if (each := view.observed(MirrorName(mirror), MirrorPartition(mirror, n)))
         ]
         chunks = [
             replace(chunk, ends=tuple(replace(each, record_until=None, record_epoch=None) for each in chunk.ends))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
     from tanist.domain.records import MirrorSpec
     from tanist.fetcher.assignment import FetcherThreadKey, Report
     from tanist.ports.state import StateStore
@@ -42,7 +42,7 @@ class Copier:
     source: Endpoint
     destination: Endpoint
     store: StateStore
-    partitions: tuple[TopicPartition, ...]
+    partitions: tuple[MirrorPartition, ...]
     name: str = "w1"
     remembered_ms: int = DAY_MS
     lease_seconds: float = FOR_EVER
@@ -55,7 +55,7 @@ class Copier:
     tombstones_kept_ms: int = DAY_MS
     caught_up_at: EpochMs | None = None
     """As stored by the worker before."""
-    copy_starts: Mapping[TopicPartition, DestinationOffset] = field(default_factory=dict)
+    copy_starts: Mapping[MirrorPartition, DestinationOffset] = field(default_factory=dict)
     """Of mirror partitions that had records before the mirror."""
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class Copier:
             raise self.died
         assert not self._thread.is_alive()
 
-    def reports(self) -> Mapping[TopicPartition, Report]:
+    def reports(self) -> Mapping[MirrorPartition, Report]:
         return {copied.partition: report for copied, report in self.lanes.reports().items()}
 
     def deaths(self) -> list[BaseException]:

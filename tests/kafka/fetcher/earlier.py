@@ -17,7 +17,7 @@ from tanist.kafka.protocol.stored import plain, reader
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tanist.domain.records import SourceEnds
+    from tanist.domain.source_ends import SourceEnds
 
 UNKNOWN: Final = ("at", "silent_since")
 """The fields of an end that it does not know."""

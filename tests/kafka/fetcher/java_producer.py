@@ -16,7 +16,7 @@ from tanist_testkit.verify.traces import Place, Trace, Traces, digest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
 
 SEND_SECONDS: Final = 30
 _BYTES: Final = "org.apache.kafka.common.serialization.ByteArraySerializer"
@@ -43,7 +43,7 @@ class JavaProducer:
         self._time = SystemClock().now()  # what is older than retention.ms may go at any time
         self._sent: list[tuple[Place, int, Any]] = []
 
-    def send(self, at: TopicPartition, number: int) -> None:
+    def send(self, at: MirrorPartition, number: int) -> None:
         """One record with key, value, header and time; every tenth without a key."""
         key = None if number % 10 == 0 else b"k%d" % (number % 7)
         value, time = b"value %d" % number, self._time + number

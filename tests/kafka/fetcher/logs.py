@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,10 +29,10 @@ class Row(NamedTuple):
         return self[1:]
 
 
-Logs = dict[TopicPartition, list[Row]]
+Logs = dict[MirrorPartition, list[Row]]
 
 
-def read(servers: str, partitions: Iterable[TopicPartition], isolation: str) -> Logs:
+def read(servers: str, partitions: Iterable[MirrorPartition], isolation: str) -> Logs:
     """Every record of every partition, checksums checked, up to where a reader of this isolation level gets."""
     rows: Logs = {at: [] for at in partitions}
     todo = set(rows)
@@ -55,7 +55,7 @@ def read(servers: str, partitions: Iterable[TopicPartition], isolation: str) -> 
         while todo:
             assert time.monotonic() < by, f"not readable to the end: {todo}"
             for message in consumer.consume(10_000, 0.05):
-                at = TopicPartition(message.topic() or "", message.partition() or 0)
+                at = MirrorPartition(message.topic() or "", message.partition() or 0)
                 error = message.error()
                 if error is None:
                     rows[at].append(

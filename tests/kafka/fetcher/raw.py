@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
     from tanist.domain.appending import Pipeline
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.leaders import Answers
     from tanist.kafka.wire.router import Router
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import Rig, RigCluster
 
 
-def producers(side: RigCluster, at: TopicPartition) -> dict[int, ActiveProducer]:
+def producers(side: RigCluster, at: MirrorPartition) -> dict[int, ActiveProducer]:
     """Who the leader remembers, by producer id."""
     return {p.producer_id: p for p in value(requests.describe_producers(side.router, [at], soon())[at])}
 
@@ -45,7 +45,7 @@ def forget_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tanist.fetcher.engines.batches.appending.next_move", careless)
 
 
-def surplus(rig: Rig, at: TopicPartition, count: int = 1, *, later: int = 0) -> None:
+def surplus(rig: Rig, at: MirrorPartition, count: int = 1, *, later: int = 0) -> None:
     """Fillers that nobody asked for, as a late request of a former owner leaves them.
 
     `later`: by how much their epoch is above that of the fillers before them.
@@ -63,27 +63,29 @@ class Wires:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.real: Any = requests.write_markers
-        self.calls: list[Mapping[TopicPartition, Markers]] = []
+        self.calls: list[Mapping[MirrorPartition, Markers]] = []
         self.next_fill: Any = None
         monkeypatch.setattr(requests, "write_markers", self._write)
 
-    def _write(self, router: Router, markers: Mapping[TopicPartition, Markers], by: Deadline) -> Answers[None]:
+    def _write(
+        self, router: Router, markers: Mapping[MirrorPartition, Markers], by: Deadline
+    ) -> Answers[MirrorPartition, None]:
         if markers:
             self.calls.append(markers)
             instead, self.next_fill = self.next_fill, None
             if instead is not None:
-                answer: Answers[None] = instead(router, markers, by)
+                answer: Answers[MirrorPartition, None] = instead(router, markers, by)
                 return answer
-        through: Answers[None] = self.real(router, markers, by)
+        through: Answers[MirrorPartition, None] = self.real(router, markers, by)
         return through
 
 
-def unanswered(markers: Mapping[TopicPartition, Markers]) -> Answers[None]:
+def unanswered(markers: Mapping[MirrorPartition, Markers]) -> Answers[MirrorPartition, None]:
     why: TanistError = ConnectionLost("the answer never came")
     return dict.fromkeys(markers, why)
 
 
-def reassign(side: RigCluster, at: TopicPartition, brokers: list[int]) -> None:
+def reassign(side: RigCluster, at: MirrorPartition, brokers: list[int]) -> None:
     """Move a partition to other replicas, and wait until it is there."""
     alter = importlib.import_module("kafka.protocol.admin").AlterPartitionReassignmentsRequest
     side.router.refresh([at.topic], soon())

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.records import MirrorSpec, SmallBatches
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.runs import OffsetRuns
@@ -83,7 +83,7 @@ class RigCluster:
 
     def create(
         self, name: str, partitions: int = 1, *, brokers: Sequence[int] = (), config: Mapping[str, str] | None = None
-    ) -> tuple[TopicPartition, ...]:
+    ) -> tuple[MirrorPartition, ...]:
         """A topic that every broker knows; `brokers`: the replicas of all its partitions, the leader first.
 
         One that another test has killed may serve again and still be fenced by the controller.
@@ -92,7 +92,7 @@ class RigCluster:
         topic = NewTopic(name, partitions, **where, config=dict(config or {}))
         until(lambda: self._created(topic), 20)
         until(lambda: self.complete(name, partitions), 20)
-        return tuple(TopicPartition(name, n) for n in range(partitions))
+        return tuple(MirrorPartition(name, n) for n in range(partitions))
 
     def _created(self, topic: NewTopic) -> bool:
         try:
@@ -109,27 +109,27 @@ class RigCluster:
             return False
         return all(len(p.isr) == len(p.replicas) for p in self.router.topics()[name].partitions)
 
-    def leader(self, at: TopicPartition) -> int:
+    def leader(self, at: MirrorPartition) -> int:
         self.router.refresh([at.topic], soon())
         return self.router.leader(at)
 
-    def followers(self, at: TopicPartition) -> tuple[int, ...]:
+    def followers(self, at: MirrorPartition) -> tuple[int, ...]:
         leader = self.leader(at)
         return tuple(b for b in self.router.topics()[at.topic].partitions[at.partition].replicas if b != leader)
 
-    def ends(self, partitions: Iterable[TopicPartition], end: End) -> dict[TopicPartition, int]:
+    def ends(self, partitions: Iterable[MirrorPartition], end: End) -> dict[MirrorPartition, int]:
         answers = requests.list_offsets(self.router, dict.fromkeys(partitions, end), soon())
         return {at: value(answer) for at, answer in answers.items()}
 
-    def end(self, at: TopicPartition, end: End = End.HIGH_WATERMARK) -> int:
+    def end(self, at: MirrorPartition, end: End = End.HIGH_WATERMARK) -> int:
         return self.ends([at], end)[at]
 
-    def settle(self, partitions: Iterable[TopicPartition]) -> None:
+    def settle(self, partitions: Iterable[MirrorPartition]) -> None:
         """Wait until the markers of ended transactions are written: their producers do not."""
         at = tuple(partitions)
         until(lambda: self.ends(at, End.LAST_STABLE) == self.ends(at, End.HIGH_WATERMARK), 10)
 
-    def delete_before(self, at: TopicPartition, offset: int) -> None:
+    def delete_before(self, at: MirrorPartition, offset: int) -> None:
         assert value(requests.delete_records(self.router, {at: offset}, soon())[at]) == offset
 
     def producer(self, **settings: Any) -> Producer:
@@ -145,13 +145,13 @@ class RigCluster:
             self._known[kind] = self._new(settings)
         return self._known[kind]
 
-    def produce(self, at: TopicPartition, values: Iterable[bytes | None], **settings: Any) -> None:
+    def produce(self, at: MirrorPartition, values: Iterable[bytes | None], **settings: Any) -> None:
         """One batch, more or less, of records without anything special."""
         writer = self._writer(**settings)
         writer.write(at.topic, (FlowRecord(at.partition, b"k", each) for each in values))
         assert writer.producer.flush(20) == 0
 
-    def transaction(self, at: TopicPartition, values: Iterable[bytes], *, commit: bool = True) -> None:
+    def transaction(self, at: MirrorPartition, values: Iterable[bytes], *, commit: bool = True) -> None:
         """A whole transaction, so one marker."""
         if "transactions" not in self._known:
             self._known["transactions"] = self._new({"transactional_id": f"t-{uuid4().hex}", "linger_ms": 0})
@@ -159,7 +159,7 @@ class RigCluster:
         transact(self._known["transactions"].producer, at, values, commit=commit)
 
 
-def transact(producer: Producer, at: TopicPartition, values: Iterable[bytes], *, commit: bool = True) -> None:
+def transact(producer: Producer, at: MirrorPartition, values: Iterable[bytes], *, commit: bool = True) -> None:
     """One transaction of a producer that has been initialised."""
     producer.begin_transaction()
     for each in values:
@@ -198,13 +198,13 @@ class Rig:
             merge_small_batches=SmallBatches.AUTO,
         )
 
-    def create(self, name: str, partitions: int = 1, **config: str) -> tuple[TopicPartition, ...]:
+    def create(self, name: str, partitions: int = 1, **config: str) -> tuple[MirrorPartition, ...]:
         """The same topic on both sides."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
         self.destination.create(name, partitions, config=settings)
         return self.source.create(name, partitions, config=settings)
 
-    def copier(self, partitions: Iterable[TopicPartition], **settings: Any) -> Copier:
+    def copier(self, partitions: Iterable[MirrorPartition], **settings: Any) -> Copier:
         return Copier(
             spec=settings.pop("spec", self.spec),
             source=self.source.cluster.endpoint(),
@@ -215,7 +215,7 @@ class Rig:
             **settings,
         )
 
-    def _topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[str, UUID | None]:
+    def _topic_ids(self, partitions: Iterable[MirrorPartition]) -> Mapping[str, UUID | None]:
         """Of the source topics, as a mirror knows them since they were added; of a source that is down none."""
         names = sorted({at.topic for at in partitions})
         try:
@@ -224,7 +224,7 @@ class Rig:
             return {}
         return {name: self.source.router.topics()[name].topic_id for name in names}
 
-    def offsets(self, at: TopicPartition) -> OffsetMap:
+    def offsets(self, at: MirrorPartition) -> OffsetMap:
         return OffsetRuns(self.spec, self.store, Claims("reader", self.store, SystemClock())).read(at, soon())
 
     # ── waiting and checking ──────────────────────────────────────────────────────────────────────────────────────
@@ -234,7 +234,7 @@ class Rig:
         copier: Copier,
         seconds: float = COPIED_SECONDS,
         *,
-        only: Iterable[TopicPartition] = (),
+        only: Iterable[MirrorPartition] = (),
         hanging: bool = False,
     ) -> None:
         """Wait until all that a reader of committed records can read now has been copied."""
@@ -251,7 +251,7 @@ class Rig:
         until(done, seconds, lambda: f"wanted {wanted}, got {copier.reports()}, died {copier.deaths()}")
         assert copier.deaths() == []
 
-    def landed(self, partitions: Iterable[TopicPartition], seconds: float = COPIED_SECONDS) -> None:
+    def landed(self, partitions: Iterable[MirrorPartition], seconds: float = COPIED_SECONDS) -> None:
         """The same, seen from outside: for workers that are processes."""
         self.source.settle(partitions)
         wanted = self.source.ends(partitions, End.LAST_STABLE)
@@ -262,7 +262,7 @@ class Rig:
 
         until(done, seconds, lambda: f"wanted {wanted}")
 
-    def read(self, partitions: Iterable[TopicPartition]) -> tuple[Logs, Logs]:
+    def read(self, partitions: Iterable[MirrorPartition]) -> tuple[Logs, Logs]:
         """What a reader of committed records finds at the source, and what *any* reader finds in the copy."""
         at = tuple(partitions)
         source, copy = self.source.servers, self.destination.servers
@@ -272,7 +272,7 @@ class Rig:
         assert first_difference(committed, everything) == ""
         return original, committed
 
-    def identical(self, partitions: Iterable[TopicPartition]) -> str:
+    def identical(self, partitions: Iterable[MirrorPartition]) -> str:
         """The first difference of records, offsets, log starts or ends; empty: none."""
         at = tuple(partitions)
         source, copy = self.read(at)

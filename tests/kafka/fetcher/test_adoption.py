@@ -14,23 +14,23 @@ from tests.kafka.fetcher.rig import Rig, soon
 from tests.kafka.fetcher.test_log_start import batches
 
 if TYPE_CHECKING:
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
 
 
 def examined(
-    rig: Rig, at: TopicPartition, *reserved: tuple[int, int], compacted: bool = False
+    rig: Rig, at: MirrorPartition, *reserved: tuple[int, int], compacted: bool = False
 ) -> AdoptableLog | TanistError:
     prefixes = KafkaLogPrefixes(rig.source.router, rig.destination.router)
     return prefixes.adoptable({at: CandidateLog(compacted, reserved)}, soon())[at]
 
 
-def refused(rig: Rig, at: TopicPartition, *reserved: tuple[int, int]) -> str:
+def refused(rig: Rig, at: MirrorPartition, *reserved: tuple[int, int]) -> str:
     found = examined(rig, at, *reserved)
     assert isinstance(found, TanistError), found
     return f"{found.name}: {found.reason}"
 
 
-def copied(rig: Rig, name: str) -> TopicPartition:
+def copied(rig: Rig, name: str) -> MirrorPartition:
     """A log with transactions, committed and aborted, and its copy."""
     [at] = rig.create(name)
     batches(rig, at)

@@ -26,12 +26,12 @@ from tests.kafka.fetcher.test_writers import broken
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
 
 ALONE = {"min.insync.replicas": "1"}
 
 
-def damage(side: RigCluster, broker: int, at: TopicPartition, marker: bytes) -> None:
+def damage(side: RigCluster, broker: int, at: MirrorPartition, marker: bytes) -> None:
     """Flip a byte of a record on the disk, with the broker down; it was shut down well, so it does not look again."""
     [node] = [b for b in side.cluster.brokers if b.id == broker]
     assert node.pid
@@ -65,7 +65,7 @@ def test_a_damaged_batch_stops_its_partition_and_no_other(out_of_trio: Rig, topi
     assert rig.destination.end(at[1], End.LOG_END) == 20
 
 
-def compacted(side: RigCluster, at: TopicPartition, settings: Mapping[str, str]) -> None:
+def compacted(side: RigCluster, at: MirrorPartition, settings: Mapping[str, str]) -> None:
     """A log with holes."""
     topic = at.topic
     producer = side.producer(linger_ms=0)

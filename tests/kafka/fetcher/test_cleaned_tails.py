@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.compaction import Holes
-from tanist.domain.names import EpochMs, SourceOffset
-from tanist.domain.records import STATE_TOPIC, OffsetRangeWritten, SourceEnd, SourceEnds
+from tanist.domain.names import EpochMs, SourceOffset, SourcePartition
+from tanist.domain.records import STATE_TOPIC, OffsetRangeWritten
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.kafka.protocol.batch import walk
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.wire import requests
@@ -23,7 +24,7 @@ from tests.kafka.fetcher.test_compacted import COMPACT, COPY, cleaned, committed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.kafka.protocol.batch import BatchHeader
@@ -36,7 +37,7 @@ KEYS = [b"key %d" % number for number in range(20)]
 TWO_DAYS_MS = 2 * 86_400_000
 
 
-def log_of(side: RigCluster, at: TopicPartition) -> list[BatchHeader]:
+def log_of(side: RigCluster, at: MirrorPartition) -> list[BatchHeader]:
     """Of all batches, also of those that hold nothing any more."""
     found: list[BatchHeader] = []
     end = side.end(at)
@@ -47,17 +48,17 @@ def log_of(side: RigCluster, at: TopicPartition) -> list[BatchHeader]:
     return found
 
 
-def removed_before_markers(side: RigCluster, at: TopicPartition) -> int:
+def removed_before_markers(side: RigCluster, at: MirrorPartition) -> int:
     """How many offsets between the last data batch and the first marker behind it hold no batch."""
     headers = log_of(side, at)
     data_until = max((header.next_offset for header in headers if not header.is_control), default=0)
     return next((h.base_offset - data_until for h in headers if h.base_offset >= data_until), 0)
 
 
-def store_progress(rig: Rig, at: TopicPartition, copied_until: int) -> None:
+def store_progress(rig: Rig, at: MirrorPartition, copied_until: int) -> None:
     """As a worker stores it every few seconds."""
     end = SourceOffset(copied_until)
-    known = SourceEnd(at, end, end, copied_until=end)
+    known = SourceEnd(SourcePartition(*at), end, end, copied_until=end)
     rig.store.append([SourceEnds(mirror=rig.spec.mirror, chunk=SLICE, ends=(known,), at=EpochMs(0))], soon())
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Producer
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.logs import Logs, Row
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -71,7 +71,7 @@ def noise(number: int) -> bytes:
 class Writer:
     """Writes to one partition: 20 keys, some of them deleted; each record has its time. Not thread-safe."""
 
-    def __init__(self, side: RigCluster, at: TopicPartition, **settings: object) -> None:
+    def __init__(self, side: RigCluster, at: MirrorPartition, **settings: object) -> None:
         self._at = at
         self._producer: Producer = side.producer(linger_ms=2, batch_num_messages=MOST_IN_A_BATCH, **settings)
         self._begun = SystemClock().now() - 3_600_000
@@ -104,16 +104,18 @@ class Writer:
             self._producer.abort_transaction(30)
 
 
-def create(rig: Rig, topic: str, partitions: int = 1, copy: dict[str, str] | None = None) -> tuple[TopicPartition, ...]:
+def create(
+    rig: Rig, topic: str, partitions: int = 1, copy: dict[str, str] | None = None
+) -> tuple[MirrorPartition, ...]:
     rig.destination.create(topic, partitions, config=COPY if copy is None else copy)
     return rig.source.create(topic, partitions, config=COMPACT)
 
 
-def committed(side: RigCluster, partitions: Sequence[TopicPartition]) -> Logs:
+def committed(side: RigCluster, partitions: Sequence[MirrorPartition]) -> Logs:
     return read(side.servers, partitions, "read_committed")
 
 
-def cleaned_source(rig: Rig, partitions: Sequence[TopicPartition], write: Callable[[], object] = lambda: None) -> None:
+def cleaned_source(rig: Rig, partitions: Sequence[MirrorPartition], write: Callable[[], object] = lambda: None) -> None:
     """Wait until the source's cleaner has been in all of `partitions`.
 
     `write` is done again and again: a marker has the broker's time, so that no segment is rolled behind it before that
@@ -127,7 +129,7 @@ def cleaned_source(rig: Rig, partitions: Sequence[TopicPartition], write: Callab
     until(done, 90)
 
 
-def has_holes(side: RigCluster, partitions: Sequence[TopicPartition]) -> bool:
+def has_holes(side: RigCluster, partitions: Sequence[MirrorPartition]) -> bool:
     """Whether in each partition a cleaner has taken at least half of the offsets."""
     ends = {at: side.end(at) for at in partitions}
     return all(2 * len(rows) < ends[at] for at, rows in committed(side, partitions).items())
@@ -138,7 +140,7 @@ def state(rows: Sequence[Row]) -> dict[bytes | None, bytes | None]:
     return {key: value for key, value in latest.items() if value is not None}
 
 
-def agree(rig: Rig, partitions: Sequence[TopicPartition]) -> str:
+def agree(rig: Rig, partitions: Sequence[MirrorPartition]) -> str:
     """The first disagreement of both logs, read while cleaners are at work; empty: none."""
     copies, originals = read(rig.destination.servers, partitions, "read_uncommitted"), committed(rig.source, partitions)
     for at in partitions:
@@ -182,7 +184,7 @@ def test_compacted_logs_of_every_codec_are_copied_at_their_offsets(cleaned: Rig,
 
 
 @contextmanager
-def traffic(rig: Rig, partitions: Sequence[TopicPartition]) -> Iterator[None]:
+def traffic(rig: Rig, partitions: Sequence[MirrorPartition]) -> Iterator[None]:
     """All the time: plain to the even partitions, in transactions to the odd ones, every third of them aborted."""
     stop = threading.Event()
 
@@ -217,7 +219,7 @@ def traffic(rig: Rig, partitions: Sequence[TopicPartition]) -> Iterator[None]:
         thread.join(60)
 
 
-def grown(rig: Rig, partitions: Sequence[TopicPartition], before: dict[TopicPartition, int]) -> bool:
+def grown(rig: Rig, partitions: Sequence[MirrorPartition], before: dict[MirrorPartition, int]) -> bool:
     return all(rig.destination.end(at) > before[at] + 60 for at in partitions)
 
 

@@ -15,7 +15,7 @@ from tests.kafka.fetcher.test_log_start import batches
 from tests.kafka.fetcher.test_writers import broken
 
 if TYPE_CHECKING:
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.copier import Copier
 
 TAIL, RESERVED = 30, 100
@@ -26,11 +26,11 @@ def reversed_rig(rig: Rig) -> Rig:
     return Rig(rig.destination, rig.source)
 
 
-def returning(back: Rig, at: TopicPartition, copy_start: int) -> Copier:
+def returning(back: Rig, at: MirrorPartition, copy_start: int) -> Copier:
     return back.copier([at], copy_starts={at: DestinationOffset(copy_start)})
 
 
-def failed_over(rig: Rig, at: TopicPartition, tail: int) -> int:
+def failed_over(rig: Rig, at: MirrorPartition, tail: int) -> int:
     """Copy, then `tail` records that only the source has, and reserved offsets: where the source's records end."""
     batches(rig, at)
     rig.source.transaction(at, [b"committed"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.names import MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition, ProducerId, SourcePartition
 from tanist.domain.records import MirrorSpec
 from tanist.fetcher.sources import SourceLeaders, SourceTopic
 from tanist.kafka.wire.clock import SystemClock
@@ -20,7 +20,7 @@ def test_a_partition_whose_only_broker_died_is_asked_in_vain_and_the_others_are_
 ) -> None:
     """The cluster answers: only of this partition nobody knows how far it had come."""
     clock, brokers = SystemClock(), [broker.id for broker in trio.cluster.brokers]
-    gone, there = (TopicPartition(f"{topic_name}-{n}", 0) for n in range(2))
+    gone, there = (MirrorPartition(f"{topic_name}-{n}", 0) for n in range(2))
     for at, broker in ((gone, brokers[-1]), (there, brokers[0])):
         trio.create(at.topic, brokers=[broker])
     leaders = SourceLeaders(trio.cluster.endpoint, "tanist-test", clock)
@@ -37,9 +37,9 @@ def test_a_partition_whose_only_broker_died_is_asked_in_vain_and_the_others_are_
     )
     wanted = {at.topic: SourceTopic(1) for at in (gone, there)}
 
-    def seen(at: TopicPartition) -> Contact:
+    def seen(at: MirrorPartition) -> Contact:
         leaders.look(spec, wanted, stale=True)
-        return leaders.contact(at)
+        return leaders.contact(SourcePartition(*at))
 
     began = clock.now()
     until(lambda: seen(gone).led_at and seen(gone).silent_since is None, 20)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.domain.names import DestinationOffset, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
 from tanist.domain.recovery import ResumePoint
 from tanist.domain.states import Finding
 from tanist.kafka.wire.requests import End
@@ -28,7 +28,7 @@ HELD_UP_SECONDS = 8.0
 
 
 @contextmanager
-def traffic(rig: Rig, partitions: Sequence[TopicPartition], pause: float = 0.02) -> Iterator[None]:
+def traffic(rig: Rig, partitions: Sequence[MirrorPartition], pause: float = 0.02) -> Iterator[None]:
     """Plain records to the even partitions, transactions of one to three records to the odd ones, all the time."""
     stop = threading.Event()
 
@@ -213,7 +213,7 @@ def test_a_frozen_leader_holds_up_its_own_partitions_alone(into_trio: Rig, topic
     for n, topic in enumerate(topics):
         rig.source.create(topic)
         rig.destination.create(topic, brokers=[[1, 2, 3], [2, 3, 1], [3, 1, 2]][n])
-    at = [TopicPartition(topic, 0) for topic in topics]
+    at = [MirrorPartition(topic, 0) for topic in topics]
     with rig.copier(at) as copier:
         for each in at:
             batches(rig, each, 1)

@@ -20,7 +20,7 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import Rig
 
 
-def translated(rig: Rig, at: TopicPartition) -> bool:
+def translated(rig: Rig, at: MirrorPartition) -> bool:
     """Whether both logs hold the same records, each where the map says."""
     source, copy = rig.read([at])
     assert [row.content for row in source[at]] == [row.content for row in copy[at]]
@@ -36,7 +36,7 @@ def translated(rig: Rig, at: TopicPartition) -> bool:
     return all(offsets.locate(SourceOffset(a.offset)) == b.offset for a, b in zip(source[at], copy[at], strict=True))
 
 
-def idle(rig: Rig, copier: Copier, at: TopicPartition) -> None:
+def idle(rig: Rig, copier: Copier, at: MirrorPartition) -> None:
     rig.source.transaction(at, [b"first"])
     rig.copied(copier)
 
@@ -128,7 +128,7 @@ def test_a_refusal_that_hides_among_merged_answers_is_counted(
     wires = Wires(monkeypatch)
     if rule == "off":
 
-        def believe(_: object, sent: Any, wanted: Any) -> dict[TopicPartition, Exception]:
+        def believe(_: object, sent: Any, wanted: Any) -> dict[MirrorPartition, Exception]:
             for each, number in sent.items():
                 wanted[each].pipeline.end += number
             return {}

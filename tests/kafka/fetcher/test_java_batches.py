@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.names import SourceOffset, TopicPartition
+from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.clock import SystemClock
@@ -47,7 +47,7 @@ def inspected(rig: Rig, topic: str, *acknowledged: Traces) -> Inspection:
     """Both logs record by record, and what the producers know, at the offsets that the map has for them."""
 
     def locate(place: Place) -> Locate:
-        offsets = rig.offsets(TopicPartition(place.topic, place.partition))
+        offsets = rig.offsets(MirrorPartition(place.topic, place.partition))
         return lambda offset: offsets.locate(SourceOffset(offset))
 
     inspector = Inspector(
@@ -60,7 +60,7 @@ def inspected(rig: Rig, topic: str, *acknowledged: Traces) -> Inspection:
 
 
 def transactions(
-    producers: Sequence[JavaProducer], at: Sequence[TopicPartition], turns: int, numbers: count[int]
+    producers: Sequence[JavaProducer], at: Sequence[MirrorPartition], turns: int, numbers: count[int]
 ) -> None:
     """One of each producer at the same time, in the same partitions; every third is aborted.
 
@@ -140,7 +140,7 @@ def test_transactions_of_java_producers_with_tiny_batches_are_merged_and_aborted
         assert rig.offsets(each).runs == ()
 
 
-def epochs(rig: Rig, at: TopicPartition) -> dict[int, set[int]]:
+def epochs(rig: Rig, at: MirrorPartition) -> dict[int, set[int]]:
     """The producer epochs of each producer id in a log of the source."""
     found: dict[int, set[int]] = {}
     offset, end = 0, rig.source.end(at)
@@ -153,7 +153,7 @@ def epochs(rig: Rig, at: TopicPartition) -> dict[int, set[int]]:
 
 
 @contextmanager
-def traffic(rig: Rig, java: JavaProducers, at: Sequence[TopicPartition], topic: str) -> Iterator[tuple[Traces, ...]]:
+def traffic(rig: Rig, java: JavaProducers, at: Sequence[MirrorPartition], topic: str) -> Iterator[tuple[Traces, ...]]:
     """Both kinds of producers write all the time; what they know is complete after the block."""
     stop, numbers = threading.Event(), count()
     failures: list[BaseException] = []
@@ -185,7 +185,7 @@ def traffic(rig: Rig, java: JavaProducers, at: Sequence[TopicPartition], topic: 
     assert not failures, failures
 
 
-def grows(rig: Rig, at: Sequence[TopicPartition]) -> None:
+def grows(rig: Rig, at: Sequence[MirrorPartition]) -> None:
     """Wait until more of each partition has been copied."""
     before = rig.destination.ends(at, End.LOG_END)
 

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as At
 
 from tanist.domain.lag import last_known
-from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition, SourcePartition
 from tanist.domain.records import (
     GROUPS_TOPIC,
     STATE_PARTITIONS,
@@ -22,10 +22,9 @@ from tanist.domain.records import (
     GroupSyncStatus,
     MirrorSpec,
     OffsetTailMode,
-    SourceEnd,
-    SourceEnds,
     WorkerAlive,
 )
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_record import state_partition_of
 from tanist.domain.state_view import StateView, fold
 from tanist.domain.states import MirrorState
@@ -57,8 +56,8 @@ class Scene(NamedTuple):
 
     pair: Pair
     mirror: MirrorName
-    busy: TopicPartition
-    resting: TopicPartition
+    busy: MirrorPartition
+    resting: MirrorPartition
 
     def records(self, topic: str = STATE_TOPIC) -> list[StateRecord]:
         """All that workers have ever written there; nothing is compacted so soon. Raises: it cannot be read."""
@@ -90,12 +89,12 @@ class Scene(NamedTuple):
         """Every record of source ends, in their order."""
         return [each for each in self.records() if isinstance(each, SourceEnds) and each.mirror == self.mirror]
 
-    def end(self, at: TopicPartition) -> SourceEnd:
-        ends = [end for record in self.written() for end in record.ends if end.partition == at]
+    def end(self, at: MirrorPartition) -> SourceEnd:
+        ends = [end for record in self.written() for end in record.ends if end.partition == SourcePartition(*at)]
         assert ends
         return ends[-1]
 
-    def known(self) -> dict[TopicPartition, KnownEnd]:
+    def known(self) -> dict[SourcePartition, KnownEnd]:
         return last_known(self.view(), self.mirror)
 
     def notes(self) -> list[GroupSyncStatus]:
@@ -143,9 +142,9 @@ def scene(plain_pair: Pair) -> Iterator[Scene]:
     """One worker copies both topics; a group reads one of them."""
     pair, mirror = plain_pair, MirrorName(f"look-{uuid4().hex[:6]}")
     pair.east.cluster.start()
-    busy = TopicPartition(f"{mirror}-busy", 0)
+    busy = MirrorPartition(f"{mirror}-busy", 0)
     chunk = state_partition_of(mirror, busy, STATE_PARTITIONS)
-    names = (TopicPartition(f"{mirror}-resting-{n}", 0) for n in count())
+    names = (MirrorPartition(f"{mirror}-resting-{n}", 0) for n in count())
     resting = next(at for at in names if state_partition_of(mirror, at, STATE_PARTITIONS) == chunk)
     for at in (busy, resting):
         pair.east.topic(at.topic, 1)
@@ -162,7 +161,7 @@ def scene(plain_pair: Pair) -> Iterator[Scene]:
     pair.workers.clear()
 
 
-def pause(scene: Scene, at: TopicPartition) -> None:
+def pause(scene: Scene, at: MirrorPartition) -> None:
     scene.pair.tanist("mirrors", "pause", scene.mirror, "--topic", at.topic)
 
     def paused() -> bool:
@@ -254,7 +253,7 @@ def test_a_worker_of_the_version_before_runs_beside_and_after_this_one(scene: Sc
     until(lambda: scene.end(scene.busy).high_watermark == 30, TAKE_OVER_SECONDS, scene.written)
     assert scene.end(scene.busy).at is None
     assert first.at is not None
-    assert scene.known()[scene.busy].at > first.at
+    assert scene.known()[SourcePartition(*scene.busy)].at > first.at
     scene.pair.worker("w2")
     until(lambda: scene.beats("w2", began), TAKE_OVER_SECONDS)
     scene.end_worker("old")
@@ -275,7 +274,7 @@ def test_a_worker_of_the_version_before_runs_beside_and_after_this_one(scene: Sc
         seconds(DEAD_SECONDS)
         assert {at: end.at for at, end in scene.known().items()} == seen
     ends = scene.known()
-    assert ends[scene.busy].high_watermark == 30
+    assert ends[SourcePartition(*scene.busy)].high_watermark == 30
     assert all(end.silent_since is not None and end.silent_since > end.at for end in ends.values()), ends
     for worker in ("old", "w2", "w3"):
         assert "thread died" not in (scene.pair.home / f"{worker}.log").read_text()

@@ -20,7 +20,7 @@ from tests.kafka.fetcher.rig import soon, until
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.ports.clock import Deadline
     from tests.kafka.fetcher.copier import Copier
     from tests.kafka.fetcher.rig import Rig, RigCluster
@@ -33,7 +33,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.1)
 
 
-def batches(rig: Rig, at: TopicPartition, count: int = 5) -> None:
+def batches(rig: Rig, at: MirrorPartition, count: int = 5) -> None:
     """`count` batches of ten records."""
     for n in range(count):
         rig.source.produce(at, [b"%d/%d" % (n, i) for i in range(10)], linger_ms=50)
@@ -53,7 +53,7 @@ def test_a_log_that_begins_late_is_copied_at_its_offsets(rig: Rig, topic_name: s
     assert rig.offsets(at[0]).runs == ()
 
 
-def write_nulls(side: RigCluster, at: TopicPartition, count: int) -> None:
+def write_nulls(side: RigCluster, at: MirrorPartition, count: int) -> None:
     """Quickly: what the copier itself writes, by an id of nobody."""
     producer, end = requests.init_producer_id(side.router, soon()), 0
     while end < count:
@@ -104,7 +104,7 @@ def test_the_log_start_of_the_copy_follows_the_source(rig: Rig, topic_name: str)
     assert rig.identical(at) == ""
 
 
-def overtaken(rig: Rig, topic_name: str, first_start: int) -> tuple[Copier, TopicPartition]:
+def overtaken(rig: Rig, topic_name: str, first_start: int) -> tuple[Copier, MirrorPartition]:
     """A copy that was stopped at 60 and goes on after its source has lost everything before 85."""
     at = rig.create(topic_name)
     batches(rig, at[0])

@@ -15,7 +15,7 @@ from tests.kafka.fetcher.test_log_start import batches
 from tests.kafka.fetcher.test_writers import broken
 
 if TYPE_CHECKING:
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import Rig
 
 
@@ -24,7 +24,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.1)
 
 
-def lost(rig: Rig, at: TopicPartition) -> list[tuple[int, int]]:
+def lost(rig: Rig, at: MirrorPartition) -> list[tuple[int, int]]:
     """The ranges on record: first and last offset of each."""
     found = rig.store.view().lost(rig.spec.mirror, at)
     return [(each.start, each.until - 1) for each in found.ranges] if found is not None else []

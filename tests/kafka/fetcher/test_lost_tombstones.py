@@ -14,7 +14,7 @@ from tests.kafka.fetcher.test_compacted import COMPACT, COPY, agree, cleaned, co
 
 if TYPE_CHECKING:
     from tanist.domain.losses import TombstonesMissed
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
     from tests.kafka.fetcher.rig import Rig
 
 __all__ = ["cleaned"]
@@ -26,7 +26,7 @@ DELETED = KEYS[:7]
 class Writer:
     """Each batch begins a segment: its time is later than the one before."""
 
-    def __init__(self, rig: Rig, at: TopicPartition) -> None:
+    def __init__(self, rig: Rig, at: MirrorPartition) -> None:
         self._at, self._producer = at, rig.source.producer(linger_ms=1)
         self._time = SystemClock().now() - 3_600_000
 
@@ -37,7 +37,7 @@ class Writer:
         assert self._producer.flush(20) == 0
 
 
-def mirrored(rig: Rig, topic: str, holes: Holes) -> tuple[TopicPartition, Writer, EpochMs]:
+def mirrored(rig: Rig, topic: str, holes: Holes) -> tuple[MirrorPartition, Writer, EpochMs]:
     """A topic that is copied while all keys are alive; and when its copy was last caught up."""
     rig.destination.create(topic, config=COPY if holes is Holes.COPIES else {"cleanup.policy": "delete"})
     [at] = rig.source.create(topic, config=COMPACT | {DELETE_RETENTION: str(KEPT_MS)})
@@ -50,7 +50,7 @@ def mirrored(rig: Rig, topic: str, holes: Holes) -> tuple[TopicPartition, Writer
     return at, writer, caught_up
 
 
-def deleted_and_forgotten(rig: Rig, at: TopicPartition, writer: Writer) -> None:
+def deleted_and_forgotten(rig: Rig, at: MirrorPartition, writer: Writer) -> None:
     """Delete some keys, and wait until neither they nor their tombstones are in the source's log."""
     writer.write(*((key, None) for key in DELETED))
     number = 0
@@ -64,7 +64,7 @@ def deleted_and_forgotten(rig: Rig, at: TopicPartition, writer: Writer) -> None:
     until(forgotten, 60)
 
 
-def stored(rig: Rig, at: TopicPartition) -> TombstonesMissed | None:
+def stored(rig: Rig, at: MirrorPartition) -> TombstonesMissed | None:
     return rig.store.catch_up(SystemClock().deadline(5)).tombstones_missed(rig.spec).get(at)
 
 

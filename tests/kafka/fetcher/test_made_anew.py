@@ -19,7 +19,7 @@ from tests.kafka.fetcher.test_writers import broken
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import Rig, RigCluster
 
 NEVER = 1e6
@@ -35,7 +35,7 @@ def delete(side: RigCluster, topic: str) -> None:
     until(gone, 10)
 
 
-def make_anew(side: RigCluster, at: Sequence[TopicPartition]) -> None:
+def make_anew(side: RigCluster, at: Sequence[MirrorPartition]) -> None:
     delete(side, at[0].topic)
     side.create(at[0].topic, len(at))
 

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
 
 ONE = {"linger_ms": 0, "batch_num_messages": 1}
 """Of the producer: a batch for each record."""
 
 
-def batches(side: RigCluster, at: TopicPartition) -> list[int]:
+def batches(side: RigCluster, at: MirrorPartition) -> list[int]:
     """The records of each batch of a log, markers too."""
     found: list[int] = []
     offset, end = side.end(at, End.EARLIEST), side.end(at)
@@ -42,11 +42,11 @@ def batches(side: RigCluster, at: TopicPartition) -> list[int]:
     return found
 
 
-def singles(rig: Rig, at: TopicPartition, count: int, first: int = 0) -> None:
+def singles(rig: Rig, at: MirrorPartition, count: int, first: int = 0) -> None:
     rig.source.produce(at, [b"%d" % n for n in range(first, first + count)], **ONE, enable_idempotence=True)
 
 
-def interleaved(rig: Rig, at: TopicPartition, turns: int) -> None:
+def interleaved(rig: Rig, at: MirrorPartition, turns: int) -> None:
     """Transactions of two producers at once, in batches of one record; each third is aborted."""
     both = [rig.source.producer(transactional_id=f"{at.topic}-{n}", **ONE) for n in range(2)]
     for each in both:
@@ -132,7 +132,7 @@ def test_a_topic_that_takes_only_small_batches_gets_smaller_ones(rig: Rig, topic
 def test_brokers_that_stamp_their_own_time_change_nothing_else(rig: Rig, topic_name: str) -> None:
     """Stamped at the source, batches stay as they are; stamped over at the destination, recovery forgives the time."""
     stamped = {"message.timestamp.type": "LogAppendTime"}
-    at: list[TopicPartition] = []
+    at: list[MirrorPartition] = []
     for number, (source, copy) in enumerate(((stamped, {}), ({}, stamped))):
         rig.destination.create(f"{topic_name}-{number}", config=copy)
         at += rig.source.create(f"{topic_name}-{number}", config=source)
@@ -171,7 +171,7 @@ def test_a_merged_batch_of_which_the_source_has_only_the_end_is_recognised(
 
 
 @contextmanager
-def traffic(rig: Rig, partitions: Sequence[TopicPartition]) -> Iterator[None]:
+def traffic(rig: Rig, partitions: Sequence[MirrorPartition]) -> Iterator[None]:
     """Batches of one record all the time: plain to the even partitions, in transactions to the odd ones."""
     stop = threading.Event()
 
@@ -246,12 +246,12 @@ def test_workers_that_end_while_they_merge_copy_every_record_once(
         assert max(batches(rig.destination, each)) > 1
 
 
-def _grows(rig: Rig, partitions: Sequence[TopicPartition]) -> None:
+def _grows(rig: Rig, partitions: Sequence[MirrorPartition]) -> None:
     """Wait until more of each partition has been copied, by whomever."""
     before = rig.destination.ends(partitions, End.LOG_END)
     until(partial(_all_grown, rig, partitions, before), 90)
 
 
-def _all_grown(rig: Rig, partitions: Sequence[TopicPartition], before: dict[TopicPartition, int]) -> bool:
+def _all_grown(rig: Rig, partitions: Sequence[MirrorPartition], before: dict[MirrorPartition, int]) -> bool:
     now = rig.destination.ends(partitions, End.LOG_END)
     return all(now[at] > before[at] + 100 for at in partitions)

@@ -11,8 +11,8 @@ import pytest
 
 from tanist.domain.broker_errors import UnknownTopicId
 from tanist.domain.compaction import Holes
-from tanist.domain.names import BrokerId, EpochMs, SourceOffset
-from tanist.domain.records import SourceEnd, SourceEnds
+from tanist.domain.names import BrokerId, EpochMs, SourceOffset, SourcePartition
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
 from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
 from tanist.kafka.wire.connection import ReceiveBuffer
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.kafka.protocol.frames import FetchedPartition
 
 
-def log_of(side: RigCluster, at: TopicPartition) -> Path:
+def log_of(side: RigCluster, at: MirrorPartition) -> Path:
     [log] = side.cluster.directory.glob(f"**/node-1/**/{at}")
     return log
 
 
-def lose_power(side: RigCluster, at: TopicPartition, kept: Path) -> None:
+def lose_power(side: RigCluster, at: MirrorPartition, kept: Path) -> None:
     """Broker 1 comes back with what of its log was `kept`: Kafka acknowledges before anything is on a disk."""
     side.cluster.kill(1)
     log = log_of(side, at)
@@ -83,7 +83,11 @@ def test_records_are_not_copied_behind_lost_ones_where_a_compacted_log_has_none_
         rig.copied(copier)
         seen = copier.reports()[at]
     ends = SourceEnd(
-        at, SourceOffset(100), SourceOffset(100), record_until=seen.record_until, record_epoch=seen.record_epoch
+        SourcePartition(*at),
+        SourceOffset(100),
+        SourceOffset(100),
+        record_until=seen.record_until,
+        record_epoch=seen.record_epoch,
     )
     rig.store.append([SourceEnds(mirror=rig.spec.mirror, chunk=SLICE, ends=(ends,), at=EpochMs(0))], soon())
     lose_power(rig.source, at, kept)
@@ -161,12 +165,12 @@ def test_a_source_topic_that_was_created_again_is_named_by_a_worker_that_resumes
     assert rig.destination.end(at, End.LOG_END) == 30
 
 
-def segments(side: RigCluster, at: TopicPartition) -> list[Path]:
+def segments(side: RigCluster, at: MirrorPartition) -> list[Path]:
     """The log of `at` on each broker, as long as it has one segment."""
     return sorted(side.cluster.directory.glob(f"**/node-*/**/{at}/00000000000000000000.log"))
 
 
-def cut_power(side: RigCluster, at: TopicPartition, kept: int) -> None:
+def cut_power(side: RigCluster, at: MirrorPartition, kept: int) -> None:
     """Of the whole cluster: of each log only `kept` bytes were on a disk, and the next batch in part."""
     side.cluster.kill()
     logs = segments(side, at)

@@ -22,7 +22,7 @@ from tests.kafka.fetcher.test_log_start import batches
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist_testkit.sandbox.processes import Guardian
     from tests.kafka.fetcher.copier import Copier
 
@@ -106,7 +106,7 @@ def free(port: int) -> bool:
     return True
 
 
-def ends(rig: Rig, partitions: Sequence[TopicPartition]) -> list[int]:
+def ends(rig: Rig, partitions: Sequence[MirrorPartition]) -> list[int]:
     return [rig.destination.end(at, End.LOG_END) for at in partitions]
 
 

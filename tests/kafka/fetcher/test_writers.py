@@ -23,14 +23,14 @@ from tests.kafka.fetcher.test_identity import interleave, transactional
 from tests.kafka.fetcher.test_log_start import batches
 
 if TYPE_CHECKING:
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tests.kafka.fetcher.copier import Copier
 
 DAY_MS = 86_400_000
 
 
-def broken(copier: Copier, at: TopicPartition) -> str:
+def broken(copier: Copier, at: MirrorPartition) -> str:
     """The name of what broke a partition, once it is broken."""
 
     def is_broken() -> bool:
@@ -95,7 +95,7 @@ def most_in_flight(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def old_batches(rig: Rig, at: TopicPartition, count: int) -> None:
+def old_batches(rig: Rig, at: MirrorPartition, count: int) -> None:
     producer = rig.source.producer(linger_ms=0)
     old = time.time_ns() // 1_000_000 - 3 * DAY_MS
     for n in range(count):
@@ -261,7 +261,7 @@ def test_two_owners_at_once_write_one_log(
         assert rig.destination.end(mixed[0], End.LOG_END) == rig.destination.end(mixed[0])
 
 
-def _repeated(rig: Rig, at: TopicPartition) -> bool:
+def _repeated(rig: Rig, at: MirrorPartition) -> bool:
     """Whether the copy of `at` holds a record twice; if not, one more batch that both may copy at once."""
     if rig.destination.end(at) > rig.source.end(at):
         return True

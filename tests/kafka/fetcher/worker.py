@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.compaction import Holes
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.records import MirrorSpec
 from tanist.kafka.protocol.stored import decode, encode
 from tests.fakes.cluster import worker_store
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def process(
-    rig: Rig, partitions: Sequence[TopicPartition], store: Path, name: str = "w1", holes: Holes = Holes.REFUSE
+    rig: Rig, partitions: Sequence[MirrorPartition], store: Path, name: str = "w1", holes: Holes = Holes.REFUSE
 ) -> Iterator[Any]:
     """A running worker; SIGKILL at the end, if not before."""
     key, value = encode(rig.spec)
@@ -64,7 +64,7 @@ def main(told: dict[str, Any]) -> None:
         source=_endpoint("source", told["source"]),
         destination=_endpoint("destination", told["destination"]),
         store=worker_store(Path(told["store"])),
-        partitions=tuple(TopicPartition(topic, number) for topic, number in told["partitions"]),
+        partitions=tuple(MirrorPartition(topic, number) for topic, number in told["partitions"]),
         name=told["name"],
         holes=Holes(told["holes"]),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from tanist.domain.errors import Unreachable
-from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import GroupPosition, OffsetRangeWritten
 from tanist.domain.state_view import StateView
 from tanist.domain.translation import Rules
@@ -22,7 +22,7 @@ from tests.fakes.cluster import nowhere
 from tests.kafka.groups.readers import wanted
 
 if TYPE_CHECKING:
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tests.kafka.fetcher.rig import Rig
@@ -38,7 +38,7 @@ class Mirrored:
     """Topics of a mirror, its map and what was kept of its groups, all as records; both clusters are real."""
 
     rig: Rig
-    partitions: tuple[TopicPartition, ...]
+    partitions: tuple[MirrorPartition, ...]
     groups: list[StateRecord] = field(default_factory=list)
     runs: list[StateRecord] = field(default_factory=list)
     spec: MirrorSpec = field(init=False)
@@ -69,15 +69,20 @@ class Mirrored:
         unknown = Unreachable("it is not configured here")
         return replace(self.mirror, source=unknown, pair=unknown)
 
-    def kept(self, group: str, at: TopicPartition, offset: int) -> None:
+    def kept(self, group: str, at: MirrorPartition, offset: int) -> None:
         """As if the tail had written it down."""
         self.groups.append(
             GroupPosition(
-                mirror=self.spec.mirror, group=group, partition=at, offset=SourceOffset(offset), at=EpochMs(1), order=1
+                mirror=self.spec.mirror,
+                group=group,
+                partition=SourcePartition(*at),
+                offset=SourceOffset(offset),
+                at=EpochMs(1),
+                order=1,
             )
         )
 
-    def shifted(self, at: TopicPartition, source: int, destination: int) -> None:
+    def shifted(self, at: MirrorPartition, source: int, destination: int) -> None:
         """One run of the map."""
         self.runs.append(
             OffsetRangeWritten(

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import EpochMs
+from tanist.domain.names import EpochMs, SourcePartition
 from tanist.domain.records import GroupPosition, GroupSyncStatus, TopicDesired
 from tanist.domain.states import DesiredState
 from tanist.fetcher.group_tail import GroupTail, TailTools
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import Outcome, Positions
@@ -47,7 +47,7 @@ def consumer(servers: str, group: str, protocol: str = "classic", **more: Any) -
 
 
 def read_some(
-    servers: str, group: str, at: TopicPartition, count: int, protocol: str = "classic"
+    servers: str, group: str, at: MirrorPartition, count: int, protocol: str = "classic"
 ) -> list[tuple[int, bytes]]:
     """Join as a member, read `count` records, commit behind the last one, leave: (offset, value) of each."""
     member = consumer(servers, group, protocol)
@@ -66,7 +66,7 @@ def read_some(
     return got
 
 
-def commit(servers: str, group: str, offsets: dict[TopicPartition, int], metadata: str = "") -> None:
+def commit(servers: str, group: str, offsets: dict[MirrorPartition, int], metadata: str = "") -> None:
     """Commit without being a member."""
     client = consumer(servers, group)
     wanted = [At(at.topic, at.partition, offset, metadata=metadata) for at, offset in offsets.items()]
@@ -85,7 +85,7 @@ def commit(servers: str, group: str, offsets: dict[TopicPartition, int], metadat
 
 
 @contextmanager
-def committing(servers: str, group: str, at: TopicPartition) -> Iterator[Callable[[int], None]]:
+def committing(servers: str, group: str, at: MirrorPartition) -> Iterator[Callable[[int], None]]:
     """Commits one offset after another, over one connection, without being a member."""
     client = consumer(servers, group)
 
@@ -99,11 +99,11 @@ def committing(servers: str, group: str, at: TopicPartition) -> Iterator[Callabl
 
 
 def moved(
-    positions: Positions, groups: Sequence[str], at: TopicPartition, offset: int, by: Deadline
+    positions: Positions, groups: Sequence[str], at: MirrorPartition, offset: int, by: Deadline
 ) -> Mapping[str, Outcome | TanistError]:
     """Commit `offset` for each of `groups`, from wherever it stands."""
     found = positions.committed(groups, by)
-    changes: dict[str, dict[TopicPartition, CommitChange]] = {}
+    changes: dict[str, dict[MirrorPartition, CommitChange]] = {}
     for group, stands in found.items():
         now = None if isinstance(stands, TanistError) else stands.get(at)
         changes[group] = {
@@ -112,7 +112,7 @@ def moved(
     return positions.commit(changes, by)
 
 
-def committed(servers: str, group: str, at: TopicPartition) -> int:
+def committed(servers: str, group: str, at: MirrorPartition) -> int:
     """What a consumer of this group would begin with; -1001: nothing is committed."""
     client = consumer(servers, group)
     try:
@@ -123,7 +123,7 @@ def committed(servers: str, group: str, at: TopicPartition) -> int:
 
 
 @contextmanager
-def positions_in_transaction(side: RigCluster, group: str, at: TopicPartition, offset: int) -> Iterator[Producer]:
+def positions_in_transaction(side: RigCluster, group: str, at: MirrorPartition, offset: int) -> Iterator[Producer]:
     """A transaction that has sent a position of `group` and is still open."""
     producer = side.producer(transactional_id=f"tx-{group}", linger_ms=0)
     producer.init_transactions(20)
@@ -158,8 +158,11 @@ class Followed:
         )
         self.tail.start()
 
-    def position(self, group: str, at: TopicPartition) -> int | None:
-        return next((each.offset for each in self.positions() if (each.group, each.partition) == (group, at)), None)
+    def position(self, group: str, at: MirrorPartition) -> int | None:
+        return next(
+            (each.offset for each in self.positions() if (each.group, each.partition) == (group, SourcePartition(*at))),
+            None,
+        )
 
     def positions(self) -> list[GroupPosition]:
         return [record for record in self.groups.view().values() if isinstance(record, GroupPosition)]

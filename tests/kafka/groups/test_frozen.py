@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import RigCluster
     from tests.kafka.groups.freezing import Frozen
 
@@ -44,7 +44,7 @@ class Both:
     """A mirror of 120 records in one partition, a group, and two commands that may want to move it."""
 
     rig: Rig
-    at: TopicPartition
+    at: MirrorPartition
     group: str
     mirrored: Mirrored
     patch: pytest.MonkeyPatch
@@ -80,7 +80,7 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def copied(sides: tuple[RigCluster, RigCluster]) -> tuple[Rig, TopicPartition]:
+def copied(sides: tuple[RigCluster, RigCluster]) -> tuple[Rig, MirrorPartition]:
     """Groups are what tests of this file write; records none of them."""
     rig = Rig(*sides)
     (at,) = rig.create(f"frozen-{uuid4().hex[:8]}")
@@ -91,7 +91,7 @@ def copied(sides: tuple[RigCluster, RigCluster]) -> tuple[Rig, TopicPartition]:
 
 
 @pytest.fixture
-def both(copied: tuple[Rig, TopicPartition], topic_name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Both]:
+def both(copied: tuple[Rig, MirrorPartition], topic_name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Both]:
     rig, at = copied
     with Mirrored(rig, (at,)) as mirrored:
         yield Both(rig, at, topic_name, mirrored, monkeypatch)

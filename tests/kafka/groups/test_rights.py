@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.broker_errors import GroupAuthorizationFailed
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId
 from tanist.domain.records import MirrorSpec, OffsetTailMode
 from tanist.fetcher import group_tail
 from tanist.kafka.adapters.positions import KafkaPositions
@@ -35,7 +35,7 @@ READ, DESCRIBE = 3, 8
 WRITE = 4
 LITERAL, PREFIXED, DENY, ALLOW = 3, 4, 2, 3
 USER = "mirror"
-ORDERS = TopicPartition("orders", 0)
+ORDERS = MirrorPartition("orders", 0)
 SPEC = MirrorSpec(
     mirror=MirrorName("m"),
     source="guarded",

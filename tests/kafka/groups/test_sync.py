@@ -17,7 +17,7 @@ from tests.kafka.groups.readers import commit, committed, consumer, read_some
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.rig import Rig
 
 
@@ -25,7 +25,7 @@ NOTHING = -1001
 
 
 @pytest.fixture
-def at(rig: Rig, topic_name: str) -> TopicPartition:
+def at(rig: Rig, topic_name: str) -> MirrorPartition:
     """A partition of 30 records in batches of a few, copied."""
     (at,) = rig.create(topic_name)
     for first in range(0, 30, 6):
@@ -36,14 +36,14 @@ def at(rig: Rig, topic_name: str) -> TopicPartition:
 
 
 @pytest.fixture
-def mirrored(rig: Rig, at: TopicPartition) -> Iterator[Mirrored]:
+def mirrored(rig: Rig, at: MirrorPartition) -> Iterator[Mirrored]:
     with Mirrored(rig, (at,)) as mirrored:
         yield mirrored
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_goes_on_with_exactly_the_next_record(
-    rig: Rig, mirrored: Mirrored, at: TopicPartition, topic_name: str, protocol: str
+    rig: Rig, mirrored: Mirrored, at: MirrorPartition, topic_name: str, protocol: str
 ) -> None:
     """Read at the source, translated, read on at the destination: nothing twice, nothing missing."""
     before = read_some(rig.source.servers, topic_name, at, 13, protocol)
@@ -55,7 +55,7 @@ def test_a_group_goes_on_with_exactly_the_next_record(
     assert before + after == [(n, b"%d" % n) for n in range(30)]
 
 
-def test_committing_again_changes_nothing(rig: Rig, mirrored: Mirrored, at: TopicPartition, group_name: str) -> None:
+def test_committing_again_changes_nothing(rig: Rig, mirrored: Mirrored, at: MirrorPartition, group_name: str) -> None:
     """And what is committed says where it came from."""
     commit(rig.source.servers, group_name, {at: 5})
     for _ in range(2):
@@ -67,7 +67,7 @@ def test_committing_again_changes_nothing(rig: Rig, mirrored: Mirrored, at: Topi
     assert row.present.metadata == f"tanist {mirrored.spec.mirror} {mirrored.spec.source}@5"
 
 
-def test_a_dry_run_commits_nothing(rig: Rig, mirrored: Mirrored, at: TopicPartition, group_name: str) -> None:
+def test_a_dry_run_commits_nothing(rig: Rig, mirrored: Mirrored, at: MirrorPartition, group_name: str) -> None:
     commit(rig.source.servers, group_name, {at: 5})
     (row,) = mirrored.sync(group_name, dry_run=True).rows
     assert (row.will_commit, row.committed) == (True, False)
@@ -76,7 +76,7 @@ def test_a_dry_run_commits_nothing(rig: Rig, mirrored: Mirrored, at: TopicPartit
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_with_members_is_left_alone(
-    rig: Rig, mirrored: Mirrored, at: TopicPartition, topic_name: str, protocol: str
+    rig: Rig, mirrored: Mirrored, at: MirrorPartition, topic_name: str, protocol: str
 ) -> None:
     """Also where existing groups are included; the reason counts them."""
     commit(rig.source.servers, topic_name, {at: 5})
@@ -99,7 +99,7 @@ def test_a_group_with_members_is_left_alone(
 
 
 def test_groups_that_were_there_before_are_left_alone(
-    rig: Rig, mirrored: Mirrored, at: TopicPartition, group_name: str
+    rig: Rig, mirrored: Mirrored, at: MirrorPartition, group_name: str
 ) -> None:
     commit(rig.source.servers, group_name, {at: 5})
     commit(rig.destination.servers, group_name, {at: 3}, metadata="mine")
@@ -111,7 +111,7 @@ def test_groups_that_were_there_before_are_left_alone(
     assert committed(rig.destination.servers, group_name, at) == 5
 
 
-def test_never_backwards(rig: Rig, mirrored: Mirrored, at: TopicPartition, group_name: str) -> None:
+def test_never_backwards(rig: Rig, mirrored: Mirrored, at: MirrorPartition, group_name: str) -> None:
     """Not even where a person includes existing groups; only by name of it."""
     commit(rig.source.servers, group_name, {at: 9})
     assert mirrored.sync(group_name).rows[0].committed
@@ -124,7 +124,7 @@ def test_never_backwards(rig: Rig, mirrored: Mirrored, at: TopicPartition, group
 
 
 def test_a_group_ahead_of_the_copy_is_clamped_and_listed(
-    rig: Rig, mirrored: Mirrored, at: TopicPartition, group_name: str
+    rig: Rig, mirrored: Mirrored, at: MirrorPartition, group_name: str
 ) -> None:
     rig.source.produce(at, [b"not copied"] * 4)
     commit(rig.source.servers, group_name, {at: 33})
@@ -134,7 +134,7 @@ def test_a_group_ahead_of_the_copy_is_clamped_and_listed(
     assert "3 offset(s) ahead" in row.reason
 
 
-def test_positions_before_the_copy_begins(rig: Rig, mirrored: Mirrored, at: TopicPartition, group_name: str) -> None:
+def test_positions_before_the_copy_begins(rig: Rig, mirrored: Mirrored, at: MirrorPartition, group_name: str) -> None:
     commit(rig.source.servers, group_name, {at: 2})
     rig.destination.delete_before(at, 6)
     (row,) = mirrored.sync(group_name).rows
@@ -142,7 +142,7 @@ def test_positions_before_the_copy_begins(rig: Rig, mirrored: Mirrored, at: Topi
 
 
 def test_a_wrong_map_is_caught_and_never_committed(
-    rig: Rig, mirrored: Mirrored, at: TopicPartition, group_name: str
+    rig: Rig, mirrored: Mirrored, at: MirrorPartition, group_name: str
 ) -> None:
     """By the bytes of the records at both ends; at the end of the log there is nothing to compare."""
     commit(rig.source.servers, group_name, {at: 14})
@@ -156,7 +156,7 @@ def test_a_wrong_map_is_caught_and_never_committed(
     assert mirrored.translate(group_name).rows[0].compared.why == "at the end of the source"
 
 
-def test_one_broken_group_stops_nobody(rig: Rig, mirrored: Mirrored, at: TopicPartition, group_name: str) -> None:
+def test_one_broken_group_stops_nobody(rig: Rig, mirrored: Mirrored, at: MirrorPartition, group_name: str) -> None:
     """Many groups in one go; what one of them has kept is used where the source is silent about it."""
     others = [f"{group_name}-{n}" for n in range(20)]
     for group in others:
@@ -170,7 +170,7 @@ def test_one_broken_group_stops_nobody(rig: Rig, mirrored: Mirrored, at: TopicPa
 
 
 def test_kept_positions_do_without_the_source(
-    rig: Rig, mirrored: Mirrored, at: TopicPartition, group_name: str
+    rig: Rig, mirrored: Mirrored, at: MirrorPartition, group_name: str
 ) -> None:
     mirrored.kept(group_name, at, 11)
     synced = mirrored.sync(group_name, mirror=mirrored.without_source())

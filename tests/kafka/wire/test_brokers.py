@@ -23,7 +23,7 @@ from tanist.domain.broker_errors import (
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import AnotherCluster, TimedOut, Unreachable
-from tanist.domain.names import BrokerId, TopicPartition
+from tanist.domain.names import BrokerId, MirrorPartition
 from tanist.kafka.protocol.batch import ControlType, control_type, filler_batch, patch, same_records, walk
 from tanist.kafka.protocol.codes import error_for
 from tanist.kafka.protocol.frames import FetchLimits, FetchPosition, Isolation, ProduceBatch
@@ -78,15 +78,15 @@ def router(clusters: Mapping[str, SandboxCluster]) -> Iterator[Router]:
 
 
 @pytest.fixture
-def create(servers: str, router: Router) -> Callable[..., list[TopicPartition]]:
+def create(servers: str, router: Router) -> Callable[..., list[MirrorPartition]]:
     """Make a topic and wait until our router sees its leaders, and they that they lead."""
 
-    def make(name: str, partitions: int = 1, **config: str) -> list[TopicPartition]:
+    def make(name: str, partitions: int = 1, **config: str) -> list[MirrorPartition]:
         topic = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
         client = AdminClient({"bootstrap.servers": servers, "log_level": 2})  # must outlive its futures
         client.create_topics([topic])[name].result(20)
         until(router, lambda: leads(router, name, partitions, soon()))
-        return [TopicPartition(name, n) for n in range(partitions)]
+        return [MirrorPartition(name, n) for n in range(partitions)]
 
     return make
 
@@ -100,7 +100,7 @@ def appends(router: Router) -> Appends:
     return Appends(router.connection(BrokerId(1), soon(), "append"))
 
 
-def append(router: Router, to: TopicPartition, batch: bytearray | memoryview) -> int:
+def append(router: Router, to: MirrorPartition, batch: bytearray | memoryview) -> int:
     """One batch alone; its base offset, or the error of the broker."""
     pipeline = appends(router)
     pipeline.post([ProduceBatch(to.topic, to.partition, memoryview(batch))], soon())
@@ -126,7 +126,7 @@ def test_a_router_of_one_cluster_asks_no_other(router: Router) -> None:
 
 
 def test_the_router_knows_its_cluster(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
+    router: Router, create: Callable[..., list[MirrorPartition]], topic_name: str
 ) -> None:
     at = create(topic_name, 3)
     info = router.topics()[topic_name]
@@ -137,7 +137,7 @@ def test_the_router_knows_its_cluster(
     assert {router.leader(each) for each in at} == {BrokerId(1)} == {router.controller}
     assert router.cluster_id
     with pytest.raises(UnknownTopicOrPartition):
-        router.leader(TopicPartition(topic_name, 3))
+        router.leader(MirrorPartition(topic_name, 3))
     with pytest.raises(Unreachable, match="broker 77"):
         router.connection(BrokerId(77), soon())
 
@@ -164,7 +164,7 @@ def test_the_coordinator_of_a_group_is_found(router: Router) -> None:
 
 
 def test_fillers_count_and_are_compare_and_append(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., list[MirrorPartition]], topic_name: str, producer_id: ProducerId
 ) -> None:
     [at] = create(topic_name)
     assert append(router, at, filler_batch(100_000, producer_id, 0, 5, now_ms())) == 0
@@ -180,7 +180,7 @@ def test_fillers_count_and_are_compare_and_append(
 
 
 def test_a_batch_for_a_topic_of_another_id_is_refused_and_one_without_an_id_is_not(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., list[MirrorPartition]], topic_name: str, producer_id: ProducerId
 ) -> None:
     [at] = create(topic_name)
     its_id = topic_ids(router, [at], soon())[at]
@@ -197,11 +197,11 @@ def test_a_batch_for_a_topic_of_another_id_is_refused_and_one_without_an_id_is_n
 
 def test_deleting_to_minus_one_is_not_possible(router: Router) -> None:
     with pytest.raises(ValueError, match="orders-0"):
-        delete_records(router, {TopicPartition("orders", 0): -1}, soon())
+        delete_records(router, {MirrorPartition("orders", 0): -1}, soon())
 
 
 def test_markers_take_one_offset_each_and_are_fenced_by_both_epochs(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., list[MirrorPartition]], topic_name: str, producer_id: ProducerId
 ) -> None:
     first, second = create(topic_name, 2)
     assert write_markers(
@@ -227,10 +227,10 @@ def test_markers_take_one_offset_each_and_are_fenced_by_both_epochs(
 
 
 def test_one_unknown_topic_hides_nobody(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
+    router: Router, create: Callable[..., list[MirrorPartition]], topic_name: str
 ) -> None:
     [known] = create(topic_name)
-    unknown = TopicPartition("no-such-topic", 0)
+    unknown = MirrorPartition("no-such-topic", 0)
     found = list_offsets(router, {known: End.EARLIEST, unknown: End.EARLIEST}, soon())
     assert found[known] == 0
     assert isinstance(found[unknown], UnknownTopicOrPartition)
@@ -254,7 +254,7 @@ def produce(servers: str, topic: str, codec: str, *, transactions: bool) -> None
             (producer.abort_transaction if n % 2 else producer.commit_transaction)(20)
 
 
-def copy(router: Router, source: TopicPartition, to: TopicPartition) -> None:
+def copy(router: Router, source: MirrorPartition, to: MirrorPartition) -> None:
     """Every data batch of a log, aborted ones too, as committed data, four appends in flight."""
     end = list_offsets(router, {source: End.HIGH_WATERMARK}, soon())[source]
     assert isinstance(end, int)
@@ -280,7 +280,7 @@ def copy(router: Router, source: TopicPartition, to: TopicPartition) -> None:
         assert [each.error_code for each in writing.collect(soon()).partitions] == [0]
 
 
-def read(servers: str, at: TopicPartition) -> list[tuple[object, ...]]:
+def read(servers: str, at: MirrorPartition) -> list[tuple[object, ...]]:
     """What an ordinary reader sees of a log, aborted records too, checksums checked."""
     consumer = Consumer(
         {
@@ -310,7 +310,7 @@ def test_a_copied_log_reads_like_its_source(
     codec: str,
     transactions: bool,
     router: Router,
-    create: Callable[..., list[TopicPartition]],
+    create: Callable[..., list[MirrorPartition]],
     topic_name: str,
     servers: str,
 ) -> None:
@@ -326,7 +326,7 @@ def test_a_copied_log_reads_like_its_source(
 def test_a_batch_stamped_by_its_topic_is_accepted_by_either_kind_of_topic(
     target: str,
     router: Router,
-    create: Callable[..., list[TopicPartition]],
+    create: Callable[..., list[MirrorPartition]],
     topic_name: str,
     servers: str,
 ) -> None:
@@ -346,7 +346,7 @@ def test_a_batch_stamped_by_its_topic_is_accepted_by_either_kind_of_topic(
 
 
 def test_damage_after_the_walk_is_refused_by_the_broker(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., list[MirrorPartition]], topic_name: str, producer_id: ProducerId
 ) -> None:
     [at] = create(topic_name)
     batch = filler_batch(1_000, 1, 0, 0, now_ms())
@@ -358,7 +358,7 @@ def test_damage_after_the_walk_is_refused_by_the_broker(
 
 
 def test_a_long_poll_waits_and_answers_with_nothing(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
+    router: Router, create: Callable[..., list[MirrorPartition]], topic_name: str
 ) -> None:
     [at] = create(topic_name)
     began = time.monotonic()
@@ -390,7 +390,7 @@ def until(router: Router, holds: Callable[[], bool]) -> None:
 
 
 def test_an_alteration_whose_sender_slept_past_its_deadline_is_not_sent(
-    router: Router, create: Callable[..., list[TopicPartition]], monkeypatch: pytest.MonkeyPatch
+    router: Router, create: Callable[..., list[MirrorPartition]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Frozen when everything was ready to be sent: somebody else may own the topic by now."""
     create("slept-over")
@@ -410,7 +410,7 @@ def test_an_alteration_whose_sender_slept_past_its_deadline_is_not_sent(
 
 
 def test_an_election_that_is_not_needed_says_so(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
+    router: Router, create: Callable[..., list[MirrorPartition]], topic_name: str
 ) -> None:
     [at] = create(topic_name)
     found = admin.elect_leaders(router, admin.Election.PREFERRED, [at], soon())

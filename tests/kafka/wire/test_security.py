@@ -11,7 +11,7 @@ import pytest
 from tanist.domain.broker_errors import ClusterAuthorizationFailed, TopicAuthorizationFailed
 from tanist.domain.endpoint import Endpoint, SaslMechanism, Secret, Tls
 from tanist.domain.errors import AuthenticationFailed, CouldNotTell, Unreachable, WrongListener
-from tanist.domain.names import BrokerId, TopicPartition
+from tanist.domain.names import BrokerId, MirrorPartition
 from tanist.kafka.protocol.batch import filler_batch
 from tanist.kafka.protocol.frames import FetchLimits, FetchPosition, ProduceBatch
 from tanist.kafka.wire import admin
@@ -141,7 +141,7 @@ def test_a_session_is_prolonged_before_it_ends_with_appends_in_flight(secured: S
         assert list_offsets(router, {at: End.HIGH_WATERMARK}, soon()) == {at: sequence}
 
 
-def topic(router: Router, cluster: SandboxCluster, name: str) -> TopicPartition:
+def topic(router: Router, cluster: SandboxCluster, name: str) -> MirrorPartition:
     """A new one, whose leader knows that it leads."""
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
     from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415
@@ -149,7 +149,7 @@ def topic(router: Router, cluster: SandboxCluster, name: str) -> TopicPartition:
     client = AdminClient(librdkafka(cluster.endpoint()))  # must outlive its futures
     client.create_topics([NewTopic(name, 1, 1)])[name].result(20)
     until(lambda: leads(router, name, 1, soon()), 20)
-    return TopicPartition(name, 0)
+    return MirrorPartition(name, 0)
 
 
 def test_what_is_not_permitted_is_named_and_can_be_granted_and_taken_away(secured: SandboxCluster) -> None:

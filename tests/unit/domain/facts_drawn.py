@@ -23,7 +23,15 @@ from tanist.domain.failover.reserve import DEFAULT_RESERVE
 from tanist.domain.fences import STRAY, FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lag import KnownEnd
 from tanist.domain.logins import MirrorLogin
-from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import (
+    BrokerId,
+    DestinationOffset,
+    EpochMs,
+    MirrorName,
+    MirrorPartition,
+    SourceOffset,
+    SourcePartition,
+)
 from tanist.domain.records import FailoverRun, GroupSyncStatus, OffsetTailMode, RunStatus
 from tanist.domain.states import MirrorState
 from tanist.domain.tails import FindingKind, TailFinding
@@ -35,7 +43,7 @@ _T = TypeVar("_T")
 NOW = EpochMs(1_000_000)
 MIRROR = MirrorName("dr")
 TOPICS = {"orders": 2, "bills": 1}
-PARTITIONS = tuple(TopicPartition(topic, n) for topic, count in TOPICS.items() for n in range(count))
+PARTITIONS = tuple(MirrorPartition(topic, n) for topic, count in TOPICS.items() for n in range(count))
 
 
 def intents(topics: Sequence[str] = tuple(TOPICS)) -> dict[Mode, Intent]:
@@ -54,7 +62,7 @@ def intents(topics: Sequence[str] = tuple(TOPICS)) -> dict[Mode, Intent]:
     }
 
 
-def partition(at: TopicPartition, source_end: int = 10, copied: int = 10) -> PartitionFacts:
+def partition(at: MirrorPartition, source_end: int = 10, copied: int = 10) -> PartitionFacts:
     """One that mirrors, of a source that answers."""
     return PartitionFacts(
         partition=at,
@@ -121,7 +129,7 @@ def _mostly(luck: Random, usual: _T, *other: _T) -> _T:
     return luck.choice(other) if luck.random() < 0.08 else usual
 
 
-def _partition(luck: Random, at: TopicPartition, state: SourceState) -> PartitionFacts:
+def _partition(luck: Random, at: MirrorPartition, state: SourceState) -> PartitionFacts:
     end, behind = luck.randrange(100), _mostly(luck, 0, 1, 7, 60)
     answers = state is SourceState.ALIVE or (state is SourceState.PARTLY and luck.random() < 0.5)
     seen = EpochMs(NOW - luck.choice((500, 8_000, 29_000, 31_000, 600_000)))
@@ -256,7 +264,7 @@ def drawn(seed: int) -> Facts:
 def _drawn(seed: int) -> Facts:
     luck = Random(seed)
     state = luck.choice(tuple(SourceState))
-    more = Uncopied(TopicPartition("orders", TOPICS["orders"]), luck.choice((0, 200, None)))
+    more = Uncopied(SourcePartition("orders", TOPICS["orders"]), luck.choice((0, 200, None)))
     transaction = OpenTransaction(PARTITIONS[0], 7, EpochMs(NOW - 5_000))
     return Facts(
         now=NOW,

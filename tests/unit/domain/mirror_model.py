@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain import appending, gap_markers, recovery
 from tanist.domain.appending import Move, Pipeline
-from tanist.domain.copy_ends import CopyEnds
 from tanist.domain.copying import Append, Refuse, decide
 from tanist.domain.errors import CouldNotTell, PartitionBroken
 from tanist.domain.gap_markers import Count, MarkerEpoch
+from tanist.domain.log_ends import CopyEnds
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.recovery import SourceBehind, SourceStart

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.compacted_recovery import recover_compacted_position
-from tanist.domain.copy_ends import CopyEnds
 from tanist.domain.errors import CompactionHole, Diverged, ForeignWrite
+from tanist.domain.log_ends import CopyEnds
 from tanist.domain.names import SEQUENCE_MODULUS, DestinationOffset, ProducerId, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.recovery import NotCommittedYet, ProducerIds, SourceStart, recover_position

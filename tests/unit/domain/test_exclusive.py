@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from tanist.domain.exclusive import exclusive_ranges
 from tanist.domain.lineage import TopicLineage
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.records import MirrorSpec
 
-AT = TopicPartition("orders", 0)
+AT = MirrorPartition("orders", 0)
 NO_MAP = OffsetMap()
 SPEC = MirrorSpec(
     mirror=MirrorName("dr"),

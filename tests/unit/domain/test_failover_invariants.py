@@ -12,7 +12,7 @@ from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts, S
 from tanist.domain.failover.invariants import check_invariants
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent
 from tanist.domain.fences import FencedTopic, FenceStatus
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.records import FailoverRun, RunStatus
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ TAKEN_OVER: Final = ObservedTopic(
 
 def facts(topic: ObservedTopic = TAKEN_OVER, *, sealed: bool | None = True, run: FailoverRun | None = RUN) -> Facts:
     """The second partition is behind the barrier as `sealed` says."""
-    first = PartitionFacts(partition=TopicPartition("orders", 0), producer_fenced=True)
-    second = PartitionFacts(partition=TopicPartition("orders", 1), producer_fenced=sealed)
+    first = PartitionFacts(partition=MirrorPartition("orders", 0), producer_fenced=True)
+    second = PartitionFacts(partition=MirrorPartition("orders", 1), producer_fenced=sealed)
     source = SourceFacts(state=SourceState.ALIVE)
     return Facts(now=EpochMs(0), source=source, partitions=(first, second), topics=(topic,), run=run)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.moves import MirrorMove, MoveStatus
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId
 from tanist.domain.promotions import former_copies
 from tanist.domain.records import TopicDesired
 from tanist.domain.recovery import ProducerIds
@@ -49,7 +49,7 @@ def view(*records: MirrorMove | TopicLineage | TopicDesired) -> StateView:
 
 def test_every_partition_that_took_over_here_is_fenced_by_the_ids_of_the_old_direction() -> None:
     (found,) = former_copies(view(MOVED, TO_WEST))
-    assert found.partitions == (TopicPartition("orders", 0), TopicPartition("orders", 1))
+    assert found.partitions == (MirrorPartition("orders", 0), MirrorPartition("orders", 1))
     assert (found.topic_id, found.producer_ids) == ("t", IDS)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tanist.domain.errors import Unreachable
 from tanist.domain.growth import Grown, Growth, growth, new_topics
 from tanist.domain.lineage import TopicLineage
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, SourcePartition
 from tanist.domain.records import TopicDesired
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState
@@ -33,7 +33,7 @@ def test_only_partitions_that_the_mirror_does_not_know_of_are_growth() -> None:
         {"grown": 4, "same": 3, "made anew": 1, "silent": silent},
     )
     assert found == Growth((Grown("grown", 2, 4),), {"silent": silent})
-    assert found.partitions == (TopicPartition("grown", 2), TopicPartition("grown", 3))
+    assert found.partitions == (SourcePartition("grown", 2), SourcePartition("grown", 3))
 
 
 def test_a_topic_that_a_reversal_has_left_behind_is_not_new() -> None:

@@ -15,7 +15,7 @@ from tanist.domain.failover.limitations import limitations, make_plan, planned_i
 from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan, Limitation
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
-from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import WorkerAlive
 from tanist.domain.states import MirrorState
 from tanist.domain.tails import FindingKind, TailFinding
@@ -62,7 +62,7 @@ FOREIGN = changed(state=MirrorState.FAILED, error="FOREIGN_WRITE")
 PAUSED = changed(state=MirrorState.PAUSED)
 BEHIND = changed(copied=SourceOffset(4), end=DestinationOffset(4))
 SHORTER = changed(longer=True, end=DestinationOffset(14), copied=SourceOffset(14))
-MORE = TopicPartition("orders", 2)
+MORE = SourcePartition("orders", 2)
 UNDECIDED = TailFinding("orders", 1, FindingKind.UNDECIDED, 4)
 
 
@@ -424,7 +424,7 @@ def test_the_lag_is_as_old_as_the_oldest_end_that_it_is_made_of() -> None:
 
 
 def test_partitions_without_a_copy_fail_their_check_and_name_the_command() -> None:
-    facts = source(uncopied=(Uncopied(MORE, 5), Uncopied(TopicPartition("orders", 3), 0)))
+    facts = source(uncopied=(Uncopied(MORE, 5), Uncopied(SourcePartition("orders", 3), 0)))
     (check,) = [each for each in judged(intents(), facts).checks if each.name == "source_partitions"]
     assert (check.verdict, check.observed) == (Verdict.FAIL, "2 not mirrored")
     assert "2 of orders; add them with `tanist metadata sync dr --destination west`" in check.reason

@@ -6,7 +6,7 @@ import pytest
 
 from tanist.domain.errors import BrokerError, Diverged, ForeignWrite, SourceTruncated
 from tanist.domain.lag import KnownEnd, PartitionRow
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import PartitionObserved
 from tanist.domain.states import DesiredState, MirrorState
@@ -17,7 +17,7 @@ from tanist.domain.states import DesiredState, MirrorState
     [(ForeignWrite.name, None), (Diverged.name, None), (SourceTruncated.name, None), (BrokerError.name, 3)],
 )
 def test_a_log_that_is_no_copy_any_more_has_no_lag(error: str, lag: int | None) -> None:
-    at, dr = TopicPartition("orders", 0), MirrorName("dr")
+    at, dr = MirrorPartition("orders", 0), MirrorName("dr")
     observed = PartitionObserved(
         mirror=dr, partition=at, state=MirrorState.FAILED, row=0, error=error, claim_epoch=1, at=EpochMs(0)
     )

@@ -8,9 +8,9 @@ import pytest
 
 from tanist.domain.adoption import CandidateLog
 from tanist.domain.lineage import Segment, TopicLineage, own_start, primary_until, reserved_ranges, segments, writer_of
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 
-AT = TopicPartition("orders", 0)
+AT = MirrorPartition("orders", 0)
 
 
 def entry(epoch: int, old: str, new: str, old_end: int, reserve_end: int | None = None) -> TopicLineage:
@@ -47,8 +47,8 @@ def test_without_a_reserve_there_is_no_segment_of_it() -> None:
 
 def test_of_a_partition_that_was_never_promoted_nothing_is_told() -> None:
     assert segments([], AT) == ()
-    assert segments([entry(1, "east", "west", 100)], TopicPartition("orders", 1)) == ()
-    assert segments([entry(1, "east", "west", 100)], TopicPartition("payments", 0)) == ()
+    assert segments([entry(1, "east", "west", 100)], MirrorPartition("orders", 1)) == ()
+    assert segments([entry(1, "east", "west", 100)], MirrorPartition("payments", 0)) == ()
     assert writer_of((), 7) is None
     assert writer_of(segments([entry(1, "east", "west", 100)], AT), -1) is None
 
@@ -98,8 +98,8 @@ def test_a_cluster_was_the_primary_until_the_end_of_what_the_last_promotion_has_
     assert primary_until([back, first], AT, "west") == 200
     assert primary_until([back, first], AT, "east") is None
     assert primary_until([], AT, "east") is None
-    assert primary_until([first], TopicPartition("orders", 1), "east") is None
-    assert primary_until([first], TopicPartition("payments", 0), "east") is None
+    assert primary_until([first], MirrorPartition("orders", 1), "east") is None
+    assert primary_until([first], MirrorPartition("payments", 0), "east") is None
 
 
 def test_what_promotions_between_two_clusters_have_reserved_is_in_one_of_both_logs_only() -> None:
@@ -111,6 +111,6 @@ def test_what_promotions_between_two_clusters_have_reserved_is_in_one_of_both_lo
     ]
     assert reserved_ranges(entries, AT, ("west", "east")) == ((100, 150), (300, 310))
     assert reserved_ranges(entries, AT, ("east", "west")) == ((100, 150), (300, 310))
-    assert reserved_ranges(entries, TopicPartition("orders", 1), ("east", "west")) == ()
+    assert reserved_ranges(entries, MirrorPartition("orders", 1), ("east", "west")) == ()
     candidate = CandidateLog(compacted=False, reserved=((100, 150), (300, 310)))
     assert [candidate.compares(offset) for offset in (99, 100, 149, 150, 305)] == [True, False, False, True, False]

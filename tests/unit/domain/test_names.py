@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tanist.domain.errors import InvalidMirrorName
-from tanist.domain.names import TopicPartition, after, mirror_name
+from tanist.domain.names import MirrorPartition, after, mirror_name
 
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c", "x" * 249, "removed", "a.paused.b", "..."])
@@ -34,5 +34,5 @@ def test_a_sequence_goes_on_from_zero_after_the_last_number() -> None:
 
 def test_partitions_sort_by_number_and_read_as_kafka_prints_them() -> None:
     """orders-10 after orders-9."""
-    assert TopicPartition("orders", 9) < TopicPartition("orders", 10) < TopicPartition("orders2", 0)
-    assert str(TopicPartition("orders", 9)) == "orders-9"
+    assert MirrorPartition("orders", 9) < MirrorPartition("orders", 10) < MirrorPartition("orders2", 0)
+    assert str(MirrorPartition("orders", 9)) == "orders-9"

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tanist.domain.failback.open_transactions import HANGING, ONGOING, AbortPlan, ReturnedTransaction
-from tanist.domain.names import EpochMs, TopicPartition
+from tanist.domain.names import EpochMs, MirrorPartition
 
-AT = (TopicPartition("orders", 0), TopicPartition("other", 3))
+AT = (MirrorPartition("orders", 0), MirrorPartition("other", 3))
 NAMED = ReturnedTransaction("app", 7, 2, EpochMs(1000), ONGOING, AT)
 LOST = ReturnedTransaction("", 9, 0, EpochMs(900), HANGING, AT[:1], 4)
 PLAN = AbortPlan(mirror="dr", mirror_id="i", source_cluster_id="E", transactions=(NAMED, LOST))

@@ -15,10 +15,10 @@ from tanist.domain.log_writers import (
     promoted,
     used_ids,
 )
-from tanist.domain.names import MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition, ProducerId
 
-AT = TopicPartition("orders", 0)
-OTHER = TopicPartition("orders", 1)
+AT = MirrorPartition("orders", 0)
+OTHER = MirrorPartition("orders", 1)
 DATA, MARKER = ProducerId(7), ProducerId(8)
 CLIENT = 99
 

@@ -6,7 +6,7 @@ from tanist.domain.checks import Verdict
 from tanist.domain.failover.past_checks import losses_check
 from tanist.domain.lag import PartitionRow
 from tanist.domain.losses import LostOffsets, LostRange, UncopiedRecordsDeleted
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import MirrorSpec, PartitionObserved
 from tanist.domain.states import DesiredState, MirrorState
@@ -27,7 +27,7 @@ SPEC = MirrorSpec(
 
 def row(number: int, state: MirrorState, error: str | None, lost: int) -> PartitionRow:
     """`lost`: how many offsets, from 10 on."""
-    at = TopicPartition("orders", number)
+    at = MirrorPartition("orders", number)
     observed = PartitionObserved(mirror=DR, partition=at, state=state, row=0, error=error, at=EpochMs(0))
     ranges = (LostRange(SourceOffset(10), SourceOffset(10 + lost), EpochMs(0)),)
     return PartitionRow(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch, TopicDesired, WorkerAlive
 from tanist.domain.state_record import StateRecord, Tombstone
 from tanist.domain.state_view import NOTHING_YET, StateView, fold
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 M = MirrorName("m")
-ORDERS = TopicPartition("orders", 0)
+ORDERS = MirrorPartition("orders", 0)
 
 
 ROWS = {row.after: row.number for row in MIRROR_STATES if row.number != 204}
@@ -115,4 +115,4 @@ def test_topics_are_listed_by_mirror() -> None:
     view = fold(NOTHING_YET, [desired("m2", "a"), desired("m", "b"), desired("m", "a")])
     assert [(t.mirror, t.topic) for t in view.topics(M)] == [("m", "a"), ("m", "b")]
     assert len(view.topics()) == 3
-    assert desired("m", "a").all_partitions() == (TopicPartition("a", 0), TopicPartition("a", 1))
+    assert desired("m", "a").all_partitions() == (MirrorPartition("a", 0), MirrorPartition("a", 1))

@@ -26,8 +26,8 @@ from tests.unit.domain.storms import Weather, history, judge
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.copy_ends import CopyEnds
     from tanist.domain.copying import Step
+    from tanist.domain.log_ends import CopyEnds
     from tanist.domain.recovery import ProducerIds
 
 # ── every life ends with every record once ────────────────────────────────────────────────────────────────────────

@@ -29,7 +29,7 @@ from tanist.domain.failover.reserve import (
     unreserved_to,
 )
 from tanist.domain.lag import KnownEnd
-from tanist.domain.names import BrokerId, EpochMs, SourceOffset, TopicPartition
+from tanist.domain.names import BrokerId, EpochMs, MirrorPartition, SourceOffset
 from tests.unit.domain.facts_drawn import HEALTHY, NOW, PARTITIONS, intents, partition
 
 A, B, C = PARTITIONS
@@ -204,8 +204,8 @@ def test_seal_took_33_s_for_290_idle_partitions(producers: TransactionalProducer
 
 def test_partitions_of_a_leader_beyond_its_planned_reserve_are_named() -> None:
     most = DEFAULT_RESERVE // NEAR_RESERVE
-    parts = [TopicPartition("orders", n) for n in range(most + 2)]
-    alone = TopicPartition("payments", 0)
+    parts = [MirrorPartition("orders", n) for n in range(most + 2)]
+    alone = MirrorPartition("payments", 0)
     one, two = BrokerId(1), BrokerId(2)
     seen = facts(*(replace(partition(at), leader=one) for at in parts), replace(partition(alone), leader=two))
     near = replace(seen, source=replace(seen.source, authorizer=False))

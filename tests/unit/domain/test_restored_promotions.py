@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tanist.domain.log_writers import WrittenSpan, ends_reserve
-from tanist.domain.names import EpochMs, TopicPartition
+from tanist.domain.names import EpochMs, MirrorPartition
 from tanist.domain.restored_promotions import PromotedLog, promotion_warnings, restored_copied, restored_lineage
 from tanist.domain.saved_state import PromotedSince, as_restored
 from tanist.domain.state_view import StateView
@@ -54,7 +54,7 @@ def test_a_log_whose_beginning_retention_has_deleted_does_not_show_where_copying
 def test_how_far_a_topic_was_copied_is_not_said_of_mapped_offsets() -> None:
     entry = restored_lineage(SPEC, ORDERS, 2, {FIRST: log(0, 5, 40), SECOND: log(3, 6, 6)}, (), NOW)
     assert entry is not None
-    copied = restored_copied(entry, {SECOND, TopicPartition("others", 0)})
+    copied = restored_copied(entry, {SECOND, MirrorPartition("others", 0)})
     assert (copied.copied, copied.reserve_to) == ((5, -1), (40, 6))
 
 

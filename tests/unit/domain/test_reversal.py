@@ -23,10 +23,10 @@ from tanist.domain.failback.reversal import (
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.moves import left_over
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.tails import PartitionTail, TailVerdict
 
-AT = TopicPartition("orders", 0)
+AT = MirrorPartition("orders", 0)
 EVEN = PartitionSurvey(
     partition=AT, promotion_epoch=1, old_end=10, reserve_end=20, end=10, common_end=10, tail=TailCounts()
 )
@@ -70,7 +70,7 @@ def test_an_overlap_that_is_not_final_is_reported_with_both_reasons() -> None:
 
 
 def test_a_log_may_reach_up_to_the_reserve_and_one_that_lost_records_only_to_its_end() -> None:
-    longer = replace(TAIL, partition=TopicPartition("orders", 1))
+    longer = replace(TAIL, partition=MirrorPartition("orders", 1))
     topic = returning("orders", 1, [longer, SHORT], [allow(APP), allow(MIRROR), CLOSED], [MIRROR])
     assert topic == ReturningTopic(topic="orders", promotion_epoch=1, free_from=(7, 20), denied=(APP,), ends=(7, 14))
     assert topic.markers == 6

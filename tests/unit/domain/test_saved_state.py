@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.fences import RESTORED, FenceBefore, FencedTopic, FenceKind, FenceStatus
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId
 from tanist.domain.records import (
     Fences,
     KeptPlan,
@@ -58,7 +58,7 @@ def topic(name: str, desired: DesiredState = DesiredState.MIRRORING) -> TopicDes
 
 
 def seen(name: str, state: MirrorState = MirrorState.MIRRORING, row: int = 102) -> PartitionObserved:
-    at = TopicPartition(name, 0)
+    at = MirrorPartition(name, 0)
     return PartitionObserved(
         mirror=M, mirror_id="one", partition=at, state=state, row=row, claim_epoch=4, promotion_epoch=1, at=EpochMs(3)
     )
@@ -88,7 +88,7 @@ def test_all_partitions_of_a_mirror_are_stopped_until_somebody_resumes_them() ->
 def test_a_restored_topic_is_left_alone_by_workers_and_begins_again_with_a_comparison() -> None:
     desired = restored()["topic/m/orders"]
     assert isinstance(desired, TopicDesired)
-    at, now = TopicPartition("orders", 0), Moment(EpochMs(10), 10.0)
+    at, now = MirrorPartition("orders", 0), Moment(EpochMs(10), 10.0)
     for held in (None, seen("orders"), restored()["partition/m/orders/0"]):
         assert held is None or isinstance(held, PartitionObserved)
         assert next_observed(Owned(SPEC, desired, at, 0), held, Report(), 5, now) is None

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.domain.state_record import murmur2, state_partition_of
 
 
@@ -31,11 +31,11 @@ def test_slices_stay_in_range_and_share_the_work() -> None:
     rng = Random(0)
     counts = [0] * 50
     for _ in range(5000):
-        partition = TopicPartition(f"topic-{rng.randrange(300)}", rng.randrange(40))
+        partition = MirrorPartition(f"topic-{rng.randrange(300)}", rng.randrange(40))
         counts[state_partition_of(MirrorName("m"), partition, 50)] += 1
     assert min(counts) > 40
     assert max(counts) < 200
     assert (
-        state_partition_of(MirrorName("m"), TopicPartition("orders", 7), 50)
+        state_partition_of(MirrorName("m"), MirrorPartition("orders", 7), 50)
         == (murmur2(b"m/orders/7") & 0x7FFFFFFF) % 50
     )

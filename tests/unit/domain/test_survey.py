@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts, stage_of, tail_on_record
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.tails import PartitionTail, TailStage, TailVerdict
 from tanist.usecases.failback.survey import exit_code
 
@@ -19,7 +19,7 @@ RESCUED = PartitionTail(
 
 def survey(common: int | None, end: int | None, records: int | None, *reasons: str) -> PartitionSurvey:
     return PartitionSurvey(
-        partition=TopicPartition("orders", 0),
+        partition=MirrorPartition("orders", 0),
         promotion_epoch=1,
         old_end=L,
         reserve_end=H,

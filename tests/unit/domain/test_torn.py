@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.failback.torn import TransactionBatch, TransactionPart, parts_of, torn
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-P, Q, R = (TopicPartition("t", n) for n in range(3))
+P, Q, R = (MirrorPartition("t", n) for n in range(3))
 NOON = 43_200_000
 TAIL = 10_000
 """Where every tail begins."""
 
 
 def log(
-    at: TopicPartition, *transactions: tuple[int, int], epoch: int = 0, bump: bool = False
+    at: MirrorPartition, *transactions: tuple[int, int], epoch: int = 0, bump: bool = False
 ) -> list[TransactionPart]:
     """Of transactions (first offset, time of the marker) of one producer; each is ended before the next one begins."""
     batches = [

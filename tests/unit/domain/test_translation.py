@@ -6,12 +6,12 @@ import random
 
 import pytest
 
+from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.translation import (
     Commit,
     Conservative,
-    CopySpan,
     Exact,
     GroupThere,
     Present,
@@ -25,7 +25,7 @@ from tanist.domain.translation import (
     translate,
 )
 
-SPAN = CopySpan(DestinationOffset(10), DestinationOffset(100))
+SPAN = Span(DestinationOffset(10), DestinationOffset(100))
 IDENTICAL = OffsetMap()
 
 
@@ -69,7 +69,7 @@ def test_a_translation_is_never_ahead_of_the_record_that_comes_next() -> None:
             records.append((source, destination))
             source, destination = source + 1, destination + 1
         end = rng.randrange(destination + 1)
-        span = CopySpan(at(0), at(end))
+        span = Span(at(0), at(end))
         for position in range(source + 3):
             answer = translate(SourceOffset(position), OffsetMap.of(runs), span)
             assert not isinstance(answer, Unknown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION, Holes
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
 from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
 from tanist.domain.state_record import state_partition_of
 from tanist.domain.state_view import NOTHING_YET, fold
@@ -16,7 +16,7 @@ from tanist.fetcher.planning import assigned, owned
 from tanist.fetcher.source_ends import Contact, source_ends
 
 DR = MirrorName("dr")
-AT = TopicPartition("orders", 0)
+AT = MirrorPartition("orders", 0)
 SLICE = state_partition_of(DR, AT, 50)
 SPEC = MirrorSpec(
     mirror=DR,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, SourcePartition
 from tanist.domain.records import GroupPosition, MirrorSpec
 from tanist.domain.state_record import StateRecord, Tombstone
 from tanist.domain.state_view import NOTHING_YET, StateView, fold
 from tanist.fetcher.group_sources import Answered, GroupOffsetCache
 from tanist.kafka.protocol.group_log import GroupEvent, GroupSeen, LoggedCommit, Removed
 
-AT = TopicPartition("orders", 0)
-OTHER = TopicPartition("elsewhere", 0)
+AT = SourcePartition("orders", 0)
+OTHER = SourcePartition("elsewhere", 0)
 NOW = EpochMs(1_000)
 SPEC = MirrorSpec(
     mirror=MirrorName("m"),
@@ -33,7 +33,7 @@ def book(*events: GroupEvent) -> GroupOffsetCache:
     return made
 
 
-def moved(offset: int, group: str = "g", at: TopicPartition = AT) -> LoggedCommit:
+def moved(offset: int, group: str = "g", at: SourcePartition = AT) -> LoggedCommit:
     return LoggedCommit(group, at, SourceOffset(offset), -1, "", EpochMs(offset * 10))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from tanist.domain.copy_ends import CopyEnds
-from tanist.domain.names import DestinationOffset, SourceOffset, TopicPartition
+from tanist.domain.log_ends import CopyEnds
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
 from tanist.fetcher.engines.batches import lost_tombstones
 from tanist.fetcher.engines.batches.lost_tombstones import deleted_keys
 from tanist.kafka.wire import requests
@@ -16,7 +16,7 @@ from tests.unit.kafka.protocol.batches import encode_batch
 if TYPE_CHECKING:
     import pytest
 
-AT = TopicPartition("t", 0)
+AT = MirrorPartition("t", 0)
 
 
 def test_a_record_without_a_key_does_not_hide_that_the_empty_key_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,9 @@ from tanist.domain.names import (
     DestinationOffset,
     EpochMs,
     MirrorName,
+    MirrorPartition,
     ProducerId,
     SourceOffset,
-    TopicPartition,
 )
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import Engine, MirrorSpec
@@ -57,7 +57,7 @@ SPEC = MirrorSpec(
 )
 
 
-AT = TopicPartition("orders", 0)
+AT = MirrorPartition("orders", 0)
 
 
 class PlayedEngine:

@@ -9,8 +9,17 @@ import pytest
 
 from tanist.domain.broker_errors import LeaderNotAvailable, NotLeader, TopicAuthorizationFailed
 from tanist.domain.errors import AuthenticationFailed, ConnectionLost, TimedOut, Unreachable
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
-from tanist.domain.records import MirrorSpec, SourceEnd, SourceEnds, TopicDesired
+from tanist.domain.names import (
+    EpochMs,
+    MirrorName,
+    MirrorPartition,
+    ProducerId,
+    SourceOffset,
+    SourcePartition,
+    TopicPartition,
+)
+from tanist.domain.records import MirrorSpec, TopicDesired
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_view import StateView, fold
 from tanist.domain.states import DesiredState
 from tanist.fetcher.assignment import MirroredPartition, Report
@@ -36,7 +45,7 @@ SPEC = MirrorSpec(
 TOPIC = TopicDesired(
     mirror=DR, topic="orders", desired=DesiredState.MIRRORING, source_topic_id="", partitions=2, changed_at=EpochMs(0)
 )
-FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+FIRST, SECOND = MirrorPartition("orders", 0), MirrorPartition("orders", 1)
 MINE = tuple(Owned(SPEC, TOPIC, at, CHUNK) for at in (FIRST, SECOND))
 LED = Contact(EpochMs(0))
 T = 1_000_000
@@ -62,10 +71,10 @@ class Fetcher:
 
     def look(
         self,
-        reports: Mapping[TopicPartition, Report],
+        reports: Mapping[MirrorPartition, Report],
         contact: Contact = LED,
         *,
-        asked: tuple[TopicPartition, ...] = (FIRST, SECOND),
+        asked: tuple[MirrorPartition, ...] = (FIRST, SECOND),
     ) -> None:
         named = {MirroredPartition(DR, at): report for at, report in reports.items()}
         contacts = {MirroredPartition(DR, at): contact for at in asked}
@@ -75,8 +84,8 @@ class Fetcher:
                 self.writes += 1
                 self.view = fold(self.view, [new])
 
-    def __getitem__(self, at: TopicPartition) -> SourceEnd:
-        found = self.view.source_end(DR, CHUNK, at)
+    def __getitem__(self, at: MirrorPartition) -> SourceEnd:
+        found = self.view.source_end(DR, CHUNK, SPEC.names.at_source(at))
         assert found is not None
         return found
 
@@ -222,7 +231,9 @@ def test_partitions_that_are_not_copied_keep_what_was_stored(fetcher: Fetcher) -
     for second in range(1, 41):
         contact = Contact(EpochMs(T + second * 1_000))
         fetcher.look({SECOND: answer(T + second * 1_000, 100 + second)}, contact, asked=(SECOND,))
-    assert fetcher[FIRST] == SourceEnd(FIRST, SourceOffset(100), SourceOffset(100), 10.0, at=EpochMs(T))
+    assert fetcher[FIRST] == SourceEnd(
+        SourcePartition(*FIRST), SourceOffset(100), SourceOffset(100), 10.0, at=EpochMs(T)
+    )
     fetcher.look({SECOND: answer(T + 41_000, silent=T + 41_500)}, Contact(None, EpochMs(T + 42_000)), asked=(SECOND,))
     assert (times(fetcher[FIRST]), times(fetcher[SECOND])) == ((T, None), (T + 41_000, T + 41_500))
 
@@ -265,7 +276,7 @@ def test_what_a_worker_of_the_version_before_left_out_is_written_again(fetcher: 
 
 def rate_after(high: int, seconds: float, held: float = 0.0) -> float:
     """Of a partition that ended at 100, with this rate, so long ago."""
-    old = SourceEnd(FIRST, SourceOffset(100), SourceOffset(100), held)
+    old = SourceEnd(SourcePartition(*FIRST), SourceOffset(100), SourceOffset(100), held)
     record = SourceEnds(mirror=DR, chunk=CHUNK, ends=(old,), at=EpochMs(T))
     worker = Fetcher(fold(StateView(), [record]))
     worker.look({FIRST: answer(T + round(seconds * 1000), high)})
@@ -299,7 +310,7 @@ def test_a_peak_counts_for_less_as_it_gets_older() -> None:
 
 
 def ends(high: int, rate: float = 0.0, at: int = 0, log_end: int | None = None) -> SourceEnds:
-    end = SourceEnd(FIRST, SourceOffset(high), SourceOffset(high), rate, at=EpochMs(at))
+    end = SourceEnd(SourcePartition(*FIRST), SourceOffset(high), SourceOffset(high), rate, at=EpochMs(at))
     end = end if log_end is None else replace(end, log_end=SourceOffset(log_end))
     return SourceEnds(mirror=DR, chunk=0, ends=(end,), at=EpochMs(at))
 

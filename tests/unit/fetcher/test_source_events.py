@@ -12,14 +12,14 @@ import pytest
 from tanist.domain.deletion import DELETED_AFTER_LOOKS, DELETED_AFTER_SECONDS, Absence, deleted
 from tanist.domain.errors import ForeignWrite, RecordTooLarge, SourceTopicRecreated, TanistError, Unreachable
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
 from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
 from tanist.domain.state_view import StateView, fold
 from tanist.domain.states import DesiredState, Finding, MirrorState
 from tanist.fetcher.assignment import NO_NEWS, Report
 from tanist.fetcher.planning import TELL_AFTER_SECONDS, Moment, Owned, next_observed
 
-M, AT, S = MirrorName("m"), TopicPartition("orders", 0), MirrorState
+M, AT, S = MirrorName("m"), MirrorPartition("orders", 0), MirrorState
 SPEC = MirrorSpec(
     mirror=M,
     source="east",
@@ -185,13 +185,13 @@ def test_how_far_a_partition_was_copied_is_known_when_it_is_resumed() -> None:
     worker.rounds(at)
     worker.topic = replace(TOPIC, resumes=1)
     worker.rounds(NO_NEWS)
-    assert worker.view.progress(M, 7, AT) == (8, (7, 3))
+    assert worker.view.progress(SPEC, 7, AT) == (8, (7, 3))
     worker.rounds(broken(TOO_LARGE))
-    assert worker.view.progress(M, 7, AT) == (8, (7, 3)), "it has failed again before it copied anything"
+    assert worker.view.progress(SPEC, 7, AT) == (8, (7, 3)), "it has failed again before it copied anything"
     worker.topic = replace(TOPIC, resumes=2)
     worker.rounds(NO_NEWS)
     worker.rounds(ALIGNED)
-    assert worker.view.progress(M, 7, AT) == (None, None)
+    assert worker.view.progress(SPEC, 7, AT) == (None, None)
 
 
 def test_a_partition_that_failed_for_lost_records_continues_as_soon_as_the_mirror_allows_it() -> None:

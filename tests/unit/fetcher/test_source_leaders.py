@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.names import BrokerId, EpochMs, MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import BrokerId, EpochMs, MirrorName, ProducerId, SourcePartition
 from tanist.domain.records import MirrorSpec
 from tanist.fetcher import sources
 from tanist.fetcher.source_ends import Contact
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tanist.ports.clock import Deadline
 
-FIRST, SECOND = (TopicPartition("orders", n) for n in range(2))
+FIRST, SECOND = (SourcePartition("orders", n) for n in range(2))
 SPEC = MirrorSpec(
     mirror=MirrorName("dr"),
     source="east",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.failback.open_transactions import ReturnedTransaction
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition, TopicPartition
     from tanist.ports.clock import Deadline
     from tanist.ports.tails import CopiedSpan
     from tanist.usecases.mirror import ReturnedMirror
@@ -26,16 +26,18 @@ if TYPE_CHECKING:
 class NoTails:
     """Both logs are identical up to the end of what was copied."""
 
-    def common_ends(self, copied: Mapping[TopicPartition, CopiedSpan], by: Deadline) -> dict[TopicPartition, int]:
+    def common_ends(self, copied: Mapping[MirrorPartition, CopiedSpan], by: Deadline) -> dict[MirrorPartition, int]:
         del by
         return {at: span.end for at, span in copied.items()}
 
-    def counts(self, tails: Mapping[TopicPartition, tuple[int, int]], by: Deadline) -> dict[TopicPartition, TailCounts]:
+    def counts(
+        self, tails: Mapping[MirrorPartition, tuple[int, int]], by: Deadline
+    ) -> dict[MirrorPartition, TailCounts]:
         del by
         assert all(begin == end for begin, end in tails.values()), tails
         return {at: TailCounts() for at in tails}
 
-    def transactions(self, spans: Mapping[TopicPartition, object], by: Deadline) -> dict[TopicPartition, Any]:
+    def transactions(self, spans: Mapping[MirrorPartition, object], by: Deadline) -> dict[MirrorPartition, Any]:
         del by
         return dict.fromkeys(spans, ())
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain.errors import MirrorLocked, UnknownMirror
-from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.records import (
     GROUPS_TOPIC,
     OFFSETS_TOPIC,
@@ -66,7 +66,7 @@ class Pair:
         return OffsetRangeWritten(
             mirror=DR,
             mirror_id=self.spec().mirror_id,
-            partition=TopicPartition("orders", 0),
+            partition=MirrorPartition("orders", 0),
             source=SourceOffset(5),
             destination=DestinationOffset(0),
         )

@@ -10,7 +10,7 @@ import pytest
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failback.reversal import OffsetsOverlap, ReturningTopic
 from tanist.domain.moves import TopicBefore
-from tanist.domain.names import TopicPartition, mirror_name
+from tanist.domain.names import MirrorPartition, mirror_name
 from tanist.domain.problems import Problems
 from tanist.ports.clock import Deadline
 from tanist.usecases.failback.settling import LogChanged, copy_starts
@@ -18,19 +18,19 @@ from tanist.usecases.failback.settling import LogChanged, copy_starts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FIRST, SECOND = (TopicPartition("t", n) for n in range(2))
+FIRST, SECOND = (MirrorPartition("t", n) for n in range(2))
 SURVEYED = {"t": TopicBefore(mirror=mirror_name("dr"), topic="t", topic_id="id", ends=(100, 50))}
 RETURNING = ReturningTopic(topic="t", promotion_epoch=1, free_from=(120, 60))
 
 
 def starts(
-    ends: Mapping[TopicPartition, int | TanistError],
-    *markers: TopicPartition,
+    ends: Mapping[MirrorPartition, int | TanistError],
+    *markers: MirrorPartition,
     before: Mapping[str, TopicBefore] = SURVEYED,
-) -> dict[TopicPartition, int]:
+) -> dict[MirrorPartition, int]:
     """`markers`: the partitions where only markers were added."""
 
-    def only_control(spans: Mapping[TopicPartition, tuple[int, int]], _by: Deadline) -> dict[TopicPartition, bool]:
+    def only_control(spans: Mapping[MirrorPartition, tuple[int, int]], _by: Deadline) -> dict[MirrorPartition, bool]:
         assert all(begin < end for begin, end in spans.values())
         return {at: at in markers for at in spans}
 

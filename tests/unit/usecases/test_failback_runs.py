@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
 from tanist.domain.failback.open_transactions import ReturnedTransaction
-from tanist.domain.names import EpochMs, TopicPartition
+from tanist.domain.names import EpochMs, MirrorPartition, TopicPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases.approvals import ApprovalTerms, sign
@@ -46,7 +46,7 @@ class OpenAtTheSource:
 
 
 def a_transaction(name: str) -> ReturnedTransaction:
-    return ReturnedTransaction(name, 7, 1, EpochMs(5), "Ongoing", (TopicPartition("orders", 0),), 3)
+    return ReturnedTransaction(name, 7, 1, EpochMs(5), "Ongoing", (MirrorPartition("orders", 0),), 3)
 
 
 def with_transactions(world: FailoverWorld, port: OpenAtTheSource) -> ReturnedMirror:

@@ -8,13 +8,13 @@ from typing import Final
 import pytest
 
 from tanist.domain.lag import PartitionRow
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import PartitionObserved
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.items import row_item
 
-AT: Final = TopicPartition("orders", 3)
+AT: Final = MirrorPartition("orders", 3)
 ROW: Final = PartitionRow(
     mirror=MirrorName("dr"),
     partition=AT,

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from tanist.domain.lag import KnownEnd, last_known
-from tanist.domain.names import EpochMs, MirrorName, SourceOffset, TopicPartition
-from tanist.domain.records import SourceEnd, SourceEnds
+from tanist.domain.names import EpochMs, MirrorName, SourceOffset, SourcePartition
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_view import StateView
 
 DR = MirrorName("dr")
-BUSY, IDLE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+BUSY, IDLE = SourcePartition("orders", 0), SourcePartition("orders", 1)
 
 
-def end(at: TopicPartition, high: int, seen: int | None = None, silent: int | None = None) -> SourceEnd:
+def end(at: SourcePartition, high: int, seen: int | None = None, silent: int | None = None) -> SourceEnd:
     times = [None if ms is None else EpochMs(ms) for ms in (seen, silent)]
     return SourceEnd(at, SourceOffset(high), SourceOffset(high), 2.0, at=times[0], silent_since=times[1])
 
 
-def known(*records: SourceEnds) -> dict[TopicPartition, KnownEnd]:
+def known(*records: SourceEnds) -> dict[SourcePartition, KnownEnd]:
     return last_known(StateView({record.key: record for record in records}), DR)
 
 

@@ -11,7 +11,7 @@ from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.compaction import Holes
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset, SourcePartition
 from tanist.domain.problems import Problems
 from tanist.domain.records import (
     GROUPS_TOPIC,
@@ -26,12 +26,11 @@ from tanist.domain.records import (
     PartitionObserved,
     PromotionEpoch,
     SmallBatches,
-    SourceEnd,
-    SourceEnds,
     TopicDesired,
     WorkerAlive,
 )
 from tanist.domain.selection import Selection
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.metadata.compare import MetadataRequest
@@ -78,7 +77,7 @@ class Pair:
 
     def observed(self, state: MirrorState, *, at: int = 10, error: str | None = None) -> None:
         for n in range(2):
-            tp = TopicPartition("orders", n)
+            tp = MirrorPartition("orders", n)
             self.west.ends[tp] = (0, 0, 0)
             self.west.grow(tp, at, self.spec.data_id)
             self.write(PartitionObserved(mirror=DR, partition=tp, state=state, row=102, error=error, at=NOW))
@@ -205,7 +204,7 @@ def test_add_takes_no_topic_behind_a_fence_of_rules(pair: Pair) -> None:
 def test_a_map_of_an_earlier_copy_shifts_a_later_one(pair: Pair) -> None:
     """A topic that is taken in again begins without runs; others keep theirs, and what is refused forgets nothing."""
     runs = [
-        OffsetRangeWritten(mirror=DR, partition=TopicPartition(topic, 0), source=SourceOffset(1), destination=at)
+        OffsetRangeWritten(mirror=DR, partition=MirrorPartition(topic, 0), source=SourceOffset(1), destination=at)
         for topic, at in (("payments", DestinationOffset(4)), ("orders", DestinationOffset(2)))
     ]
     pair.write(*runs, topic=OFFSETS_TOPIC)
@@ -272,7 +271,7 @@ def test_delete_refuses_while_topics_are_in_it_then_leaves_no_trace(pair: Pair) 
     pair.observed(MirrorState.STOPPED)
     run = OffsetRangeWritten(
         mirror=DR,
-        partition=TopicPartition("orders", 0),
+        partition=MirrorPartition("orders", 0),
         source=SourceOffset(1),
         destination=DestinationOffset(2),
     )
@@ -302,7 +301,7 @@ def test_describe_reads_offsets_from_both_sides(pair: Pair) -> None:
 
 
 def test_a_dead_source_leaves_what_workers_last_saw(pair: Pair) -> None:
-    end = SourceEnd(TopicPartition("orders", 0), SourceOffset(9), SourceOffset(9))
+    end = SourceEnd(SourcePartition("orders", 0), SourceOffset(9), SourceOffset(9))
     pair.write(SourceEnds(mirror=DR, chunk=0, ends=(end,), at=EpochMs(77)))
     pair.east.dead = True
     (described,) = pair.describer().describe(DR, a_run())
@@ -399,7 +398,7 @@ def test_status_is_go_when_all_is_well(pair: Pair) -> None:
 
 def test_a_dead_source_does_not_make_the_unplanned_verdict_unknown(pair: Pair) -> None:
     pair.observed(MirrorState.MIRRORING)
-    ends = tuple(SourceEnd(TopicPartition("orders", n), SourceOffset(12), SourceOffset(12)) for n in range(2))
+    ends = tuple(SourceEnd(SourcePartition("orders", n), SourceOffset(12), SourceOffset(12)) for n in range(2))
     pair.write(SourceEnds(mirror=DR, chunk=0, ends=ends, at=EpochMs(NOW - 500)))
     pair.east.dead = True
     _followed(pair)
@@ -488,7 +487,7 @@ def test_a_source_that_hangs_is_asked_once_for_all_its_mirrors(pair: Pair, monke
 def test_a_destination_partition_that_cannot_be_read_is_no_go(pair: Pair) -> None:
     pair.observed(MirrorState.MIRRORING)
     _alive(pair)
-    del pair.west.ends[TopicPartition("orders", 1)]
+    del pair.west.ends[MirrorPartition("orders", 1)]
     assert pair.status().unplanned is Readiness.NO_GO
 
 
@@ -555,8 +554,8 @@ def test_doctor_knows_which_rights_of_groups_are_needed(
     pair: Pair, east: set[tuple[str, str]], west: set[tuple[str, str]], failing: set[str]
 ) -> None:
     _alive(pair)
-    at = TopicPartition("orders", 0)
-    kept = GroupPosition(mirror=DR, group="billing", partition=at, offset=SourceOffset(1), at=NOW)
+    at = MirrorPartition("orders", 0)
+    kept = GroupPosition(mirror=DR, group="billing", partition=SourcePartition(*at), offset=SourceOffset(1), at=NOW)
     pair.write(kept, topic=GROUPS_TOPIC)
     pair.east.denied, pair.west.denied = east, west
     found = _doctor(pair)

@@ -11,7 +11,7 @@ from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.broker_errors import InvalidConfig
 from tanist.domain.metadata import Change, Outcome
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.records import (
     OFFSETS_TOPIC,
     STATE_TOPIC,
@@ -328,7 +328,7 @@ def test_a_lost_copy_is_made_anew_unless_it_has_a_map(pair: Pair) -> None:
     del pair.west.topics["orders"], pair.west.topics["orders-eu"]
     run = OffsetRangeWritten(
         mirror=DR,
-        partition=TopicPartition("orders-eu", 0),
+        partition=MirrorPartition("orders-eu", 0),
         source=SourceOffset(1),
         destination=DestinationOffset(2),
     )

@@ -14,7 +14,7 @@ from tanist.domain.fences import FenceStatus
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.log_writers import LogWriters, WrittenSpan
 from tanist.domain.moves import MirrorMove, MoveStatus
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, OffsetRangeWritten, PromotionEpoch
 from tanist.domain.saved_state import (
     SavedState,
@@ -58,10 +58,10 @@ def saved(west: MemoryCluster) -> SavedState:
 class NoLogs:
     """No partition exists: nobody can have written to it."""
 
-    def writers(self, partitions: Any, by: Any) -> dict[TopicPartition, LogWriters | TanistError]:
+    def writers(self, partitions: Any, by: Any) -> dict[MirrorPartition, LogWriters | TanistError]:
         return {at: UnknownTopicOrPartition(str(at)) for at in partitions}
 
-    def proof(self, ids: Any, by: Any) -> dict[TopicPartition, TanistError]:
+    def proof(self, ids: Any, by: Any) -> dict[MirrorPartition, TanistError]:
         return {at: UnknownTopicOrPartition(str(at)) for at in ids}
 
 
@@ -118,7 +118,7 @@ def test_the_offset_map_of_a_later_mirror_of_the_name_forbids_an_earlier_one(
     east: MemoryCluster, west: MemoryCluster
 ) -> None:
     state, new = saved(west), lost(west).with_topic(OFFSETS_TOPIC)
-    at = TopicPartition("orders", 0)
+    at = MirrorPartition("orders", 0)
     later = OffsetRangeWritten(
         mirror=M, mirror_id="later", partition=at, source=SourceOffset(1), destination=DestinationOffset(2)
     )
@@ -265,17 +265,17 @@ class FailedOver:
     def __init__(self, data: int, marker: int) -> None:
         self.spans = (WrittenSpan(0, 10, data, 0, False, False), WrittenSpan(30, 31, marker, LAST_EPOCH, True, True))
 
-    def writers(self, partitions: Any, by: Any) -> dict[TopicPartition, LogWriters]:
+    def writers(self, partitions: Any, by: Any) -> dict[MirrorPartition, LogWriters]:
         return {at: LogWriters(start=0, end=31, last=self.spans) for at in partitions}
 
-    def proof(self, ids: Any, by: Any) -> dict[TopicPartition, ProducerFence]:
+    def proof(self, ids: Any, by: Any) -> dict[MirrorPartition, ProducerFence]:
         return dict.fromkeys(ids, ProducerFence.FENCED)
 
-    def copied_ends(self, ids: Any, by: Any, begun: Any) -> dict[TopicPartition, DestinationOffset]:
+    def copied_ends(self, ids: Any, by: Any, begun: Any) -> dict[MirrorPartition, DestinationOffset]:
         assert all(start == 0 for start in begun.values())
         return dict.fromkeys(ids, DestinationOffset(10))
 
-    def reserve_ends(self, old_ends: Any, ids: Any, by: Any) -> dict[TopicPartition, DestinationOffset]:
+    def reserve_ends(self, old_ends: Any, ids: Any, by: Any) -> dict[MirrorPartition, DestinationOffset]:
         assert set(old_ends.values()) == {10}
         return dict.fromkeys(old_ends, DestinationOffset(30))
 

@@ -16,7 +16,7 @@ from tanist.usecases.failover import planning
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.source_seen import Coordinated, see_source
-from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.snapshot import SourceSnapshot
 from tests.unit.usecases.failover.world import DR, FailoverWorld
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def slow_cluster(world: FailoverWorld) -> Cluster:
     return replace(found, **slow)
 
 
-def slow_source(world: FailoverWorld) -> ClusterSnapshot:
-    return ClusterSnapshot(cluster=slow_cluster(world))
+def slow_source(world: FailoverWorld) -> SourceSnapshot:
+    return SourceSnapshot(cluster=slow_cluster(world))
 
 
 def test_a_slow_source_is_waited_for_on_the_way_back() -> None:
@@ -63,7 +63,7 @@ def test_a_slow_source_is_waited_for_on_the_way_back() -> None:
         see_source(world.spec, slow_source(world), topics, view, Coordinated(), world.command(), whole=False)
     seen = see_returned(world.spec, slow_source(world), topics, view, world.command())
     assert seen.facts.state is SourceState.ALIVE
-    assert set(seen.true_ends) == {at for topic in topics for at in topic.all_partitions()}
+    assert set(seen.true_ends) == {world.spec.names.at_source(at) for topic in topics for at in topic.all_partitions()}
     assert seen.named.complete
 
 

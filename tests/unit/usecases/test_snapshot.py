@@ -11,7 +11,7 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Unreachable
 from tanist.domain.fences import FenceBefore, FenceKind
-from tanist.domain.names import MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition, SourceOffset, SourcePartition
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.ports.clock import Deadline
 from tanist.usecases.command import Silence
@@ -22,7 +22,7 @@ from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.metadata.compare import MetadataRequest, diff
 from tanist.usecases.mirror import OpenMirror
 from tanist.usecases.mirrors.describe import Describer
-from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.snapshot import DestinationSnapshot
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tanist.usecases.validation.prepare import ValidationRequest, prepare
 from tests.explorer.groups import NothingToCompare
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.log_ends import LogEnds
     from tanist.ports.cluster import Cluster
-    from tanist.ports.logs import LogEnds
 
 AT = PARTITIONS[0]
 
@@ -114,7 +114,9 @@ AGAIN: dict[Callable[[Counted], object], dict[str, int]] = {metadata: {"west __m
 def world() -> FailoverWorld:
     """With one group, a transaction that is open, and a partition that the mirror does not know of yet."""
     made = FailoverWorld()
-    kept = GroupPosition(mirror=DR, group="billing", partition=AT, offset=SourceOffset(3), at=made.clock.now())
+    kept = GroupPosition(
+        mirror=DR, group="billing", partition=SourcePartition(*AT), offset=SourceOffset(3), at=made.clock.now()
+    )
     made.west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
     start, stable, high = made.east.ends[AT]
     made.east.ends[AT] = (start, stable - 1, high)
@@ -131,7 +133,7 @@ def grown(world: FailoverWorld) -> FailoverWorld:
     """The source has a partition more, which is not mirrored."""
     facts = world.east.topics["orders"]
     world.east.topics["orders"] = replace(facts, partitions=3)
-    world.east.ends[TopicPartition("orders", 2)] = (0, 0, 0)
+    world.east.ends[MirrorPartition("orders", 2)] = (0, 0, 0)
     return world
 
 
@@ -178,7 +180,7 @@ def test_a_part_that_failed_is_not_asked_for_again() -> None:
     world = FailoverWorld()
     counted = Counted.of(world)
     world.east.dead = True
-    seen, by = ClusterSnapshot(cluster=counted.source), world.soon()
+    seen, by = DestinationSnapshot(cluster=counted.source), world.soon()
     for partitions in (PARTITIONS[:1], PARTITIONS[:1], PARTITIONS[1:]):
         with pytest.raises(Unreachable):
             seen.ends(partitions, by)
@@ -190,7 +192,7 @@ def test_a_part_that_failed_is_not_asked_for_again() -> None:
 def test_what_was_answered_stays_where_other_items_fail() -> None:
     """And it is as old as the first answer: who needs a newer one takes another snapshot."""
     world = FailoverWorld()
-    seen, by = ClusterSnapshot(cluster=world.east.side()), world.soon()
+    seen, by = DestinationSnapshot(cluster=world.east.side()), world.soon()
     first = seen.ends([AT], by)
     world.east.grow(AT)
     world.east.dead = True
@@ -208,7 +210,7 @@ def test_a_question_that_failed_for_one_mirror_leaves_the_others_their_answers()
     source = world.east.side()
     answers = iter([Unreachable("a connection was lost")])
 
-    def ends(partitions: Sequence[TopicPartition], by: Deadline) -> Mapping[TopicPartition, LogEnds | TanistError]:
+    def ends(partitions: Sequence[MirrorPartition], by: Deadline) -> Mapping[MirrorPartition, LogEnds | TanistError]:
         for lost in answers:
             raise lost
         return source.logs.ends(partitions, by)
@@ -230,7 +232,7 @@ def test_an_answer_belongs_to_what_was_asked_with_it() -> None:
         fencing=SimpleNamespace(fence_status=fence_status, has_authorizer=lambda _by: True),
         opening=SimpleNamespace(shut_out=lambda topics, _by, logins, authorizer: dict.fromkeys(topics, bool(logins))),
     )
-    snapshot, by = ClusterSnapshot(cluster=cluster), Deadline(1.0)
+    snapshot, by = DestinationSnapshot(cluster=cluster), Deadline(1.0)
     for had in (True, False):
         before = FenceBefore(topic="a", kind=FenceKind.DENY_WRITE, had_deny=had)
         assert snapshot.fence_status([before], by) == {"a": had}

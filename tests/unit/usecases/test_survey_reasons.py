@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.facts import SourceFacts, SourceState
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import SourcePartition
 from tanist.usecases.failback.survey import unread
 from tanist.usecases.failover.source_seen import SourceSeen
 
-AT = TopicPartition("orders", 0)
+AT = SourcePartition("orders", 0)
 ALIVE = SourceFacts(state=SourceState.ALIVE)
 
 

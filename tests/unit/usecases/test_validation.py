@@ -8,7 +8,7 @@ import pytest
 
 from tanist.domain import errors
 from tanist.domain.lineage import TopicLineage
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, TopicPartition
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.domain.states import MirrorState
 from tanist.domain.validation.job import Level, PartitionRequest
@@ -40,9 +40,9 @@ class Pair:
 def test_partitions_that_the_mirror_does_not_know_of_are_never_equal(level: Level) -> None:
     """However deep it looks: they are in the result, and what to do is said."""
     pair = Pair()
-    assert set(pair.asked(level)) == {TopicPartition("orders", n) for n in range(2)}
+    assert set(pair.asked(level)) == {MirrorPartition("orders", n) for n in range(2)}
     pair.east.side().topics.grow("orders", 3, a_run().by)
-    more = pair.asked(level)[TopicPartition("orders", 2)]
+    more = pair.asked(level)[MirrorPartition("orders", 2)]
     assert more.state is MirrorState.UNKNOWN
     found = ValidatedPartition(request=more)
     assert (found.verdict, found.reason) == (
@@ -56,7 +56,7 @@ def test_what_a_promoted_topic_left_behind_is_not_to_be_synced() -> None:
     pair = Pair()
     pair.west.write(STATE_TOPIC, PromotionEpoch(mirror=DR, topic="orders", count=1))
     pair.east.side().topics.grow("orders", 3, a_run().by)
-    assert pair.asked()[TopicPartition("orders", 2)].note == "the source has more partitions than took over"
+    assert pair.asked()[MirrorPartition("orders", 2)].note == "the source has more partitions than took over"
 
 
 def test_what_a_failover_has_reserved_is_asked_of_lineage() -> None:
@@ -99,7 +99,7 @@ def test_a_reversed_mirror_is_asked_for_its_history_and_not_for_what_only_the_ol
     asked = pair.asked()
     found = {at.partition: (each.copy_start, each.skipped, each.old_end) for at, each in asked.items()}
     assert found == {0: (12, ((10, 15),), None), 1: (8, (), None)}
-    (why, *more) = ValidatedPartition(request=asked[TopicPartition("orders", 0)]).explanations
+    (why, *more) = ValidatedPartition(request=asked[MirrorPartition("orders", 0)]).explanations
     assert why.startswith("offsets 10 to 14 are not compared: promotion 1 reserved these offsets for 'west'")
     assert not more
 

@@ -15,7 +15,7 @@ from tanist.domain.tails import PartitionTail, TailStage, TailVerdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class PartitionSurvey:
     `shifted_below`: up to which offset they had others, 0: nowhere.
     """
 
-    partition: TopicPartition
+    partition: MirrorPartition
     promotion_epoch: int
     old_end: int
     reserve_end: int
@@ -140,7 +140,7 @@ class PartitionSurvey:
         return self.final or (not self.identical and self.end is not None)
 
 
-def not_compared(found: Iterable[PartitionSurvey]) -> frozenset[TopicPartition]:
+def not_compared(found: Iterable[PartitionSurvey]) -> frozenset[MirrorPartition]:
     """The partitions whose records cannot be compared."""
     return frozenset(each.partition for each in found if not each.identical)
 

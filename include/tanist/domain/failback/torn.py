@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
 
 SKEW_MS: Final = 5_000
 """Of the clocks of the old source's brokers."""
@@ -36,7 +36,7 @@ class TransactionPart:
     marker of any transaction before the first record in this partition; None: there is none in what was read.
     """
 
-    partition: TopicPartition
+    partition: MirrorPartition
     producer_id: int
     producer_epoch: int
     first: int
@@ -84,7 +84,7 @@ class TransactionBatch(NamedTuple):
     commits: bool | None = None
 
 
-def parts_of(at: TopicPartition, common_end: int, batches: Iterable[TransactionBatch]) -> Iterator[TransactionPart]:
+def parts_of(at: MirrorPartition, common_end: int, batches: Iterable[TransactionBatch]) -> Iterator[TransactionPart]:
     """The parts of the transactions that were not aborted; two of one that has records on both sides of `common_end`.
 
     `batches`: of a span of the old source's log, by offset.
@@ -137,10 +137,10 @@ def torn(parts: Iterable[TransactionPart]) -> tuple[TornTransaction, ...]:
     return tuple(sorted(each for each in found if each.copied or each.possible))
 
 
-def _by_producer(parts: Iterable[TransactionPart]) -> Iterator[dict[TopicPartition, list[_Piece]]]:
+def _by_producer(parts: Iterable[TransactionPart]) -> Iterator[dict[MirrorPartition, list[_Piece]]]:
     """For each producer and epoch the pieces in each partition, by the time of their markers."""
     known = set[tuple[int, int, int]]()
-    grouped: dict[tuple[int, int, int], dict[TopicPartition, dict[int | None, list[TransactionPart]]]]
+    grouped: dict[tuple[int, int, int], dict[MirrorPartition, dict[int | None, list[TransactionPart]]]]
     grouped = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for part in sorted(parts, key=lambda each: (each.marker is None, each)):
         bumped = (part.producer_id, part.producer_epoch, part.producer_epoch + 1)

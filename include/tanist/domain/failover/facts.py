@@ -12,7 +12,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.deletion import SourceTopicDeleted
 from tanist.domain.errors import SourceTruncated
 from tanist.domain.fences import FenceStatus
-from tanist.domain.names import EpochMs
+from tanist.domain.names import EpochMs, TopicPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
 
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
     from tanist.domain.logins import MirrorLogin
-    from tanist.domain.names import BrokerId, DestinationOffset, SourceOffset, TopicPartition
+    from tanist.domain.names import (
+        BrokerId,
+        DestinationOffset,
+        MirrorPartition,
+        SourceOffset,
+        SourcePartition,
+    )
     from tanist.domain.records import FailoverRun, GroupSyncStatus
     from tanist.domain.tails import TailFinding
 
@@ -87,7 +93,7 @@ class PartitionFacts:
     where the source fence is a near one.
     """
 
-    partition: TopicPartition
+    partition: MirrorPartition
     state: MirrorState = MirrorState.UNKNOWN
     error: str | None = None
     live: LiveEnd | None = None
@@ -165,7 +171,7 @@ class PartitionFacts:
 class Uncopied:
     """A partition of the source that the mirror does not know of yet. `offsets`: what it holds; None: not told."""
 
-    partition: TopicPartition
+    partition: SourcePartition
     offsets: int | None
 
 
@@ -223,7 +229,7 @@ class NamedTransactions:
     transactions: tuple[OpenTransaction, ...] = ()
     reason: str = ""
 
-    def names(self, at: TopicPartition) -> bool | None:
+    def names(self, at: SourcePartition) -> bool | None:
         """Whether one names `at`, as far as can ever be told."""
         return None if self.complete is None else any(each.partition == at for each in self.transactions)
 

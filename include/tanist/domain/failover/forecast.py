@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.facts import SourceState, is_final, is_locked, iso_time, unseen
-from tanist.domain.names import EpochMs
+from tanist.domain.names import EpochMs, TopicPartition
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.facts import Facts, OpenTransaction, PartitionFacts
     from tanist.domain.failover.plan import Intent
-    from tanist.domain.names import TopicPartition
 
 
 def undrained(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent, Limitation
-    from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourcePartition
     from tanist.domain.records import FailoverRun, GroupSyncStatus, WorkerAlive
 
 _WANTED: Final[Mapping[str, str]] = {
@@ -186,7 +186,7 @@ _ADDS: Final = (
 
 
 def barrier_check(
-    producer_fenced: Mapping[TopicPartition, bool | TanistError], bare: Mapping[TopicPartition, bool | TanistError]
+    producer_fenced: Mapping[MirrorPartition, bool | TanistError], bare: Mapping[MirrorPartition, bool | TanistError]
 ) -> Check:
     """Whether the producer fence of every failed-over partition is in force and survives log compaction.
 
@@ -268,7 +268,7 @@ def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[
     )
 
 
-def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | TanistError) -> Check:
+def left_behind_check(behind: Mapping[SourcePartition, int | TanistError] | TanistError) -> Check:
     """Whether the old source has records of failed-over topics that were not copied, from before or after its fence."""
     if isinstance(behind, TanistError):
         silent, limit = "the old source does not answer", "0 offsets"

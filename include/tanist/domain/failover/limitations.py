@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts
     from tanist.domain.failover.plan import TopicIntent
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
 
 _COPYING: Final = frozenset({MirrorState.MIRRORING})
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, None})
@@ -57,7 +57,7 @@ def word(found: Iterable[Limitation]) -> Readiness:
     return Readiness.GO if all(each.usual for each in every) else Readiness.ACCEPT
 
 
-def not_copying(facts: Facts) -> tuple[TopicPartition, ...]:
+def not_copying(facts: Facts) -> tuple[MirrorPartition, ...]:
     """Partitions that a drain cannot wait for: not MIRRORING, or longer than their source."""
     halted = (each for each in facts.partitions if each.state not in _COPYING or each.source_truncated)
     return tuple(sorted(each.partition for each in halted))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NewType
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.facts import is_locked
-from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition, SourcePartition
 from tanist.domain.selection import EVERYTHING, Selection
 from tanist.domain.states import DesiredState
 
@@ -91,8 +91,8 @@ class Intent:
     destination_cluster_id: str
     topics: tuple[TopicIntent, ...]
     mirror_id: str = ""
-    without_drain: tuple[TopicPartition, ...] = ()
-    without_copy: tuple[TopicPartition, ...] = ()
+    without_drain: tuple[MirrorPartition, ...] = ()
+    without_copy: tuple[SourcePartition, ...] = ()
     loss_tolerance: int = 0
     groups: tuple[str, ...] = EVERYTHING
     whole: bool | None = None
@@ -105,8 +105,8 @@ class Intent:
         return tuple(each.topic for each in self.topics)
 
     @property
-    def partitions(self) -> tuple[TopicPartition, ...]:
-        return tuple(TopicPartition(each.topic, n) for each in self.topics for n in range(each.partitions))
+    def partitions(self) -> tuple[MirrorPartition, ...]:
+        return tuple(MirrorPartition(each.topic, n) for each in self.topics for n in range(each.partitions))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -211,8 +211,8 @@ class ApprovedPlan:
             source_cluster_id=source,
             destination_cluster_id=destination,
             topics=tuple(_topic(t, n, g, *ids.get(t, ("", ""))) for t, n, g in stored["topics"]),
-            without_drain=tuple(TopicPartition(t, n) for t, n in stored["without_drain"]),
-            without_copy=tuple(TopicPartition(t, n) for t, n in stored.get("without_copy", ())),  # nor this
+            without_drain=tuple(MirrorPartition(t, n) for t, n in stored["without_drain"]),
+            without_copy=tuple(SourcePartition(t, n) for t, n in stored.get("without_copy", ())),  # nor this
             loss_tolerance=stored["loss_tolerance"],
             groups=tuple(stored.get("groups", EVERYTHING)),  # an older plan has none: it meant all
             whole=stored.get("whole"),

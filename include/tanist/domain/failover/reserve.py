@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode, named
 from tanist.domain.failover.facts import SKEW_MS, TransactionalProducers, is_final, iso_time, open_until
 from tanist.domain.failover.plan import Limitation
-from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,7 +74,7 @@ class PartitionReserve:
     last, offsets per second. `seen`: offsets of `wanted` that the source had used then.
     """
 
-    partition: TopicPartition
+    partition: MirrorPartition
     wanted: int | None
     granted: int
     end: DestinationOffset | None
@@ -237,7 +237,7 @@ def _granted(wanted: Sequence[PartitionReserve], budget: int) -> list[PartitionR
     return [each.with_grant(grants[each.partition]) for each in wanted]
 
 
-def _longest(wanted: Sequence[PartitionReserve], grants: Mapping[TopicPartition, int], budget: int) -> int:
+def _longest(wanted: Sequence[PartitionReserve], grants: Mapping[MirrorPartition, int], budget: int) -> int:
     """For how many ms the budget covers what the source would use at the rates of all partitions, up to an hour."""
 
     def needed(ms: int) -> int:

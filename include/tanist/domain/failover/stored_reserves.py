@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Check, Verdict, named
 from tanist.domain.failover.reserve import COMPLETE, UNKNOWN, covers
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.selection import exactly
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def stored_gaps(copied: CopiedUpTo) -> dict[str, str]:
     """The partitions of a run past its point of no return whose reserve fell short, with the reason and the cost."""
     return {
-        str(TopicPartition(copied.topic, n)): _gap(copied, n, most)
+        str(MirrorPartition(copied.topic, n)): _gap(copied, n, most)
         for n, most in enumerate(copied.unreserved_to)
         if most
     }
@@ -29,7 +29,7 @@ def stored_estimates(copied: CopiedUpTo) -> dict[str, str]:
     """The partitions of such a run whose reserve did not fall short by the estimate, but whose end nobody saw."""
     short = stored_gaps(copied)
     times = copied.covers_ms or tuple(UNKNOWN if end else COMPLETE for end in copied.reserve_to)
-    found = ((str(TopicPartition(copied.topic, n)), ms) for n, ms in enumerate(times))
+    found = ((str(MirrorPartition(copied.topic, n)), ms) for n, ms in enumerate(times))
     return {at: f"an estimate, {covers(ms)}" for at, ms in found if at not in short and ms != COMPLETE}
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.log_ends import LogEnds, Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 
 if TYPE_CHECKING:
@@ -26,23 +27,6 @@ SHIFT: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogBounds:
-    """Offsets of one log."""
-
-    start: int
-    last_stable: int
-    high_watermark: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """Offsets of one log to compare: from `start` up to, not including, `until`."""
-
-    start: int
-    until: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonBounds:
     """`source`: its ends as first read, its log start as last read; `later`: its last stable offset, as last read.
 
@@ -50,8 +34,8 @@ class ComparisonBounds:
     """
 
     request: PartitionRequest
-    source: LogBounds
-    destination: LogBounds
+    source: LogEnds
+    destination: LogEnds
     later: int
     topic_ids: tuple[UUID | None, UUID | None] = (None, None)
 
@@ -64,7 +48,7 @@ class ComparisonBounds:
         return DestinationOffset(self.destination.last_stable)
 
     @property
-    def compared(self) -> tuple[Range, Range]:
+    def compared(self) -> tuple[Span[int], Span[int]]:
         """The ranges to read of source and mirror partition. Records missing at the start count as missing.
 
         Not for a failed-over topic: there the destination's own retention applies.
@@ -74,12 +58,12 @@ class ComparisonBounds:
         first = self.copy_begins if self.request.promoted else self.source.start
         last = min(max(self.later, self.source.last_stable), origin(self.end))
         until = min(self.end, self.destination.last_stable)
-        return Range(start=first, until=max(first, last)), Range(start=start, until=max(start, until))
+        return Span(first, max(first, last)), Span(start, max(start, until))
 
     @property
     def surroundings(self) -> int:
         """The source offset up to which to read: if records are missing, the mirror partition ends with later ones."""
-        until = self.compared[0].until
+        until = self.compared[0].end
         if self.request.promoted:
             return until
         return max(until, min(max(self.later, self.source.last_stable), until + SHIFT))

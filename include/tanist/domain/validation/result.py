@@ -12,6 +12,7 @@ from tanist.domain.state_record import stored_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from tanist.domain.log_ends import LogEnds
     from tanist.domain.validation.bounds import ComparisonBounds
     from tanist.domain.validation.job import PartitionRequest
 
@@ -226,8 +227,8 @@ class ValidatedPartition:
         }
         if bounds is not None:
             ours, theirs = bounds.compared
-            reported["source"] = _flat(bounds.source) | {"from": ours.start, "until": ours.until}
-            reported["destination"] = _flat(bounds.destination) | {"from": theirs.start, "until": theirs.until}
+            reported["source"] = _ends(bounds.source) | {"from": ours.start, "until": ours.end}
+            reported["destination"] = _ends(bounds.destination) | {"from": theirs.start, "until": theirs.end}
             if compared is not None:
                 reported["source"] |= _flat(compared.source)
                 reported["destination"] |= _flat(compared.destination)
@@ -241,6 +242,10 @@ def _difference(each: Difference) -> dict[str, Any]:
 
 def _flat(value: Any) -> dict[str, Any]:
     return {stored_name(each): getattr(value, each.name) for each in fields(value)}
+
+
+def _ends(of: LogEnds) -> dict[str, Any]:
+    return {"start": of.start, "last_stable": of.last_stable, "high_watermark": of.high_watermark}
 
 
 def canonical(result: Mapping[str, Any]) -> str:

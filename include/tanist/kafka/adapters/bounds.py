@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError, TimedOut
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tanist.kafka.wire.router import Router
 
+_P = TypeVar("_P", bound="TopicPartition")
 
 _AGAIN: Final = 0.1
 _BELIEVED: Final = 3.0
@@ -110,11 +111,9 @@ class LogBoundsReader:
 _PAUSE_SECONDS: Final = 0.02
 
 
-def settled_ends(
-    router: Router, partitions: Iterable[TopicPartition], by: Deadline
-) -> dict[TopicPartition, int | TanistError]:
+def settled_ends(router: Router, partitions: Iterable[_P], by: Deadline) -> dict[_P, int | TanistError]:
     """The end of each log once everything in it is committed. The high watermark is read before the end."""
-    pending, found = list(partitions), dict[TopicPartition, "int | TanistError"]()
+    pending, found = list(partitions), dict[_P, "int | TanistError"]()
     now = time.monotonic()
     by = Deadline(now + by.left(now) / 3)  # those that answer do not wait for the others for ever
     while pending:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failback.prefix import Agreement
     from tanist.domain.failback.torn import TransactionPart
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.kafka.adapters.committed_records import Committed
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.records_left import RecordLeft
@@ -50,21 +50,21 @@ class KafkaDivergentTails:
         self._destination = destination
 
     def common_ends(
-        self, copied: Mapping[TopicPartition, CopiedSpan], by: Deadline
-    ) -> Mapping[TopicPartition, int | TanistError]:
+        self, copied: Mapping[MirrorPartition, CopiedSpan], by: Deadline
+    ) -> Mapping[MirrorPartition, int | TanistError]:
         return _each(copied, lambda at, span: self._common_end(at, span, by))
 
     def counts(
-        self, tails: Mapping[TopicPartition, tuple[int, int]], by: Deadline
-    ) -> Mapping[TopicPartition, TailCounts | TanistError]:
+        self, tails: Mapping[MirrorPartition, tuple[int, int]], by: Deadline
+    ) -> Mapping[MirrorPartition, TailCounts | TanistError]:
         return _each(tails, lambda at, tail: self._counts(at, *tail, by))
 
     def transactions(
-        self, spans: Mapping[TopicPartition, TailSpan], by: Deadline
-    ) -> Mapping[TopicPartition, tuple[TransactionPart, ...] | TanistError]:
+        self, spans: Mapping[MirrorPartition, TailSpan], by: Deadline
+    ) -> Mapping[MirrorPartition, tuple[TransactionPart, ...] | TanistError]:
         return _each(spans, lambda at, span: tuple(parts_of(at, span.common_end, self._transactional(at, span, by))))
 
-    def _transactional(self, at: TopicPartition, span: TailSpan, by: Deadline) -> Iterator[TransactionBatch]:
+    def _transactional(self, at: MirrorPartition, span: TailSpan, by: Deadline) -> Iterator[TransactionBatch]:
         start = value(list_offsets(self._source, {at: End.EARLIEST}, by)[at])
         for header, batch in batches(self._source, at, max(span.begin, start), span.end, by):
             kind = control_type(batch) if header.is_control else None
@@ -74,7 +74,7 @@ class KafkaDivergentTails:
                     header.base_offset, header.producer_id, header.producer_epoch, header.max_timestamp, commits
                 )
 
-    def _common_end(self, at: TopicPartition, span: CopiedSpan, by: Deadline) -> int:
+    def _common_end(self, at: MirrorPartition, span: CopiedSpan, by: Deadline) -> int:
         start = max(value(list_offsets(router, {at: End.EARLIEST}, by)[at]) for router in self._both)
         bound = min(span.end, span.source_end)
 
@@ -94,7 +94,7 @@ class KafkaDivergentTails:
     def _both(self) -> tuple[Router, Router]:
         return self._source, self._destination
 
-    def _counts(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> TailCounts:
+    def _counts(self, at: MirrorPartition, begin: int, end: int, by: Deadline) -> TailCounts:
         counting = _Counting()
         start = value(list_offsets(self._source, {at: End.EARLIEST}, by)[at])
         for record in committed(self._source, at, max(begin, start), end, by):
@@ -102,7 +102,7 @@ class KafkaDivergentTails:
         return counting.counts()
 
 
-def _window(router: Router, at: TopicPartition, begin: int, end: int, by: Deadline) -> LogWindow:
+def _window(router: Router, at: MirrorPartition, begin: int, end: int, by: Deadline) -> LogWindow:
     records: dict[int, WindowRecord] = {}
     hidden: set[int] = set()
     for header, batch, is_seen in judged_batches(router, at, begin, end, by):
@@ -125,9 +125,9 @@ def _compared(header: BatchHeader, record: RecordLeft) -> WindowRecord:
 
 
 def _each(
-    wanted: Mapping[TopicPartition, _A], find: Callable[[TopicPartition, _A], _T]
-) -> dict[TopicPartition, _T | TanistError]:
-    found: dict[TopicPartition, _T | TanistError] = {}
+    wanted: Mapping[MirrorPartition, _A], find: Callable[[MirrorPartition, _A], _T]
+) -> dict[MirrorPartition, _T | TanistError]:
+    found: dict[MirrorPartition, _T | TanistError] = {}
     for at, about in wanted.items():
         try:
             found[at] = find(at, about)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError, TimedOut
-from tanist.domain.names import DestinationOffset, TopicPartition
+from tanist.domain.log_ends import Span
+from tanist.domain.names import DestinationOffset, MirrorPartition
 from tanist.domain.topic_configs import CLEANUP_POLICY
-from tanist.kafka.adapters.last_records import Last, OffsetSpan, last_records
+from tanist.kafka.adapters.last_records import Last, last_records
 from tanist.kafka.protocol.batch import single_record_batch, split
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.protocol.record_set import encoded
@@ -42,7 +43,7 @@ class Keeping:
 
     def __init__(self, router: Router) -> None:
         self._router = router
-        self._seen: dict[TopicPartition, tuple[int, float]] = {}
+        self._seen: dict[MirrorPartition, tuple[int, float]] = {}
         """Where logs ended when they were last seen to have grown, and when that was."""
 
     def compacted(self, topics: Collection[str], by: Deadline) -> dict[str, bool | TanistError]:
@@ -53,16 +54,16 @@ class Keeping:
         }
 
     def kept(
-        self, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline
-    ) -> dict[TopicPartition, Kept | TanistError]:
+        self, data_ids: Mapping[MirrorPartition, ProducerId], by: Deadline
+    ) -> dict[MirrorPartition, Kept | TanistError]:
         found = self._remembered(data_ids, by)
         bare = [at for at, each in found.items() if each is Kept.BARE]
         spans, unreported = self._spans(bare, by)
         return found | unreported | _empty(self._last(spans, by))
 
     def keep(
-        self, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline, rest: float
-    ) -> dict[TopicPartition, Kept | TanistError]:
+        self, data_ids: Mapping[MirrorPartition, ProducerId], by: Deadline, rest: float
+    ) -> dict[MirrorPartition, Kept | TanistError]:
         found = self._remembered(data_ids, by)
         bare = [at for at, each in found.items() if each is Kept.BARE]
         spans, unreported = self._spans(self._resting(bare, rest, by), by)
@@ -74,10 +75,10 @@ class Keeping:
         return found | unreported | _empty(lasts)
 
     def _remembered(
-        self, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline
-    ) -> dict[TopicPartition, Kept | TanistError]:
+        self, data_ids: Mapping[MirrorPartition, ProducerId], by: Deadline
+    ) -> dict[MirrorPartition, Kept | TanistError]:
         """Whether each leader knows a record of the new epoch: after a marker alone it has no last sequence."""
-        found: dict[TopicPartition, Kept | TanistError] = {}
+        found: dict[MirrorPartition, Kept | TanistError] = {}
         for at, answer in describe_producers(self._router, data_ids, by).items() if data_ids else ():
             if isinstance(answer, TanistError):
                 found[at] = answer
@@ -86,7 +87,7 @@ class Keeping:
             found[at] = Kept.KEPT if any(each.last_sequence >= 0 for each in own) else Kept.BARE
         return found
 
-    def _resting(self, partitions: Iterable[TopicPartition], rest: float, by: Deadline) -> list[TopicPartition]:
+    def _resting(self, partitions: Iterable[MirrorPartition], rest: float, by: Deadline) -> list[MirrorPartition]:
         asked = list(partitions)
         if not rest or not asked:
             return asked
@@ -99,14 +100,14 @@ class Keeping:
         return [at for at in asked if at in self._seen and now - self._seen[at][1] >= rest]
 
     def _spans(
-        self, partitions: Collection[TopicPartition], by: Deadline
-    ) -> tuple[dict[TopicPartition, OffsetSpan], dict[TopicPartition, TanistError]]:
+        self, partitions: Collection[MirrorPartition], by: Deadline
+    ) -> tuple[dict[MirrorPartition, Span[int]], dict[MirrorPartition, TanistError]]:
         if not partitions:
             return {}, {}
         starts = list_offsets(self._router, dict.fromkeys(partitions, End.EARLIEST), by)
         ends = list_offsets(self._router, dict.fromkeys(partitions, End.LAST_STABLE), by)
-        spans: dict[TopicPartition, OffsetSpan] = {}
-        unreported: dict[TopicPartition, TanistError] = {}
+        spans: dict[MirrorPartition, Span[int]] = {}
+        unreported: dict[MirrorPartition, TanistError] = {}
         for at in partitions:
             start, end = starts[at], ends[at]
             if isinstance(start, TanistError):
@@ -114,40 +115,40 @@ class Keeping:
             elif isinstance(end, TanistError):
                 unreported[at] = end
             else:
-                spans[at] = OffsetSpan(start, end)
+                spans[at] = Span(start, end)
         return spans, unreported
 
-    def _last(self, spans: Mapping[TopicPartition, OffsetSpan], by: Deadline) -> dict[TopicPartition, Last | None]:
+    def _last(self, spans: Mapping[MirrorPartition, Span[int]], by: Deadline) -> dict[MirrorPartition, Last | None]:
         """The last record that has a key."""
         return last_records(self._router.endpoint, spans, by) if spans else {}
 
     def _repeat(
         self,
-        lasts: Mapping[TopicPartition, Last],
-        ends: Mapping[TopicPartition, int],
-        data_ids: Mapping[TopicPartition, ProducerId],
+        lasts: Mapping[MirrorPartition, Last],
+        ends: Mapping[MirrorPartition, int],
+        data_ids: Mapping[MirrorPartition, ProducerId],
         by: Deadline,
-    ) -> dict[TopicPartition, TanistError]:
+    ) -> dict[MirrorPartition, TanistError]:
         """The errors of the partitions that failed. `ends`: the offset up to which each log was read."""
-        sequence, refused = 0, dict[TopicPartition, TanistError]()
+        sequence, refused = 0, dict[MirrorPartition, TanistError]()
         read, todo = dict(ends), dict(lasts)
         while todo:
             batches = {at: _batch(each, data_ids[at], sequence) for at, each in todo.items()}
             landed = append(self._router, batches, by)
             refused |= {at: why for at, why in landed.items() if isinstance(why, TanistError)}
             bases = {at: base for at, base in landed.items() if not isinstance(base, TanistError)}
-            between = {at: OffsetSpan(read[at], base) for at, base in bases.items() if base > read[at]}
+            between = {at: Span(read[at], base) for at, base in bases.items() if base > read[at]}
             read |= {at: base + 1 for at, base in bases.items()}
             todo = self._newer(todo, between, by)
             sequence += 1
         return refused
 
     def _newer(
-        self, repeated: Mapping[TopicPartition, Last], between: Mapping[TopicPartition, OffsetSpan], by: Deadline
-    ) -> dict[TopicPartition, Last]:
+        self, repeated: Mapping[MirrorPartition, Last], between: Mapping[MirrorPartition, Span[int]], by: Deadline
+    ) -> dict[MirrorPartition, Last]:
         """Records that others have written to the repeated key between reading and repeating it."""
 
-        def of_that_key(at: TopicPartition, message: Message) -> bool:
+        def of_that_key(at: MirrorPartition, message: Message) -> bool:
             return message.key() == repeated[at].key
 
         found = last_records(self._router.endpoint, between, by, of_that_key) if between else {}
@@ -160,7 +161,7 @@ def _batch(last: Last, data_id: ProducerId, sequence: int) -> bytearray:
     return single_record_batch(encoded(last.key, last.value, last.headers), data_id, DATA_EPOCH, sequence, now)
 
 
-def _empty(lasts: Mapping[TopicPartition, Last | None]) -> dict[TopicPartition, Kept]:
+def _empty(lasts: Mapping[MirrorPartition, Last | None]) -> dict[MirrorPartition, Kept]:
     return {at: Kept.EMPTY for at, last in lasts.items() if last is None}
 
 
@@ -173,17 +174,17 @@ _PAUSE_SECONDS: Final = 0.02
 
 def copied_ends(
     router: Router,
-    data_ids: Mapping[TopicPartition, ProducerId],
+    data_ids: Mapping[MirrorPartition, ProducerId],
     by: Deadline,
-    begun: Mapping[TopicPartition, DestinationOffset],
-) -> dict[TopicPartition, DestinationOffset | TanistError]:
+    begun: Mapping[MirrorPartition, DestinationOffset],
+) -> dict[MirrorPartition, DestinationOffset | TanistError]:
     """The offset behind the last batch of each data id below the committed end; the log start if there is none.
 
     `begun`: where copying began, which stands for the log start. Not what a producer fence repeats: that has a higher
     producer epoch.
     """
-    found: dict[TopicPartition, DestinationOffset | TanistError] = {}
-    left: dict[TopicPartition, _Search] = {}
+    found: dict[MirrorPartition, DestinationOffset | TanistError] = {}
+    left: dict[MirrorPartition, _Search] = {}
     for at, ends in readable_ends(router, data_ids, by).items():
         if isinstance(ends, TanistError):
             found[at] = ends

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as At
 
 from tanist.domain.errors import TimedOut
-from tanist.domain.names import TopicPartition
+from tanist.domain.log_ends import Span
 from tanist.kafka.adapters.librdkafka import ConnectionErrorTracker, Operation, configuration, translate
 from tanist.kafka.adapters.tail import PASSING
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
+
+_P = TypeVar("_P", bound="TopicPartition")
 
 _FIRST_WINDOW: Final = 256
 _WIDER: Final = 16
@@ -39,19 +42,12 @@ class Last(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-class OffsetSpan(NamedTuple):
-    """`start`: the log start offset; `end`: the end of committed records."""
-
-    start: int
-    end: int
-
-
 def last_records(
     endpoint: Endpoint,
-    spans: Mapping[TopicPartition, OffsetSpan],
+    spans: Mapping[_P, Span[int]],
     by: Deadline,
-    wanted: Callable[[TopicPartition, Message], bool] = lambda _at, message: message.key() is not None,
-) -> dict[TopicPartition, Last | None]:
+    wanted: Callable[[_P, Message], bool] = lambda _at, message: message.key() is not None,
+) -> dict[_P, Last | None]:
     """The last record that is `wanted` in each span; None: there is none.
 
     The end may have markers only, so reading starts near the end and then further back each time.
@@ -59,14 +55,12 @@ def last_records(
     Raises:
         TimedOut: not every span could be read. AuthorizationFailed, BrokerError: of any partition.
     """
-    found: dict[TopicPartition, Last | None] = {}
+    found: dict[_P, Last | None] = {}
     left = {at: span for at, span in spans.items() if span.start < span.end}
     found |= {at: None for at in spans if at not in left}
     window = _FIRST_WINDOW
     while left:
-        read = _read(
-            endpoint, {at: OffsetSpan(max(s.start, s.end - window), s.end) for at, s in left.items()}, by, wanted
-        )
+        read = _read(endpoint, {at: Span(max(s.start, s.end - window), s.end) for at, s in left.items()}, by, wanted)
         found |= read
         left = {at: span for at, span in left.items() if read[at] is None and span.end - window > span.start}
         window *= _WIDER
@@ -75,10 +69,10 @@ def last_records(
 
 def _read(
     endpoint: Endpoint,
-    spans: Mapping[TopicPartition, OffsetSpan],
+    spans: Mapping[_P, Span[int]],
     by: Deadline,
-    wanted: Callable[[TopicPartition, Message], bool],
-) -> dict[TopicPartition, Last | None]:
+    wanted: Callable[[_P, Message], bool],
+) -> dict[_P, Last | None]:
     errors = ConnectionErrorTracker(endpoint)
     options = {
         "group_id": "tanist-last-records",  # librdkafka wants one; it is never joined and nothing is committed
@@ -89,15 +83,15 @@ def _read(
         "fetch_wait_max_ms": 20,
         "check_crcs": True,
     }
-    found: dict[TopicPartition, Last | None] = dict.fromkeys(spans)
-    pending = set(spans)
+    found: dict[_P, Last | None] = dict.fromkeys(spans)
+    pending, asked = set(spans), {str(at): at for at in spans}
     with closing(Consumer(configuration(endpoint, "last", errors, **options))) as consumer:
         consumer.assign([At(at.topic, at.partition, span.start) for at, span in spans.items()])
         while pending:
             if by.left(time.monotonic()) <= 0:
                 raise errors.likely_cause(_DOING) or TimedOut(f"the last records of {len(pending)} partition(s)")
             for message in consumer.consume(_MOST, timeout=min(_TICK, by.left(time.monotonic()))):
-                at = TopicPartition(message.topic() or "", message.partition() or 0)
+                at = asked[f"{message.topic()}-{message.partition()}"]
                 if _passes(message, endpoint):
                     continue
                 if _ended(message, spans[at].end):

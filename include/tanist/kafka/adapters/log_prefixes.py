@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.adoption import (
     LAST_EPOCH,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
+
+_P = TypeVar("_P", bound="TopicPartition")
 
 WINDOW: Final = 64
 """Offsets compared at a time; four times as many backwards as long as no record was among them."""
@@ -73,12 +75,10 @@ class KafkaLogPrefixes:
         self._source = source
         self._destination = destination
 
-    def adoptable(
-        self, partitions: Mapping[TopicPartition, CandidateLog], by: Deadline
-    ) -> Mapping[TopicPartition, AdoptableLog | TanistError]:
+    def adoptable(self, partitions: Mapping[_P, CandidateLog], by: Deadline) -> Mapping[_P, AdoptableLog | TanistError]:
         copies = _extents(self._destination, partitions, by)
         originals = _extents(self._source, partitions, by)  # read later: it only grows
-        found: dict[TopicPartition, AdoptableLog | TanistError] = {}
+        found: dict[_P, AdoptableLog | TanistError] = {}
         for at, candidate in partitions.items():
             try:
                 copy = _settled(at, value(copies[at]))
@@ -91,12 +91,10 @@ class KafkaLogPrefixes:
         return found
 
 
-def _extents(
-    router: Router, partitions: Iterable[TopicPartition], by: Deadline
-) -> dict[TopicPartition, LogRange | TanistError]:
+def _extents(router: Router, partitions: Iterable[_P], by: Deadline) -> dict[_P, LogRange | TanistError]:
     wanted = list(partitions)
     answers = [list_offsets(router, dict.fromkeys(wanted, place), by) for place in _PLACES]
-    found: dict[TopicPartition, LogRange | TanistError] = {}
+    found: dict[_P, LogRange | TanistError] = {}
     for at in wanted:
         try:
             found[at] = LogRange(*(value(answer[at]) for answer in answers))
@@ -105,7 +103,7 @@ def _extents(
     return found
 
 
-def _settled(at: TopicPartition, extent: LogRange) -> LogRange:
+def _settled(at: _P, extent: LogRange) -> LogRange:
     if extent.high_watermark != extent.end:
         raise NotCommittedYet(f"{at}: the high watermark {extent.high_watermark} is below the end {extent.end}")
     return extent
@@ -114,9 +112,7 @@ def _settled(at: TopicPartition, extent: LogRange) -> LogRange:
 class _Comparison:
     """Both logs of one partition."""
 
-    def __init__(
-        self, source: Router, destination: Router, at: TopicPartition, candidate: CandidateLog, by: Deadline
-    ) -> None:
+    def __init__(self, source: Router, destination: Router, at: _P, candidate: CandidateLog, by: Deadline) -> None:
         self._source, self._destination = source, destination
         self._at, self._by, self._compacted, self._candidate = at, by, candidate.compacted, candidate
 

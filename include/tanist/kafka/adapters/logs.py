@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError, TimedOut
 from tanist.domain.log_writers import KnownProducer, LogWriters, WrittenSpan, ends_reserve
@@ -14,17 +15,18 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.negotiated import negotiated
 from tanist.kafka.wire.requests import End, describe_producers, fetch, init_producer_id, list_offsets, readable_ends
-from tanist.ports.logs import LogEnds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from tanist.domain.log_ends import LogEnds
     from tanist.domain.recovery import ProducerIds
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.requests import ActiveProducer
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock, Deadline
 
+_P = TypeVar("_P", bound="TopicPartition")
 
 _COMMITTED: Final = FetchLimits(max_wait_ms=0, isolation=Isolation.READ_UNCOMMITTED)
 """Up to the high watermark, aborted transactions included."""
@@ -42,28 +44,21 @@ class KafkaLogs:
         self._router = router
         self._clock = clock or SystemClock()
 
-    def ends(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, LogEnds | TanistError]:
+    def ends(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, LogEnds | TanistError]:
         found = readable_ends(self._router, partitions, by)
         now = self._clock.now()
         return {
-            at: ends if isinstance(ends, TanistError) else LogEnds(**ends._asdict(), observed_at=now)
-            for at, ends in found.items()
+            at: ends if isinstance(ends, TanistError) else replace(ends, observed_at=now) for at, ends in found.items()
         }
 
     def versions(self, by: Deadline) -> Mapping[str, int]:
         return negotiated(self._router.any_connection(by))
 
-    def true_ends(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, int | TanistError]:
+    def true_ends(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, int | TanistError]:
         return list_offsets(self._router, dict.fromkeys(partitions, End.LOG_END), by) if partitions else {}
 
-    def only_control(
-        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
-    ) -> Mapping[TopicPartition, bool | TanistError]:
-        left, answers = dict(spans), dict[TopicPartition, "bool | TanistError"]()
+    def only_control(self, spans: Mapping[_P, tuple[int, int]], by: Deadline) -> Mapping[_P, bool | TanistError]:
+        left, answers = dict(spans), dict[_P, "bool | TanistError"]()
         while left:
             positions = {at: first for at, (first, _) in left.items()}
             for at, fetched in fetch(self._router, positions, by, _COMMITTED, _FETCH_BYTES).items():
@@ -75,23 +70,17 @@ class KafkaLogs:
                     del left[at]
         return answers
 
-    def producers(
-        self, offsets: Mapping[TopicPartition, int], by: Deadline
-    ) -> Mapping[TopicPartition, ProducerId | TanistError]:
+    def producers(self, offsets: Mapping[_P, int], by: Deadline) -> Mapping[_P, ProducerId | TanistError]:
         headers = self._headers(offsets, by)
         return {at: e if isinstance(e, TanistError) else ProducerId(e.producer_id) for at, e in headers.items()}
 
-    def leader_epochs(
-        self, offsets: Mapping[TopicPartition, int], by: Deadline
-    ) -> Mapping[TopicPartition, int | TanistError]:
+    def leader_epochs(self, offsets: Mapping[_P, int], by: Deadline) -> Mapping[_P, int | TanistError]:
         headers = self._headers(offsets, by)
         return {at: e if isinstance(e, TanistError) else e.leader_epoch for at, e in headers.items()}
 
-    def _headers(
-        self, offsets: Mapping[TopicPartition, int], by: Deadline
-    ) -> dict[TopicPartition, BatchHeader | TanistError]:
+    def _headers(self, offsets: Mapping[_P, int], by: Deadline) -> dict[_P, BatchHeader | TanistError]:
         """Of the batch with each offset."""
-        left, answers, size = dict(offsets), dict[TopicPartition, "BatchHeader | TanistError"](), _HEADER_BYTES
+        left, answers, size = dict(offsets), dict[_P, "BatchHeader | TanistError"](), _HEADER_BYTES
         while left:
             asked = len(left)
             for at, fetched in fetch(self._router, left, by, _COMMITTED, size).items():
@@ -108,7 +97,7 @@ class KafkaLogs:
         return init_producer_id(self._router, by)
 
 
-def _header(at: TopicPartition, records: memoryview, offset: int) -> BatchHeader | TanistError | None:
+def _header(at: _P, records: memoryview, offset: int) -> BatchHeader | TanistError | None:
     """Of the batch with `offset`; None: the answer has no batch."""
     if len(records) < HEADER_SIZE:
         return None
@@ -121,7 +110,7 @@ def _header(at: TopicPartition, records: memoryview, offset: int) -> BatchHeader
     return header
 
 
-def _look(at: TopicPartition, records: memoryview, position: int, end: int) -> bool | int | TanistError:
+def _look(at: _P, records: memoryview, position: int, end: int) -> bool | int | TanistError:
     """Whether the span has only control batches, or the offset at which to continue reading."""
     before = position
     try:
@@ -149,11 +138,9 @@ class KafkaLogInspection:
     def __init__(self, router: Router) -> None:
         self._router = router
 
-    def writers(
-        self, partitions: Collection[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, LogWriters | TanistError]:
+    def writers(self, partitions: Collection[_P], by: Deadline) -> Mapping[_P, LogWriters | TanistError]:
         remembered = describe_producers(self._router, partitions, by)
-        found: dict[TopicPartition, LogWriters | TanistError] = {}
+        found: dict[_P, LogWriters | TanistError] = {}
         for at, ends in readable_ends(self._router, partitions, by).items():
             try:
                 bounds = value(ends)
@@ -166,9 +153,9 @@ class KafkaLogInspection:
         return found
 
     def reserve_ends(
-        self, old_ends: Mapping[TopicPartition, DestinationOffset], producer_ids: ProducerIds, by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
-        found: dict[TopicPartition, DestinationOffset | TanistError] = {}
+        self, old_ends: Mapping[_P, DestinationOffset], producer_ids: ProducerIds, by: Deadline
+    ) -> Mapping[_P, DestinationOffset | TanistError]:
+        found: dict[_P, DestinationOffset | TanistError] = {}
         for at, ends in readable_ends(self._router, old_ends, by).items():
             try:
                 end = value(ends).high_watermark
@@ -181,9 +168,7 @@ class KafkaLogInspection:
                 found[at] = why
         return found
 
-    def _writers(
-        self, at: TopicPartition, start: int, end: int, known: tuple[KnownProducer, ...], by: Deadline
-    ) -> LogWriters:
+    def _writers(self, at: _P, start: int, end: int, known: tuple[KnownProducer, ...], by: Deadline) -> LogWriters:
         window = _WINDOW
         while True:
             begin = max(start, end - window)
@@ -193,7 +178,7 @@ class KafkaLogInspection:
             window *= 4
         return LogWriters(start=start, end=end, last=tuple(last), producers=known)
 
-    def _spans(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> Iterator[WrittenSpan]:
+    def _spans(self, at: _P, begin: int, end: int, by: Deadline) -> Iterator[WrittenSpan]:
         """The batches that reach into [begin, end). Raises CouldNotTell."""
         while begin < end:
             if not by.left(time.monotonic()):

@@ -21,7 +21,7 @@ from tanist.ports.positions import GroupFacts, unasked
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import MirrorName, MirrorPartition
     from tanist.kafka.wire.groups import ListedGroup
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import CommitChange, CommittedOf, Outcome
@@ -67,14 +67,14 @@ class KafkaPositions:
 
     def commit(
         self,
-        changes: Mapping[str, Mapping[TopicPartition, CommitChange]],
+        changes: Mapping[str, Mapping[MirrorPartition, CommitChange]],
         by: Deadline,
         confirm: Callable[[], None] = unasked,
     ) -> Mapping[str, Outcome | TanistError]:
         asked = _Confirmed(confirm)
 
         def work(commits: GroupCommits, hand: Sequence[str]) -> dict[str, Outcome | TanistError]:
-            return commits.commit({group: changes[group] for group in hand}, by, asked)
+            return commits.commit({group: dict(changes[group].items()) for group in hand}, by, asked)
 
         done = self._side_by_side(list(changes), work)
         if asked.refused is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from tanist.domain.broker_errors import InvalidProducerEpoch, TransactionCoordinatorFenced
 from tanist.domain.errors import CouldNotTell, MalformedFrame, TanistError
 from tanist.domain.gap_markers import LAST_EPOCH, coordinator_epochs
-from tanist.domain.names import DestinationOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, MirrorPartition
 from tanist.kafka.adapters.bounds import settled_ends
 from tanist.kafka.adapters.keeping import DATA_EPOCH, Keeping, copied_ends
 from tanist.kafka.wire.requests import Markers, describe_producers, write_markers
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tanist.ports.fencing import Kept
 
 
-_Answers: TypeAlias = "dict[TopicPartition, DestinationOffset | TanistError]"
+_Answers: TypeAlias = "dict[MirrorPartition, DestinationOffset | TanistError]"
 MOST_AT_ONCE = 5_000
 """Markers for each leader in one request: some 0.2 s where nothing else is at work, and a time limit is kept."""
 
@@ -47,10 +47,10 @@ class Reserving:
 
     def __init__(self, router: Router) -> None:
         self._router = router
-        self._epochs: dict[TopicPartition, int] = {}
+        self._epochs: dict[MirrorPartition, int] = {}
 
     def write(
-        self, ends: Mapping[TopicPartition, int], marker_ids: Mapping[TopicPartition, ProducerId], by: Deadline
+        self, ends: Mapping[MirrorPartition, int], marker_ids: Mapping[MirrorPartition, ProducerId], by: Deadline
     ) -> _Answers:
         """One request to each leader; where the logs end then, committed."""
         found = _offsets(settled_ends(self._router, ends, by))
@@ -72,10 +72,10 @@ class Reserving:
                 self._epochs.pop(at)
         return found
 
-    def _bounded(self, missing: Mapping[TopicPartition, range]) -> dict[TopicPartition, range]:
+    def _bounded(self, missing: Mapping[MirrorPartition, range]) -> dict[MirrorPartition, range]:
         """The offsets that one request to each leader fills."""
         left: defaultdict[int, int] = defaultdict(lambda: MOST_AT_ONCE)
-        wanted: dict[TopicPartition, range] = {}
+        wanted: dict[MirrorPartition, range] = {}
         for at, offsets in missing.items():
             leader = self._router.leader(at)
             if some := offsets[: left[leader]]:
@@ -84,7 +84,7 @@ class Reserving:
         return wanted
 
     def _raise_epochs(
-        self, partitions: Collection[TopicPartition], marker_ids: Mapping[TopicPartition, ProducerId], by: Deadline
+        self, partitions: Collection[MirrorPartition], marker_ids: Mapping[MirrorPartition, ProducerId], by: Deadline
     ) -> _Answers:
         """Choose the epochs; returns the partitions that have none, with the reason."""
         failed: _Answers = {}
@@ -100,11 +100,11 @@ class Reserving:
         return failed
 
 
-def _offsets(ends: Mapping[TopicPartition, int | TanistError]) -> _Answers:
+def _offsets(ends: Mapping[MirrorPartition, int | TanistError]) -> _Answers:
     return {at: end if isinstance(end, TanistError) else DestinationOffset(end) for at, end in ends.items()}
 
 
-_Seen: TypeAlias = "dict[TopicPartition, ProducerFence | TanistError]"
+_Seen: TypeAlias = "dict[MirrorPartition, ProducerFence | TanistError]"
 
 _ROLES: Final = (0, 1, 2)
 """Places in `ProducerIds`: data, gap markers, fill up to the log start."""
@@ -125,60 +125,60 @@ class KafkaProducerFencing:
         self._reserving = Reserving(router)
 
     def fence_data_producers(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         return self._fence(producer_ids, _DATA_ROLES, by)
 
     def copied_ends(
         self,
-        producer_ids: Mapping[TopicPartition, ProducerIds],
+        producer_ids: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
-        begun: Mapping[TopicPartition, DestinationOffset] = NO_HISTORY,
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        begun: Mapping[MirrorPartition, DestinationOffset] = NO_HISTORY,
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         return copied_ends(self._router, _data_ids(producer_ids), by, begun) if producer_ids else {}
 
     def reserve(
         self,
-        ends: Mapping[TopicPartition, int],
-        producer_ids: Mapping[TopicPartition, ProducerIds],
+        ends: Mapping[MirrorPartition, int],
+        producer_ids: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         return self._reserving.write(ends, {at: each.marker for at, each in producer_ids.items()}, by)
 
     def fence_producers(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         return self._fence(producer_ids, _ROLES, by)
 
     def proof(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, ProducerFence | TanistError]:
         return self._proof(producer_ids, _ROLES, by)
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
         return self._keeping.compacted(topics, by)
 
     def kept(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, Kept | TanistError]:
         return self._keeping.kept(_data_ids(producer_ids), by)
 
     def keep(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
-    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline, *, rest: float = 0
+    ) -> Mapping[MirrorPartition, Kept | TanistError]:
         return self._keeping.keep(_data_ids(producer_ids), by, rest)
 
     def _fence(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
+    ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         if not producer_ids:
             return {}
         before = settled_ends(self._router, producer_ids, by)
-        failed: dict[TopicPartition, DestinationOffset | TanistError] = {
+        failed: dict[MirrorPartition, DestinationOffset | TanistError] = {
             at: end for at, end in before.items() if isinstance(end, TanistError)
         }
         ready = {at: each for at, each in producer_ids.items() if at not in failed}
-        ends = dict[TopicPartition, "int | TanistError"]()
+        ends = dict[MirrorPartition, "int | TanistError"]()
         answers: _Seen = {}
         left = ready
         for _ in range(_ROUNDS):
@@ -192,22 +192,22 @@ class KafkaProducerFencing:
         return failed | {at: _fence_of(at, ends[at], answers[at]) for at in ready}
 
     def _proof(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline
-    ) -> dict[TopicPartition, ProducerFence | TanistError]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
+    ) -> dict[MirrorPartition, ProducerFence | TanistError]:
         seen = self._each(producer_ids, roles, by)
         return {at: _all_of(at, [answers[at] for answers in seen.values()]) for at in producer_ids}
 
     # ── markers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _bar(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline
-    ) -> frozenset[TopicPartition]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
+    ) -> frozenset[MirrorPartition]:
         """Write the markers that are missing; returns the partitions of which not every marker was answered.
 
         Such a marker may still be appended, behind an end that is read now, and behind records of an old writer: these
         partitions are asked once more. That a marker was answered proves nothing else.
         """
-        late = set[TopicPartition]()
+        late = set[MirrorPartition]()
         for role, answers in self._each(producer_ids, roles, by).items():
             wanted = {
                 at: Markers(producer_ids[at][role], _last_epoch(role), (_LAST_COORDINATOR_EPOCH,))
@@ -220,15 +220,15 @@ class KafkaProducerFencing:
         return frozenset(late)
 
     def _each(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline
-    ) -> dict[int, dict[TopicPartition, ProducerFence | TanistError]]:
+        self, producer_ids: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
+    ) -> dict[int, dict[MirrorPartition, ProducerFence | TanistError]]:
         """The leaders' answers for each of the ids, by its place in `ProducerIds`."""
         if not producer_ids:
             return {}
         return {role: self._ask(producer_ids, role, by) for role in roles}
 
-    def _ask(self, producer_ids: Mapping[TopicPartition, ProducerIds], role: int, by: Deadline) -> _Seen:
-        def ask(partitions: Iterable[TopicPartition]) -> Answers[None]:
+    def _ask(self, producer_ids: Mapping[MirrorPartition, ProducerIds], role: int, by: Deadline) -> _Seen:
+        def ask(partitions: Iterable[MirrorPartition]) -> Answers[MirrorPartition, None]:
             probes = {
                 at: Markers(producer_ids[at][role], _last_epoch(role) - 1, (_IMPOSSIBLE_COORDINATOR_EPOCH,))
                 for at in partitions
@@ -242,7 +242,7 @@ class KafkaProducerFencing:
         return {at: _meaning(at, answer) for at, answer in answers.items()}
 
 
-def _data_ids(producer_ids: Mapping[TopicPartition, ProducerIds]) -> dict[TopicPartition, ProducerId]:
+def _data_ids(producer_ids: Mapping[MirrorPartition, ProducerIds]) -> dict[MirrorPartition, ProducerId]:
     return {at: each.data for at, each in producer_ids.items()}
 
 
@@ -250,7 +250,7 @@ def _last_epoch(role: int) -> int:
     return (DATA_EPOCH, FILLER_EPOCH, DATA_EPOCH)[role]
 
 
-def _meaning(at: TopicPartition, answer: TanistError | None) -> ProducerFence | TanistError:
+def _meaning(at: MirrorPartition, answer: TanistError | None) -> ProducerFence | TanistError:
     if isinstance(answer, InvalidProducerEpoch):
         return ProducerFence.FENCED
     if isinstance(answer, TransactionCoordinatorFenced):
@@ -258,7 +258,7 @@ def _meaning(at: TopicPartition, answer: TanistError | None) -> ProducerFence | 
     return answer or MalformedFrame(f"{at}: a marker was accepted that no leader may accept")
 
 
-def _all_of(at: TopicPartition, answers: list[ProducerFence | TanistError]) -> ProducerFence | TanistError:
+def _all_of(at: MirrorPartition, answers: list[ProducerFence | TanistError]) -> ProducerFence | TanistError:
     """FENCED if all three ids are; OPEN if one certainly is."""
     if ProducerFence.OPEN in answers:
         return ProducerFence.OPEN
@@ -267,7 +267,7 @@ def _all_of(at: TopicPartition, answers: list[ProducerFence | TanistError]) -> P
 
 
 def _fence_of(
-    at: TopicPartition, end: int | TanistError, barrier: ProducerFence | TanistError
+    at: MirrorPartition, end: int | TanistError, barrier: ProducerFence | TanistError
 ) -> DestinationOffset | TanistError:
     if isinstance(barrier, TanistError):
         return barrier

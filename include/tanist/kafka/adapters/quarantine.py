@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tanist.domain.broker_errors import OutOfOrderSequence, TopicAlreadyExists, UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
-from tanist.domain.names import SEQUENCE_MODULUS, TopicPartition
+from tanist.domain.names import SEQUENCE_MODULUS, MirrorPartition
 from tanist.kafka.adapters.bounds import settled_ends
 from tanist.kafka.adapters.committed_records import batches, committed
 from tanist.kafka.adapters.compacted_topic import MIN_IN_SYNC, REPLICAS
@@ -85,7 +85,7 @@ class KafkaQuarantine:
         if facts.partitions < partitions and (error := self._topics.grow(topic, partitions, by)):
             raise error
 
-    def ends(self, partitions: Iterable[TopicPartition], by: Deadline) -> Mapping[TopicPartition, int]:
+    def ends(self, partitions: Iterable[MirrorPartition], by: Deadline) -> Mapping[MirrorPartition, int]:
         return {at: _must(end) for at, end in settled_ends(self._destination, partitions, by).items()}
 
     def new_producer_id(self, by: Deadline) -> ProducerId:
@@ -241,7 +241,7 @@ class KafkaReplays:
         for record, rest, origin in copies(self._router, tail, by):
             yield RescuedRecord(origin.offset, record.time, key_of(rest), rest)
 
-    def end(self, at: TopicPartition, by: Deadline) -> int:
+    def end(self, at: MirrorPartition, by: Deadline) -> int:
         end = settled_ends(self._router, [at], by)[at]
         if isinstance(end, TanistError):
             raise end
@@ -252,7 +252,7 @@ class KafkaReplays:
 
     def last_of_keys(
         self,
-        at: TopicPartition,
+        at: MirrorPartition,
         span: tuple[int, int],
         keys: Container[bytes],
         own_from: int,
@@ -272,7 +272,7 @@ class KafkaReplays:
             found[key] = KeyWritten(record.offset, record.time, record.rest, own or (before is not None and before.own))
         return found
 
-    def replayed(self, at: TopicPartition, start: int, producer_id: int, by: Deadline) -> Replayed:
+    def replayed(self, at: MirrorPartition, start: int, producer_id: int, by: Deadline) -> Replayed:
         last = offset = None
         for header, batch in batches(self._router, at, max(start, self._start(at, by)), self.end(at, by), by):
             if header.producer_id != producer_id:
@@ -305,10 +305,10 @@ class KafkaReplays:
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _start(self, at: TopicPartition, by: Deadline) -> int:
+    def _start(self, at: MirrorPartition, by: Deadline) -> int:
         return value(list_offsets(self._router, {at: End.EARLIEST}, by)[at])
 
-    def _remembered(self, at: TopicPartition, producer_id: int, by: Deadline) -> int | None:
+    def _remembered(self, at: MirrorPartition, producer_id: int, by: Deadline) -> int | None:
         """How many records the leader remembers of a producer id; None: it does not know it."""
         states = value(describe_producers(self._router, [at], by)[at])
         found = [each.last_sequence + 1 for each in states if each.producer_id == producer_id]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import BrokerError, TanistError, TimedOut
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.requests import ActiveProducer
     from tanist.ports.clock import Deadline
 
+_P = TypeVar("_P", bound="TopicPartition")
 
 _OF_MIRRORS: Final = "tanist-"
 """How the transactional ids begin with which mirrors write their state, and test a topic."""
@@ -48,9 +49,7 @@ class KafkaReplicas:
             topic_ids={name: topic_id_text(found) for name in topics if (found := known[name].topic_id) is not None},
         )
 
-    def in_sync(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, InSync | TanistError]:
+    def in_sync(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, InSync | TanistError]:
         if not partitions:
             return {}
         names = sorted({at.topic for at in partitions})
@@ -80,9 +79,7 @@ class KafkaReplicas:
             for at in sorted(each.partitions & asked)
         )
 
-    def transactional(
-        self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, TransactionalProducers]:
+    def transactional(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, TransactionalProducers]:
         listed = transactional_producers(self._router, by)
         ids = {number for name, number in listed.items() if not name.startswith(_OF_MIRRORS)}
         if not ids or not partitions:

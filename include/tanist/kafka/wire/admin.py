@@ -255,7 +255,7 @@ def alter_configs(
 
 def elect_leaders(
     router: Router, election: Election, partitions: Iterable[TopicPartition], by: Deadline
-) -> Answers[None]:
+) -> Answers[TopicPartition, None]:
     """Ask the controller for elections; ElectionNotNeeded if the right replica leads already."""
     connection = controller(router, by)
     kind = ElectLeadersRequest.TopicPartitions

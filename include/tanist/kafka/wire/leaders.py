@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from tanist.domain.broker_errors import (
     FencedLeaderEpoch,
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 _Q = TypeVar("_Q")
 _A = TypeVar("_A")
-Answers: TypeAlias = "dict[TopicPartition, _A | TanistError]"
-Ask: TypeAlias = "Callable[[Connection, Mapping[TopicPartition, _Q], Deadline], Answers[_A]]"
+_P = TypeVar("_P", bound=TopicPartition)
+Answers: TypeAlias = "dict[_P, _A | TanistError]"
+Ask: TypeAlias = "Callable[[Connection, Mapping[TopicPartition, _Q], Deadline], Answers[TopicPartition, _A]]"
 
 _ELSEWHERE: Final = (
     NotLeader,
@@ -54,13 +55,16 @@ _ELSEWHERE: Final = (
 
 
 def ask_leaders(
-    router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: Ask[_Q, _A], *, again: bool = True
-) -> Answers[_A]:
+    router: Router, wanted: Mapping[_P, _Q], by: Deadline, ask: Ask[_Q, _A], *, again: bool = True
+) -> Answers[_P, _A]:
     """`ask` each leader about its partitions. An error of one leader concerns only its partitions.
+
+    Whichever side of a mirror the partitions are of: on the wire they are names, and what comes back is equal to them.
 
     Raises:
         Stopped: the router was interrupted. CouldNotTell: no broker reports leaders.
     """
+    questions = cast("Mapping[TopicPartition, _Q]", wanted)
     _find_leaders(router, questions, by)
     answers = _ask_once(router, questions, by, ask)
     elsewhere = {at: questions[at] for at, answer in answers.items() if isinstance(answer, _ELSEWHERE)}
@@ -69,7 +73,7 @@ def ask_leaders(
             router.refresh(sorted({at.topic for at in elsewhere}), by)
             if again:
                 answers |= _ask_once(router, elsewhere, by, ask)
-    return answers
+    return cast("Answers[_P, _A]", answers)
 
 
 def _find_leaders(router: Router, partitions: Iterable[TopicPartition], by: Deadline) -> None:
@@ -85,8 +89,10 @@ def _leader(router: Router, at: TopicPartition) -> BrokerId | TanistError:
         return error
 
 
-def _ask_once(router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: Ask[_Q, _A]) -> Answers[_A]:
-    answers: Answers[_A] = {}
+def _ask_once(
+    router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: Ask[_Q, _A]
+) -> Answers[TopicPartition, _A]:
+    answers: Answers[TopicPartition, _A] = {}
     groups: defaultdict[BrokerId, dict[TopicPartition, _Q]] = defaultdict(dict)
     for at, question in questions.items():
         leader = _leader(router, at)

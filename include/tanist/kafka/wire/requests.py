@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tanist.domain.broker_errors import (
     ConcurrentTransactions,
@@ -15,6 +15,7 @@ from tanist.domain.broker_errors import (
     NotCoordinator,
 )
 from tanist.domain.errors import MalformedFrame, TanistError
+from tanist.domain.log_ends import LogEnds
 from tanist.domain.names import ProducerId, TopicPartition
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import FetchedPartition, FetchLimits, FetchPosition, Isolation, ProduceBatch
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
+
+_P = TypeVar("_P", bound="TopicPartition")
 
 LIST_OFFSETS: Final = (4, 5)
 """The lowest and the highest version of this request that we speak."""
@@ -86,31 +89,25 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
-class ReadableEnds(NamedTuple):
-    """Of one log, as its leader told them one after the other: start <= last stable <= high watermark."""
-
-    start: int
-    last_stable: int
-    high_watermark: int
-
-
-def topic_ids(router: Router, partitions: Iterable[TopicPartition], by: Deadline) -> Answers[UUID | None]:
+def topic_ids(router: Router, partitions: Iterable[_P], by: Deadline) -> Answers[_P, UUID | None]:
     """Which topic each leader has under that name now; None below Kafka 2.8."""
     return ask_leaders(router, dict.fromkeys(partitions), by, _topic_ids)
 
 
-def _topic_ids(connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline) -> Answers[UUID | None]:
+def _topic_ids(
+    connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline
+) -> Answers[TopicPartition, UUID | None]:
     found = describe_topics(connection, sorted({at.topic for at in partitions}), by)
     return {at: found[at.topic].error or found[at.topic].topic_id for at in partitions if at.topic in found}
 
 
-def list_offsets(router: Router, ends: Mapping[TopicPartition, End], by: Deadline) -> Answers[int]:
+def list_offsets(router: Router, ends: Mapping[_P, End], by: Deadline) -> Answers[_P, int]:
     """One offset of each log. OffsetNotAvailable (78) from a new leader means: wait, ask again.
 
     Followers answer a debugger as well, with an end of their own. Only the leader of an epoch knows no newer one and
     is the one that metadata names for it, so the epoch goes along: who has another one refuses.
     """
-    answers: Answers[int] = {}
+    answers: Answers[_P, int] = {}
     for end in End:
         asked = {at: end for at, wanted in ends.items() if wanted is end}
         if asked:
@@ -118,26 +115,24 @@ def list_offsets(router: Router, ends: Mapping[TopicPartition, End], by: Deadlin
     return answers
 
 
-def readable_ends(router: Router, partitions: Collection[TopicPartition], by: Deadline) -> Answers[ReadableEnds]:
+def readable_ends(router: Router, partitions: Collection[_P], by: Deadline) -> Answers[_P, LogEnds]:
     """Three requests to each leader, in the order in which the answers can only grow, whatever happens meanwhile."""
     asked = (End.EARLIEST, End.LAST_STABLE, End.HIGH_WATERMARK)
     answers = [list_offsets(router, dict.fromkeys(partitions, end), by) for end in asked]
     return {at: _readable(*(found[at] for found in answers)) for at in partitions}
 
 
-def _readable(
-    start: int | TanistError, stable: int | TanistError, high: int | TanistError
-) -> ReadableEnds | TanistError:
+def _readable(start: int | TanistError, stable: int | TanistError, high: int | TanistError) -> LogEnds | TanistError:
     if isinstance(start, TanistError):
         return start
     if isinstance(stable, TanistError):
         return stable
-    return high if isinstance(high, TanistError) else ReadableEnds(start, stable, high)
+    return high if isinstance(high, TanistError) else LogEnds(start=start, last_stable=stable, high_watermark=high)
 
 
 def _list_offsets(
     router: Router, end: End, connection: Connection, ends: Mapping[TopicPartition, End], by: Deadline
-) -> Answers[int]:
+) -> Answers[TopicPartition, int]:
     timestamp, isolation, replica = end.value
     kind = ListOffsetsRequest.ListOffsetsTopic
     part = kind.ListOffsetsPartition
@@ -190,7 +185,7 @@ def init_producer_id(router: Router, by: Deadline) -> ProducerId:
         router.pause(_PAUSE_SECONDS, by)
 
 
-def write_markers(router: Router, markers: Mapping[TopicPartition, Markers], by: Deadline) -> Answers[None]:
+def write_markers(router: Router, markers: Mapping[_P, Markers], by: Deadline) -> Answers[_P, None]:
     """Append abort markers. None says only that no entry was refused: count them by the committed offsets.
 
     The answer has one error for all entries of a producer id and partition, so a refused one may hide (`broker facts`).
@@ -199,10 +194,12 @@ def write_markers(router: Router, markers: Mapping[TopicPartition, Markers], by:
     return ask_leaders(router, markers, by, _write_markers, again=False)
 
 
-def _write_markers(connection: Connection, markers: Mapping[TopicPartition, Markers], by: Deadline) -> Answers[None]:
+def _write_markers(
+    connection: Connection, markers: Mapping[TopicPartition, Markers], by: Deadline
+) -> Answers[TopicPartition, None]:
     version = connection.version(WriteTxnMarkersRequest, *WRITE_TXN_MARKERS)
     answer = connection.call(WriteTxnMarkersRequest(markers=_entries(markers), version=version), by)
-    answers: Answers[None] = {}
+    answers: Answers[TopicPartition, None] = {}
     for of_id in answer.markers:
         for at, each in each_partition(of_id.topics):
             if of_id.producer_id == markers[at].producer_id:
@@ -237,15 +234,15 @@ def _entries(markers: Mapping[TopicPartition, Markers]) -> list[Any]:
 
 
 def describe_producers(
-    router: Router, partitions: Iterable[TopicPartition], by: Deadline
-) -> Answers[tuple[ActiveProducer, ...]]:
+    router: Router, partitions: Iterable[_P], by: Deadline
+) -> Answers[_P, tuple[ActiveProducer, ...]]:
     """Who the leader remembers as a writer. It shows what is not committed yet: never a checkpoint."""
     return ask_leaders(router, dict.fromkeys(partitions), by, _describe_producers)
 
 
 def _describe_producers(
     connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline
-) -> Answers[tuple[ActiveProducer, ...]]:
+) -> Answers[TopicPartition, tuple[ActiveProducer, ...]]:
     kind = DescribeProducersRequest.TopicRequest
     topics = [kind(name=topic, partition_indexes=numbers) for topic, numbers in by_topic(partitions)]
     version = connection.version(DescribeProducersRequest, 0, 0)
@@ -267,7 +264,7 @@ def _producer(state: Any) -> ActiveProducer:
     )
 
 
-def delete_records(router: Router, offsets: Mapping[TopicPartition, int], by: Deadline) -> Answers[int]:
+def delete_records(router: Router, offsets: Mapping[_P, int], by: Deadline) -> Answers[_P, int]:
     """Move the start of logs up to a named offset. The answer is the new start.
 
     Raises:
@@ -278,7 +275,9 @@ def delete_records(router: Router, offsets: Mapping[TopicPartition, int], by: De
     return ask_leaders(router, offsets, by, _delete_records)
 
 
-def _delete_records(connection: Connection, offsets: Mapping[TopicPartition, int], by: Deadline) -> Answers[int]:
+def _delete_records(
+    connection: Connection, offsets: Mapping[TopicPartition, int], by: Deadline
+) -> Answers[TopicPartition, int]:
     kind = DeleteRecordsRequest.DeleteRecordsTopic
     part = kind.DeleteRecordsPartition
     topics = [
@@ -294,14 +293,14 @@ def _delete_records(connection: Connection, offsets: Mapping[TopicPartition, int
     }
 
 
-def offset_for_leader_epoch(router: Router, epochs: Mapping[TopicPartition, int], by: Deadline) -> Answers[EpochEnd]:
+def offset_for_leader_epoch(router: Router, epochs: Mapping[_P, int], by: Deadline) -> Answers[_P, EpochEnd]:
     """Where a leader epoch ends in each log (KIP-101, KIP-320)."""
     return ask_leaders(router, epochs, by, _offset_for_leader_epoch)
 
 
 def _offset_for_leader_epoch(
     connection: Connection, epochs: Mapping[TopicPartition, int], by: Deadline
-) -> Answers[EpochEnd]:
+) -> Answers[TopicPartition, EpochEnd]:
     kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     part = kind.OffsetForLeaderPartition
     topics = [
@@ -324,14 +323,16 @@ def _offset_for_leader_epoch(
 
 def fetch(
     router: Router,
-    offsets: Mapping[TopicPartition, int],
+    offsets: Mapping[_P, int],
     by: Deadline,
     limits: FetchLimits = FetchLimits(max_wait_ms=0),  # noqa: B008  # frozen
     partition_max_bytes: int = 1 << 20,
-) -> Answers[FetchedPartition]:
+) -> Answers[_P, FetchedPartition]:
     """Raw batches from each offset on, once. Memory is the answer's own: it stays valid. Not for the copy path."""
 
-    def ask(connection: Connection, at: Mapping[TopicPartition, int], by: Deadline) -> Answers[FetchedPartition]:
+    def ask(
+        connection: Connection, at: Mapping[TopicPartition, int], by: Deadline
+    ) -> Answers[TopicPartition, FetchedPartition]:
         positions = [FetchPosition(p.topic, p.partition, offset, partition_max_bytes) for p, offset in at.items()]
         pipeline = Fetches(connection)
         pipeline.post(positions, limits, by)
@@ -346,13 +347,15 @@ def fetch(
     return ask_leaders(router, offsets, by, ask)
 
 
-def append(router: Router, batches: Mapping[TopicPartition, bytearray], by: Deadline) -> Answers[int]:
+def append(router: Router, batches: Mapping[_P, bytearray], by: Deadline) -> Answers[_P, int]:
     """One batch to each partition, in all replicas in sync; where it begins, or began when it came before.
 
     Not for the copy path. After ConnectionLost or TimedOut it may have been appended, or may still be.
     """
 
-    def ask(connection: Connection, at: Mapping[TopicPartition, bytearray], by: Deadline) -> Answers[int]:
+    def ask(
+        connection: Connection, at: Mapping[TopicPartition, bytearray], by: Deadline
+    ) -> Answers[TopicPartition, int]:
         pipeline = Appends(connection, left_ms(by))
         pipeline.post([ProduceBatch(p.topic, p.partition, memoryview(batch)) for p, batch in at.items()], by)
         try:

@@ -99,7 +99,9 @@ def _any(error: TanistError | None, answers: Sequence[bool | TanistError]) -> bo
     return error or (refused[0] if refused else False)
 
 
-def _ask(connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline) -> Answers[bool]:
+def _ask(
+    connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline
+) -> Answers[TopicPartition, bool]:
     answer = _metadata(connection, sorted({at.topic for at in partitions}), by)
     answers = {topic.name: _writes(topic) for topic in answer.topics}
     return {at: answers[at.topic] for at in partitions if at.topic in answers}

@@ -184,7 +184,7 @@ _LAST_OF_CLIENTS: Final = 3  # newer AddPartitionsToTxn are the brokers' own
 
 def empty_transaction(
     router: Router, transactional_id: str, partitions: Sequence[TopicPartition], by: Deadline
-) -> Answers[None]:
+) -> Answers[TopicPartition, None]:
     """Begin a transaction on `partitions` and abort it: one marker each. An error of one is told for all of them.
 
     Raises:
@@ -200,7 +200,7 @@ def empty_transaction(
     return answers
 
 
-def _add(owned: TransactionalId, partitions: Sequence[TopicPartition], by: Deadline) -> Answers[None]:
+def _add(owned: TransactionalId, partitions: Sequence[TopicPartition], by: Deadline) -> Answers[TopicPartition, None]:
     kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
 
     def request(connection: Connection) -> ApiMessage:
@@ -215,8 +215,8 @@ def _add(owned: TransactionalId, partitions: Sequence[TopicPartition], by: Deadl
     return _answers(owned.ask(request, by, _not_yet))
 
 
-def _answers(answer: Any) -> Answers[None]:
-    found: Answers[None] = {}
+def _answers(answer: Any) -> Answers[TopicPartition, None]:
+    found: Answers[TopicPartition, None] = {}
     for topic in answer.results_by_topic_v3_and_below:
         for each in topic.results_by_partition:
             at = TopicPartition(topic.name, each.partition_index)

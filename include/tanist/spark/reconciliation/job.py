@@ -27,7 +27,7 @@ from tanist.spark.reconciliation.positions import WHY, Ends, Standing, translate
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
 from tanist.spark.reconciliation.source import BucketedLogs, digest_frame, ranges, record_frame, sampled
 from tanist.spark.reconciliation.time_buckets import IN_A_BUCKET, TimeBuckets
-from tanist.spark.spans import Span, Spans
+from tanist.spark.spans import LogSpan, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tanist.domain.exclusive import ExclusiveRange
+    from tanist.domain.log_ends import LogEnds
     from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
-    from tanist.domain.validation.bounds import LogBounds
     from tanist.spark.reconciliation.digests import Bucket, SortedOut
 
 SCHEMA_VERSION: Final = 2
@@ -59,8 +59,8 @@ class ReadLogs:
 
     pair: TopicPair
     partition: int
-    source: LogBounds | TanistError
-    destination: LogBounds | TanistError
+    source: LogEnds | TanistError
+    destination: LogEnds | TanistError
     topic_ids: tuple[UUID | None, UUID | None] = (None, None)
 
     @property
@@ -76,33 +76,33 @@ class ReadLogs:
         return tuple(each for each in self.pair.exclusive if each.partition == self.partition)
 
     @property
-    def spans(self) -> tuple[Span, Span]:
+    def spans(self) -> tuple[LogSpan, LogSpan]:
         """What is read of both, where there is no trouble."""
         ours, theirs = self.topic_ids
         return _span(self.pair.source, self.partition, self.source, ours), _span(
             self.pair.destination, self.partition, self.destination, theirs
         )
 
-    def every(self, of: int) -> Sequence[Span]:
+    def every(self, of: int) -> Sequence[LogSpan]:
         """All that is read of the source (0) or of the destination (1)."""
         return [span for span in (self.spans[of], self.undecided[of]) if span is not None]
 
     @property
-    def undecided(self) -> tuple[Span | None, Span | None]:
+    def undecided(self) -> tuple[LogSpan | None, LogSpan | None]:
         """What lies of both behind the last stable offset, of open transactions and after them."""
         committed = self.spans
         ends = (self.source, self.destination)
         return _tail(committed[0], ends[0]), _tail(committed[1], ends[1])
 
 
-def _span(topic: str, partition: int, ends: LogBounds | TanistError, topic_id: UUID | None) -> Span:
+def _span(topic: str, partition: int, ends: LogEnds | TanistError, topic_id: UUID | None) -> LogSpan:
     if isinstance(ends, TanistError):
         raise ends
     until = max(ends.start, ends.last_stable)
-    return Span(partition=TopicPartition(topic, partition), start=ends.start, until=until, topic_id=topic_id)
+    return LogSpan(partition=TopicPartition(topic, partition), start=ends.start, until=until, topic_id=topic_id)
 
 
-def _tail(committed: Span, ends: LogBounds | TanistError) -> Span | None:
+def _tail(committed: LogSpan, ends: LogEnds | TanistError) -> LogSpan | None:
     if isinstance(ends, TanistError) or ends.high_watermark <= committed.until:
         return None
     return replace(committed, start=committed.until, until=ends.high_watermark, undecided=True)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tanist.spark.reconciliation.pairing import Longs
     from tanist.spark.reconciliation.time_buckets import TimeBuckets
     from tanist.spark.record_source import Portion
-    from tanist.spark.spans import Span
+    from tanist.spark.spans import LogSpan
 
 
 DIGESTS: Final = f"log int, bucket bigint, {', '.join(f'{name} bigint' for name in COLUMNS)}, trouble string"
@@ -55,7 +55,7 @@ class BucketedLogs:
     """Logs of one cluster that are read: what of each, and the buckets by number of a log."""
 
     endpoint: Endpoint
-    spans: Sequence[tuple[int, Span]]
+    spans: Sequence[tuple[int, LogSpan]]
     buckets: Mapping[int, TimeBuckets]
 
     def within(self, ranges: Mapping[int, Sequence[tuple[int, int]]]) -> BucketedLogs:
@@ -73,7 +73,7 @@ class _LogReader(RecordReader):
     """Knows a partition's log by its number."""
 
     def __init__(
-        self, logs: BucketedLogs, tasks: Sequence[tuple[Span, ...]], schema: str, rows: Callable[..., Any]
+        self, logs: BucketedLogs, tasks: Sequence[tuple[LogSpan, ...]], schema: str, rows: Callable[..., Any]
     ) -> None:
         super().__init__(logs.endpoint, tasks, schema, rows)
         self._logs = {span.partition: log for log, span in logs.spans}
@@ -87,7 +87,7 @@ class _DigestRows:
     def __init__(self, buckets: Mapping[TopicPartition, TimeBuckets]) -> None:
         self._buckets = buckets
 
-    def __call__(self, span: Span, found: Iterator[Portion]) -> Iterator[Mapping[str, Any]]:
+    def __call__(self, span: LogSpan, found: Iterator[Portion]) -> Iterator[Mapping[str, Any]]:
         digests = SpanDigests(self._buckets[span.partition])
         for records, stamped, *_ in found:
             digests.add(records.offsets, records.times, identities(records), stamped, undecided=span.undecided)
@@ -100,7 +100,7 @@ class _RecordRows:
     def __init__(self, buckets: Mapping[TopicPartition, tuple[TimeBuckets, Longs]]) -> None:
         self._buckets = buckets
 
-    def __call__(self, span: Span, found: Iterator[Portion]) -> Iterator[Mapping[str, Any]]:
+    def __call__(self, span: LogSpan, found: Iterator[Portion]) -> Iterator[Mapping[str, Any]]:
         buckets, parts = self._buckets[span.partition]
         for records, *_ in found:
             numbers = buckets.numbers(records.times)
@@ -162,7 +162,7 @@ _BYTES: Final = 64 << 10
 _SECONDS: Final = 10.0
 
 
-def sampled(router: Router, spans: Sequence[Span], size: int) -> Mapping[TopicPartition, TimeSample]:
+def sampled(router: Router, spans: Sequence[LogSpan], size: int) -> Mapping[TopicPartition, TimeSample]:
     """Of those spans that are more than one bucket of `size` records; whose batches are not had have fewer times."""
     by = Deadline(time.monotonic() + _SECONDS)
     looks = {span.partition: looks_at(span, size) for span in spans}
@@ -180,7 +180,7 @@ def _sample(found: Sequence[tuple[int, int]], end: int) -> TimeSample:
     return TimeSample(times, np.diff(np.append(offsets, end)))
 
 
-def looks_at(span: Span, size: int) -> Sequence[int]:
+def looks_at(span: LogSpan, size: int) -> Sequence[int]:
     """Offsets, the more the longer `span` is; none of a log that is to be one bucket."""
     length = span.until - span.start
     if length <= 2 * size:

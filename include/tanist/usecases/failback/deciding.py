@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tanist.domain.failover.approving import Approval
-    from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
@@ -158,7 +158,7 @@ class AnotherDecision(Refused):
 class TailCount:
     """The records of a partition by class, as they are now; see `ExpiringCounts`."""
 
-    partition: TopicPartition
+    partition: MirrorPartition
     records: ExpiringCounts
     compacted: bool
 

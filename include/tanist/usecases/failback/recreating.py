@@ -19,7 +19,7 @@ from tanist.domain.failback.reversal import (
     unlike_the_plan,
 )
 from tanist.domain.failback.survey import not_compared
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.problems import refuse
 from tanist.domain.selection import only
 from tanist.usecases.failback.recreation_plan import known_topics, plan_recreations, unfit_topics, value_of
@@ -177,7 +177,7 @@ def _create(of: Reversing, topic: ReturningTopic) -> None:
         if error is not None and not waits:
             raise named(error, source, f"CREATE on Topic {name}")
         of.command.clock.wait(_AGAIN_SECONDS)
-    partitions = [TopicPartition(name, n) for n in range(facts.partitions)]
+    partitions = [MirrorPartition(name, n) for n in range(facts.partitions)]
     used = sum(value_of(end) for end in source.logs.true_ends(partitions, of.command.by).values())
     if used:
         raise RecreatedTopicNotEmpty(f"{name!r} has {used} offset(s) in use at {source.name!r}")

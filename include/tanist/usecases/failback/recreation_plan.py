@@ -11,7 +11,7 @@ from tanist.domain.failback.reversal import (
     Recreation,
     TopicCannotReturn,
 )
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.ports.topics import TopicFacts
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def plan_recreations(
     view: StateView,
     clusters: ReturnedMirror,
     names: Sequence[str],
-    uncompared: Collection[TopicPartition],
+    uncompared: Collection[MirrorPartition],
     command: CommandContext,
 ) -> dict[str, tuple[int, Recreation]]:
     """What is deleted of each topic, what it costs to copy it again, and how many partitions it gets.
@@ -100,13 +100,13 @@ def plan_recreations(
     unseen = {
         name: [
             at
-            for at in (TopicPartition(name, n) for n in range(facts.partitions))
+            for at in (MirrorPartition(name, n) for n in range(facts.partitions))
             if at in uncompared or at.partition >= _surveyed(facts, promoted[name])
         ]
         for name, facts in old.items()
     }
     ends = clusters.source.logs.true_ends([at for each in unseen.values() for at in each], command.by)
-    again = [TopicPartition(name, n) for name, facts in new.items() for n in range(facts.partitions)]
+    again = [MirrorPartition(name, n) for name, facts in new.items() for n in range(facts.partitions)]
     logs = clusters.destination.logs.ends(again, command.by)
     sizes = clusters.destination.sizes.sizes(again, command.by)
     found: dict[str, tuple[int, Recreation]] = {}

@@ -30,7 +30,7 @@ from tanist.usecases.runs.table import RunRow, RunTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import PartitionTail, TopicTails
     from tanist.ports.tails import RescuedRecord
@@ -64,7 +64,7 @@ class ReplayTools:
     """`manifest`: is given the counts at the end. `report` hears of progress; `checkpoint`: tests stop it there."""
 
     manifest: Callable[[Mapping[str, Any]], None]
-    report: Callable[[TopicPartition, ReplayProgress], None] = field(default=_nothing)
+    report: Callable[[MirrorPartition, ReplayProgress], None] = field(default=_nothing)
     checkpoint: Callable[[str], None] = field(default=_nothing)
 
 

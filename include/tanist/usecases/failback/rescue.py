@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failback.torn import torn
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.tails import TailStage, quarantine_topic
 from tanist.ports.tails import TailSpan
 from tanist.usecases.failback.recording import surveyed
@@ -72,7 +72,7 @@ class RescueTools:
     """
 
     manifest: Callable[[Mapping[str, Any]], None]
-    report: Callable[[TopicPartition, int, int], None] = field(default=_nothing)
+    report: Callable[[MirrorPartition, int, int], None] = field(default=_nothing)
     checkpoint: Callable[[str], None] = field(default=_nothing)
 
 
@@ -164,8 +164,8 @@ class _Rescue:
             return tails
         self.tools.checkpoint("created")
         producer_id = tails.producer_id if tails.producer_id >= 0 else quarantine.new_producer_id(by)
-        ends = quarantine.ends([TopicPartition(name, each.partition) for each in new], by)
-        begun = {each.partition: ends[TopicPartition(name, each.partition)] for each in new}
+        ends = quarantine.ends([MirrorPartition(name, each.partition) for each in new], by)
+        begun = {each.partition: ends[MirrorPartition(name, each.partition)] for each in new}
         all_tails = tuple(replace(t, copied_from=begun.get(t.partition, t.copied_from)) for t in tails.tails)
         return self._write(replace(tails, quarantine=name, producer_id=producer_id, tails=all_tails))
 
@@ -226,7 +226,7 @@ def _tail_span(of: PartitionSurvey, before: int) -> TailSpan:
 
 
 def _parts(
-    found: Mapping[TopicPartition, tuple[TransactionPart, ...] | TanistError],
+    found: Mapping[MirrorPartition, tuple[TransactionPart, ...] | TanistError],
 ) -> tuple[TransactionPart, ...]:
     return tuple(part for parts in found.values() if not isinstance(parts, TanistError) for part in parts)
 

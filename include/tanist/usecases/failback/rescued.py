@@ -10,7 +10,7 @@ from tanist.domain.compaction import is_compacted
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failback.decision import NothingToDecide, classify
 from tanist.domain.failback.pending import last_tails
-from tanist.domain.names import ProducerId, TopicPartition
+from tanist.domain.names import MirrorPartition, ProducerId
 from tanist.domain.problems import refuse
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.tails import TailCopy
@@ -45,7 +45,7 @@ def copy_of(tails: TopicTails, tail: PartitionTail) -> TailCopy:
         cluster_id=tails.cluster_id,
         begin=tail.common_end,
         end=tail.end,
-        into=TopicPartition(tails.quarantine, tail.partition),
+        into=MirrorPartition(tails.quarantine, tail.partition),
         start=max(0, tail.copied_from),
         producer_id=ProducerId(tails.producer_id),
     )
@@ -142,7 +142,7 @@ class KeyWatch:
     last: dict[bytes, KeyWritten] = field(default_factory=dict)
 
     @property
-    def partition(self) -> TopicPartition:
+    def partition(self) -> MirrorPartition:
         return self.copy.source
 
     def look(self, by: Deadline) -> None:

@@ -38,7 +38,7 @@ from tanist.usecases.lock import Purpose, ensure_unlocked
 from tanist.usecases.mirrors import take, writers
 from tanist.usecases.mirrors.desire import must_be_free
 from tanist.usecases.mirrors.observe import read_promotions
-from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -293,7 +293,7 @@ def topic_plans(
     Raises:
         Problems, or the single error: everything that forbids it, at both clusters.
     """
-    primary, old = ClusterSnapshot(cluster=clusters.destination), ClusterSnapshot(cluster=clusters.source)
+    primary, old = SourceSnapshot(cluster=clusters.destination), DestinationSnapshot(cluster=clusters.source)
     shared = take.situation(old, there, replace(clusters.spec, replication_factor=None), command.by)
     others = {name: owner for name, owner in shared.owners.items() if owner != clusters.spec.mirror}
     situation = replace(shared, returning=True, replaced=frozenset(again), owners=others)

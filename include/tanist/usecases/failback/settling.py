@@ -15,7 +15,7 @@ from tanist.domain.errors import MirrorExists, Refused, TanistError
 from tanist.domain.failback.reversal import OffsetsOverlap
 from tanist.domain.kept_fences import kept_after
 from tanist.domain.moves import MoveStatus, left_over, opposite
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, PromotionEpoch
 from tanist.domain.state_record import Tombstone
@@ -50,7 +50,7 @@ class LogChanged(Refused):
 
 def copy_starts(
     topics: Sequence[ReturningTopic], before: Mapping[str, TopicBefore], old: Cluster, by: Deadline
-) -> dict[TopicPartition, int]:
+) -> dict[MirrorPartition, int]:
     """The end of each log at the old source. What lies below is history, which nothing compares any more.
 
     Coordinators and producers that try again may have added markers since the survey; nobody may have added records.
@@ -59,8 +59,8 @@ def copy_starts(
         LogChanged: a log has more than markers since it was surveyed, or less. OffsetsOverlap: it has used offsets that
         the new primary's own records have. Problems: several of these. CouldNotTell, BrokerError: a log cannot be read.
     """
-    surveyed = {TopicPartition(name, n): end for name, was in before.items() for n, end in enumerate(was.ends)}
-    free_from = {TopicPartition(each.topic, n): end for each in topics for n, end in enumerate(each.free_from)}
+    surveyed = {MirrorPartition(name, n): end for name, was in before.items() for n, end in enumerate(was.ends)}
+    free_from = {MirrorPartition(each.topic, n): end for each in topics for n, end in enumerate(each.free_from)}
     ends = _known(old.logs.true_ends(list(free_from), by))
     grown = {at: (surveyed.get(at, 0), end) for at, end in ends.items() if end > surveyed.get(at, 0)}
     written = {at: grown[at] for at, control in _known(old.logs.only_control(grown, by)).items() if not control}
@@ -71,9 +71,9 @@ def copy_starts(
 
 
 def _changes(
-    ends: Mapping[TopicPartition, int],
-    surveyed: Mapping[TopicPartition, int],
-    written: Mapping[TopicPartition, tuple[int, int]],
+    ends: Mapping[MirrorPartition, int],
+    surveyed: Mapping[MirrorPartition, int],
+    written: Mapping[MirrorPartition, tuple[int, int]],
     where: str,
 ) -> Iterator[LogChanged]:
     for at, end in ends.items():
@@ -85,14 +85,14 @@ def _changes(
 
 
 def _overlaps(
-    ends: Mapping[TopicPartition, int], free_from: Mapping[TopicPartition, int], where: str
+    ends: Mapping[MirrorPartition, int], free_from: Mapping[MirrorPartition, int], where: str
 ) -> Iterator[OffsetsOverlap]:
     for at, end in ends.items():
         if end > free_from[at]:
             yield OffsetsOverlap(f"{at} ends at {end} at {where!r}, and only offsets from {free_from[at]} on are free")
 
 
-def _known(answers: Mapping[TopicPartition, _T | TanistError]) -> dict[TopicPartition, _T]:
+def _known(answers: Mapping[MirrorPartition, _T | TanistError]) -> dict[MirrorPartition, _T]:
     """Raises the first error among the answers."""
     found = {}
     for at, answer in answers.items():
@@ -129,7 +129,7 @@ def settle(of: Reversing) -> None:
         store.append([*(Tombstone(key) for key in sorted(gone)), *records, arrival], by)
 
 
-def _records(of: Reversing, ends: Mapping[TopicPartition, int]) -> list[StateRecord]:
+def _records(of: Reversing, ends: Mapping[MirrorPartition, int]) -> list[StateRecord]:
     now, view = of.command.clock.now(), of.lock.view()
     data_id, marker_id, start_id = (of.old.logs.new_producer_id(of.command.by) for _ in range(3))
     spec = replace(opposite(of.spec), data_id=data_id, marker_id=marker_id, start_id=start_id)
@@ -137,7 +137,7 @@ def _records(of: Reversing, ends: Mapping[TopicPartition, int]) -> list[StateRec
     topics = [
         replace(
             plans[each.topic].desired(spec, each.promotion_epoch, now),
-            copy_starts=tuple(ends[TopicPartition(each.topic, n)] for n in range(len(each.free_from))),
+            copy_starts=tuple(ends[MirrorPartition(each.topic, n)] for n in range(len(each.free_from))),
             denied=each.denied,
             given_at_source=_given(view, spec.mirror, each.topic),
         )

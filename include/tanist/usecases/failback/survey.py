@@ -13,30 +13,30 @@ from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.lag import maps
 from tanist.domain.lineage import reserves
-from tanist.domain.names import DestinationOffset
+from tanist.domain.names import DestinationOffset, SourcePartition, TopicNames
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.clock import Deadline
 from tanist.ports.tails import CopiedSpan
 from tanist.usecases.failover.source_seen import Coordinated, look_at_fences, see_source, topics_without_copy
-from tanist.usecases.snapshot import MirrorSnapshot
+from tanist.usecases.snapshot import MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.lineage import TopicLineage
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.log_ends import LogEnds
+    from tanist.domain.names import MirrorName, MirrorPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import TopicTails
-    from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.source_seen import SourceSeen
     from tanist.usecases.mirror import ReturnedMirror
-    from tanist.usecases.snapshot import ClusterSnapshot
+    from tanist.usecases.snapshot import SourceSnapshot
 
 SURVEY_COLUMNS = (
     "topic",
@@ -85,16 +85,21 @@ def survey(clusters: ReturnedMirror, topics: Selection, command: CommandContext)
     wanted = [topic for topic, _ in promoted]
     seen = see_returned(clusters.spec, source, wanted, view, command)
     mapped = maps(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
-    found = [_begun(at, topic, entry, seen, view) for topic, entry in promoted for at in topic.all_partitions()]
-    found = _with_starts(found, seen, both.destination, command.by)
+    names = clusters.spec.names
+    found = [
+        _begun(at, names.at_source(at), topic, entry, seen, view)
+        for topic, entry in promoted
+        for at in topic.all_partitions()
+    ]
+    found = _with_starts(found, seen, both, command.by)
     found = [_mapped(each, mapped[each.partition]) if each.partition in mapped else each for each in found]
-    found += _never_mirrored(promoted, seen)
+    found += _never_mirrored(promoted, seen, names)
     found = list(_with_records(found, view.tails(clusters.spec.mirror)))
     return tuple(sorted(_compared(found, view, clusters, command.by), key=lambda each: each.partition))
 
 
 def see_returned(
-    spec: MirrorSpec, source: ClusterSnapshot, wanted: Sequence[TopicDesired], view: StateView, command: CommandContext
+    spec: MirrorSpec, source: SourceSnapshot, wanted: Sequence[TopicDesired], view: StateView, command: CommandContext
 ) -> SourceSeen:
     """Everything about `wanted` at an old source that has returned. One that is slow is waited for: it is needed.
 
@@ -104,7 +109,7 @@ def see_returned(
     Raises as `see_source`.
     """
     by = Deadline(min(command.by.at, command.clock.deadline(ANSWER_SECONDS).at))
-    partitions = [at for topic in wanted for at in topic.all_partitions()]
+    partitions = [spec.names.at_source(at) for topic in wanted for at in topic.all_partitions()]
     names = {topic.topic for topic in wanted}
     fences = view.source_fences(spec.mirror)
     source.true_ends(partitions, by)
@@ -146,7 +151,12 @@ def topics_only_there(clusters: ReturnedMirror, command: CommandContext) -> tupl
 
 
 def _begun(
-    at: TopicPartition, topic: TopicDesired, entry: TopicLineage, seen: SourceSeen, view: StateView
+    at: MirrorPartition,
+    there: SourcePartition,
+    topic: TopicDesired,
+    entry: TopicLineage,
+    seen: SourceSeen,
+    view: StateView,
 ) -> PartitionSurvey:
     """Where the log ends, and whether it can still grow."""
     begun = PartitionSurvey(
@@ -157,18 +167,18 @@ def _begun(
     )
     if is_another_topic(seen.ids.get(at.topic, ""), topic.source_topic_id):
         return replace(begun, reasons=("the topic was deleted and re-created at the old source",))
-    if at not in seen.true_ends:
-        return replace(begun, reasons=(unread(at, seen),))
-    return replace(begun, end=seen.true_ends[at], reasons=tuple(_unsettled(at, seen)))
+    if there not in seen.true_ends:
+        return replace(begun, reasons=(unread(there, seen),))
+    return replace(begun, end=seen.true_ends[there], reasons=tuple(_unsettled(there, seen)))
 
 
-def unread(at: TopicPartition, seen: SourceSeen) -> str:
+def unread(at: SourcePartition, seen: SourceSeen) -> str:
     """Why its end is unknown. A leader that did not answer is no sign that the partition is not there."""
     error = seen.ends.error(at) or seen.unread.get(at)
     return str(error) if error else "the old source does not have this partition"
 
 
-def _copied_to(at: TopicPartition, view: StateView, mirror: MirrorName) -> int:
+def _copied_to(at: MirrorPartition, view: StateView, mirror: MirrorName) -> int:
     """The offset that had been copied to before the producer fence, so that no record of the new primary lies below it.
 
     Behind the last copied record there may be markers of the source, which took offsets at both clusters.
@@ -177,7 +187,7 @@ def _copied_to(at: TopicPartition, view: StateView, mirror: MirrorName) -> int:
     return copied[at.partition] if at.partition < len(copied) else 0
 
 
-def _unsettled(at: TopicPartition, seen: SourceSeen) -> Iterator[str]:
+def _unsettled(at: SourcePartition, seen: SourceSeen) -> Iterator[str]:
     if seen.fences.known().get(at.topic) is not True:
         yield NOT_FENCED
     ends = seen.ends.found.get(at)
@@ -193,7 +203,7 @@ def _unsettled(at: TopicPartition, seen: SourceSeen) -> Iterator[str]:
 
 
 def _never_mirrored(
-    promoted: Iterable[tuple[TopicDesired, TopicLineage]], seen: SourceSeen
+    promoted: Iterable[tuple[TopicDesired, TopicLineage]], seen: SourceSeen, names: TopicNames
 ) -> Iterator[PartitionSurvey]:
     """The partitions that the old source has more than were copied; all that they have is nowhere else."""
     entries = {
@@ -204,7 +214,7 @@ def _never_mirrored(
     for each in seen.facts.uncopied:
         if (entry := entries.get(each.partition.topic)) is not None:
             yield PartitionSurvey(
-                partition=each.partition,
+                partition=names.mirrored(each.partition),
                 promotion_epoch=entry.promotion_epoch,
                 old_end=0,
                 reserve_end=0,
@@ -225,11 +235,12 @@ def _with_records(found: Iterable[PartitionSurvey], tails: Iterable[TopicTails])
 
 
 def _with_starts(
-    found: Sequence[PartitionSurvey], seen: SourceSeen, primary: ClusterSnapshot, by: Deadline
+    found: Sequence[PartitionSurvey], seen: SourceSeen, both: MirrorSnapshot, by: Deadline
 ) -> list[PartitionSurvey]:
     """With where both logs begin; a partition whose start is unknown has no final verdict."""
-    ends = primary.ends([each.partition for each in found], by)
-    return [_with_start(each, seen.ends.found.get(each.partition), ends[each.partition]) for each in found]
+    ends = both.destination.ends([each.partition for each in found], by)
+    old = [seen.ends.found.get(both.spec.names.at_source(each.partition)) for each in found]
+    return [_with_start(each, there, ends[each.partition]) for each, there in zip(found, old, strict=True)]
 
 
 def _with_start(of: PartitionSurvey, old: LogEnds | None, new: LogEnds | TanistError) -> PartitionSurvey:
@@ -246,7 +257,7 @@ def _naming(found: Iterable[OpenTransaction]) -> Iterator[str]:
         )
 
 
-def _open_on(at: TopicPartition, seen: SourceSeen) -> str:
+def _open_on(at: SourcePartition, seen: SourceSeen) -> str:
     """Producers of transactions that are open on `at` and that no coordinator names."""
     known = {(each.partition, each.producer_id) for each in seen.named.transactions}
     open_here = [each for each in seen.facts.transactions if each.partition == at]
@@ -271,7 +282,7 @@ def _compared(
     found: Sequence[PartitionSurvey], view: StateView, clusters: ReturnedMirror, by: Deadline
 ) -> Iterator[PartitionSurvey]:
     wanted = [each for each in found if each.end is not None and each.identical]
-    spans = {each.partition: _span(each, view, clusters.spec.mirror) for each in wanted}
+    spans = {each.partition: _span(each, view, clusters.spec) for each in wanted}
     commons = clusters.pair.tails.common_ends(spans, by)
     tails = {
         each.partition: (commons[each.partition], each.end)
@@ -304,10 +315,12 @@ def _growth(of: PartitionSurvey) -> tuple[int, int] | None:
     return of.on_record.end, of.end
 
 
-def _span(of: PartitionSurvey, view: StateView, mirror: MirrorName) -> CopiedSpan:
+def _span(of: PartitionSurvey, view: StateView, spec: MirrorSpec) -> CopiedSpan:
     assert of.end is not None  # noqa: S101  # the caller's filter
-    entries = [each for each in view.lineage(mirror, of.partition.topic) if each.promotion_epoch < of.promotion_epoch]
-    epoch, certain = view.last_copied_epoch(mirror, of.partition, of.old_end)
+    entries = [
+        each for each in view.lineage(spec.mirror, of.partition.topic) if each.promotion_epoch < of.promotion_epoch
+    ]
+    epoch, certain = view.last_copied_epoch(spec, of.partition, of.old_end)
     return CopiedSpan(of.old_end, of.end, epoch, reserves(entries, of.partition), certain)
 
 

@@ -47,7 +47,7 @@ from tanist.usecases.failover.source_seen import (
     soon,
     without_markers,
 )
-from tanist.usecases.snapshot import MirrorEnds
+from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import Intent
     from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.log_ends import LogEnds
+    from tanist.domain.names import EpochMs, MirrorPartition, SourcePartition, TopicNames
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import OpenMirror
-    from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
+    from tanist.usecases.snapshot import DestinationSnapshot, MirrorSnapshot, SourceSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +70,8 @@ class Look:
     """The facts, and the ends of both clusters that they are made of."""
 
     facts: Facts
-    source: MirrorEnds
-    destination: MirrorEnds
+    source: MirrorEnds[SourcePartition]
+    destination: MirrorEnds[MirrorPartition]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,7 +153,12 @@ class Observer:
             now=now,
             source=source.facts,
             destination_authorizer=answered(lambda: both.destination.authorizer(by)),
-            partitions=self._without_markers(self._partitions(wanted, both.destination, copies, source), both, source),
+            partitions=without_markers(
+                both,
+                self._partitions(wanted, both.destination, copies, source),
+                source.fences.known(),
+                soon(self.context),
+            ),
             besides=others,
             topics=tuple(self._topics(wanted, both.destination, source)),
             logins=logins_of(view.workers()),
@@ -176,7 +181,7 @@ class Observer:
         self,
         wanted: Sequence[TopicDesired],
         view: StateView,
-        source: ClusterSnapshot | TanistError,
+        source: SourceSnapshot | TanistError,
         seconds: float,
         *,
         ask: bool,
@@ -201,13 +206,17 @@ class Observer:
 
     # ── the destination ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _copies(self, wanted: Sequence[TopicDesired], destination: ClusterSnapshot) -> MirrorEnds:
+    def _copies(self, wanted: Sequence[TopicDesired], destination: DestinationSnapshot) -> MirrorEnds[MirrorPartition]:
         return MirrorEnds.of(
             destination.ends([at for topic in wanted for at in topic.all_partitions()], self.context.by)
         )
 
     def _partitions(
-        self, wanted: Sequence[TopicDesired], destination: ClusterSnapshot, copies: MirrorEnds, source: SourceSeen
+        self,
+        wanted: Sequence[TopicDesired],
+        destination: DestinationSnapshot,
+        copies: MirrorEnds[MirrorPartition],
+        source: SourceSeen,
     ) -> tuple[PartitionFacts, ...]:
         spec, by = self.clusters.spec, self.context.by
         view = destination.state(STATE_TOPIC, by)
@@ -223,12 +232,13 @@ class Observer:
         begun = {at: int(topic.copy_start(at.partition)) for topic in wanted for at in topic.all_partitions()}
         strangers = foreign(destination, copies.found, writers, fenced, by, begun)
         ours = {at: each for at, each in copies.found.items() if at not in fenced and strangers.get(at) is False}
-        beyond = longer(destination, ours, offsets, source.true_ends, by)
+        beyond = longer(destination, ours, offsets, source.true_ends, spec.names, by)
         last = last_known(view, spec.mirror)
-        ended = _ended(view.source_fences(spec.mirror), source, last, wanted)
+        ended = _ended(view.source_fences(spec.mirror), source, last, wanted, spec.names)
         found = []
         for at in partitions:
-            observed, live, seen = view.observed(spec.mirror, at), source.ends.found.get(at), last.get(at)
+            there = spec.names.at_source(at)
+            observed, live, seen = view.observed(spec.mirror, at), source.ends.found.get(there), last.get(there)
             copy, map_, in_sync = copies.found.get(at), offsets.get(at, OffsetMap()), replicas.get(at)
             end = DestinationOffset(copy.high_watermark) if copy else None
             found.append(
@@ -236,7 +246,7 @@ class Observer:
                     partition=at,
                     state=observed.state_of_copy if observed else MirrorState.UNKNOWN,
                     error=observed.error if observed else None,
-                    live=_live(live, source.true_ends.get(at)),
+                    live=_live(live, source.true_ends.get(there)),
                     known=seen,
                     fenced_since=ended[at.topic],
                     start=DestinationOffset(copy.start) if copy else None,
@@ -245,27 +255,20 @@ class Observer:
                     copied=None if end is None else map_.origin(end),
                     foreign=strangers.get(at),
                     longer=beyond.get(at, False),
-                    named=source.named.names(at),
+                    named=source.named.names(there),
                     in_sync=in_sync.replicas if in_sync else None,
                     min_in_sync=in_sync.needed if in_sync else None,
                     producer_fenced=(barriers[at] is ProducerFence.FENCED) if at in barriers else None,
                     last_mirrored_epoch=observed.last_mirrored_epoch if observed else -1,
                     leader=in_sync.leader if in_sync else None,
                     tombstones_missed=at in missed,
-                    transactional=source.transactional.get(at, TransactionalProducers.UNKNOWN),
+                    transactional=source.transactional.get(there, TransactionalProducers.UNKNOWN),
                 )
             )
         return tuple(found)
 
-    def _without_markers(
-        self, found: tuple[PartitionFacts, ...], both: MirrorSnapshot, seen: SourceSeen
-    ) -> tuple[PartitionFacts, ...]:
-        if isinstance(both.source, TanistError):
-            return found
-        return without_markers(both.source, found, seen.fences.known(), soon(self.context))
-
     def _topics(
-        self, wanted: Sequence[TopicDesired], destination: ClusterSnapshot, source: SourceSeen
+        self, wanted: Sequence[TopicDesired], destination: DestinationSnapshot, source: SourceSeen
     ) -> list[ObservedTopic]:
         mirror, by = self.clusters.spec.mirror, self.context.by
         view = destination.state(STATE_TOPIC, by)
@@ -335,8 +338,9 @@ def _first(live: LogEnds | None, seen: KnownEnd | None, map_: OffsetMap) -> Dest
 def _ended(
     fences: Sequence[FencedTopic],
     source: SourceSeen,
-    last: Mapping[TopicPartition, KnownEnd],
+    last: Mapping[SourcePartition, KnownEnd],
     wanted: Sequence[TopicDesired],
+    names: TopicNames,
 ) -> dict[str, EpochMs | None]:
     """Since when a proved source fence has ended the logs of each topic. A source that answers has to say so."""
     held, stands = {each.topic: each for each in fences}, source.fences.known()
@@ -344,7 +348,7 @@ def _ended(
     found: dict[str, EpochMs | None] = {}
     for topic in wanted:
         name = topic.topic
-        seen = [last[at].at for at in topic.all_partitions() if at in last]
+        seen = [last[at].at for at in map(names.at_source, topic.all_partitions()) if at in last]
         unknown = answers and name not in stands
         found[name] = None if unknown else ended_since(held.get(name), max(seen, default=None), stands=stands.get(name))
     return found

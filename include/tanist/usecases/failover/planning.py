@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan
-    from tanist.domain.names import EpochMs
+    from tanist.domain.names import EpochMs, TopicNames
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.approvals import ApprovalTerms
@@ -105,20 +105,20 @@ def must_not_be_seen_by_workers(intent: Intent, facts: Facts, observer: Observer
         or facts.source.another_cluster
     ):
         return
-    seen = _seen(before, intent)
+    seen = _seen(before, intent, observer.clusters.spec.names)
     if seen is None or facts.now - seen > _RECENT_MS:
         return
     observer.context.clock.wait(_WORKERS_WRITE_SECONDS)
-    now = _seen(observer.view(), intent)
+    now = _seen(observer.view(), intent, observer.clusters.spec.names)
     if now is not None and now > seen:
         raise SourceSeenByWorkers(
             f"workers reached the source at {iso_time(now)}, this host does not: {facts.source.reason}"
         )
 
 
-def _seen(view: StateView, intent: Intent) -> EpochMs | None:
+def _seen(view: StateView, intent: Intent, names: TopicNames) -> EpochMs | None:
     """When the source answered a worker that still reaches it; None: none does."""
-    ours = frozenset(intent.partitions)
+    ours = frozenset(map(names.at_source, intent.partitions))
     ends = last_known(view, intent.mirror).items()
     return max((end.at for at, end in ends if at in ours and end.silent_since is None), default=None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.answers import answered, attempt, known, raise_first
 from tanist.domain.broker_errors import TransactionalIdAuthorizationFailed
@@ -19,34 +19,37 @@ from tanist.domain.fences import (
     unrecorded,
 )
 from tanist.domain.growth import growth, new_topics
-from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, SourcePartition, TopicNames
 from tanist.domain.offset_map import OffsetMap
 from tanist.ports.clock import Deadline
 from tanist.usecases.mirror import same_as_pinned
-from tanist.usecases.snapshot import MirrorEnds
+from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, MirrorEnds, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failover.facts import OpenTransaction, PartitionFacts, TransactionalProducers
+    from tanist.domain.log_ends import LogEnds
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.recovery import ProducerIds
     from tanist.domain.state_view import StateView
-    from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.snapshot import ClusterSnapshot
+    from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, MirrorSnapshot, SourceSnapshot
+
+
+_P = TypeVar("_P", bound="TopicPartition")
 
 
 def foreign(
-    copies: ClusterSnapshot,
-    ends: Mapping[TopicPartition, LogEnds],
+    copies: DestinationSnapshot,
+    ends: Mapping[MirrorPartition, LogEnds],
     ours: ProducerIds,
-    fenced: Collection[TopicPartition],
+    fenced: Collection[MirrorPartition],
     by: Deadline,
-    begun: Mapping[TopicPartition, int],
-) -> dict[TopicPartition, bool]:
+    begun: Mapping[MirrorPartition, int],
+) -> dict[MirrorPartition, bool]:
     """Whether somebody else than the mirror wrote the last batch of each copy; not there: it could not be told.
 
     Behind a barrier it is not asked: there others write by right. An empty log has no foreign end; neither has one that
@@ -67,21 +70,22 @@ def foreign(
 
 
 def longer(
-    copies: ClusterSnapshot,
-    ends: Mapping[TopicPartition, LogEnds],
-    maps: Mapping[TopicPartition, OffsetMap],
-    true_ends: Mapping[TopicPartition, int],
+    copies: DestinationSnapshot,
+    ends: Mapping[MirrorPartition, LogEnds],
+    maps: Mapping[MirrorPartition, OffsetMap],
+    true_ends: Mapping[SourcePartition, int],
+    names: TopicNames,
     by: Deadline,
-) -> dict[TopicPartition, bool | None]:
+) -> dict[MirrorPartition, bool | None]:
     """Whether each copy holds records from behind the true end of its source; None: they could not be read.
 
     `ends` (of the copies) were read before `true_ends`, and only what is committed is copied, so a source that has
     lost nothing is never the shorter one: not while it grows, nor when a leader is elected from the replicas in sync.
     Control batches alone prove nothing: a worker that died may have left one too many, which no map tells of yet.
     """
-    spans: dict[TopicPartition, tuple[int, int]] = {}
+    spans: dict[MirrorPartition, tuple[int, int]] = {}
     for at, copy in ends.items():
-        offsets, source_end = maps.get(at, OffsetMap()), true_ends.get(at)
+        offsets, source_end = maps.get(at, OffsetMap()), true_ends.get(names.at_source(at))
         if source_end is not None and offsets.origin(DestinationOffset(copy.high_watermark)) > source_end:
             spans[at] = (max(copy.start, offsets.locate(SourceOffset(source_end))), copy.high_watermark)
     answers = _only_control(copies, {at: span for at, span in spans.items() if span[0] < span[1]}, by)
@@ -89,24 +93,25 @@ def longer(
 
 
 def without_markers(
-    source: ClusterSnapshot, found: tuple[PartitionFacts, ...], fence_status: Mapping[str, bool], by: Deadline
+    both: MirrorSnapshot, found: tuple[PartitionFacts, ...], fence_status: Mapping[str, bool], by: Deadline
 ) -> tuple[PartitionFacts, ...]:
     """`found`, with the end of the data where markers alone follow it behind a fence.
 
     There a producer that tries again and again still spends offsets, on markers of its aborts.
     """
-    spans = {each.partition: each.tail for each in found if each.tail and fence_status.get(each.partition.topic)}
-    answers = _only_control(source, spans, by)
-    return tuple(_without_tail(each) if answers.get(each.partition) is True else each for each in found)
+    if isinstance(both.source, TanistError):
+        return found
+    there = both.spec.names.at_source
+    spans = {there(each.partition): each.tail for each in found if each.tail and fence_status.get(each.partition.topic)}
+    answers = _only_control(both.source, spans, by)
+    return tuple(_without_tail(each) if answers.get(there(each.partition)) is True else each for each in found)
 
 
 def _without_tail(each: PartitionFacts) -> PartitionFacts:
     return each if each.live is None else replace(each, live=replace(each.live, data_end=each.copied))
 
 
-def _only_control(
-    cluster: ClusterSnapshot, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
-) -> dict[TopicPartition, bool]:
+def _only_control(cluster: ClusterSnapshot[_P], spans: Mapping[_P, tuple[int, int]], by: Deadline) -> dict[_P, bool]:
     try:
         answers = cluster.only_control(spans, by) if spans else {}
     except TanistError:
@@ -118,7 +123,7 @@ _WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
 """What stands, and what was lifted: the request of a command that was frozen may put that up again."""
 
 
-def look_at_all_fences(source: ClusterSnapshot, view: StateView, mirror: MirrorName, by: Deadline) -> SourceFences:
+def look_at_all_fences(source: SourceSnapshot, view: StateView, mirror: MirrorName, by: Deadline) -> SourceFences:
     """All fences on record of a mirror, and those of its other topics that stand.
 
     Raises as `look_at_fences`.
@@ -129,7 +134,7 @@ def look_at_all_fences(source: ClusterSnapshot, view: StateView, mirror: MirrorN
 
 
 def look_at_fences(
-    source: ClusterSnapshot,
+    source: SourceSnapshot,
     held: Sequence[FencedTopic],
     topics: Iterable[str],
     by: Deadline,
@@ -169,7 +174,7 @@ class Coordinated:
     _before: frozenset[tuple[str, int, int]] | None = None
 
     def ask(
-        self, source: ClusterSnapshot, partitions: Sequence[TopicPartition], by: Deadline, *, fenced: bool
+        self, source: SourceSnapshot, partitions: Sequence[SourcePartition], by: Deadline, *, fenced: bool
     ) -> NamedTransactions:
         """`fenced`: the fences of all of `partitions` stand."""
         try:
@@ -200,13 +205,13 @@ class SourceSeen:
     """
 
     facts: SourceFacts
-    ends: MirrorEnds = field(default_factory=MirrorEnds)
-    true_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    unread: Mapping[TopicPartition, TanistError] = field(default_factory=dict)
+    ends: MirrorEnds[SourcePartition] = field(default_factory=MirrorEnds)
+    true_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    unread: Mapping[SourcePartition, TanistError] = field(default_factory=dict)
     named: NamedTransactions = field(default_factory=NamedTransactions)
     ids: Mapping[str, str] = field(default_factory=dict)
     fences: SourceFences = field(default_factory=SourceFences)
-    transactional: Mapping[TopicPartition, TransactionalProducers] = field(default_factory=dict)
+    transactional: Mapping[SourcePartition, TransactionalProducers] = field(default_factory=dict)
     acls: Mapping[str, tuple[AclEntry, ...] | None] = field(default_factory=dict)
 
 
@@ -232,7 +237,7 @@ def soon(command: CommandContext) -> Deadline:
 
 def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     spec: MirrorSpec,
-    source: ClusterSnapshot,
+    source: SourceSnapshot,
     wanted: Sequence[TopicDesired],
     view: StateView,
     coordinated: Coordinated,
@@ -246,7 +251,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         CouldNotTell, BrokerError: it does not answer. AnotherCluster: its connection leads elsewhere.
     """
     by = soon(command)
-    partitions = [at for topic in wanted for at in topic.all_partitions()]
+    partitions = [spec.names.at_source(at) for topic in wanted for at in topic.all_partitions()]
     true_ends = source.true_ends(partitions, by)  # first: it knows soonest that nobody is there
     answers = source.ends(partitions, by)  # after the true ends: what is committed by then was in the log
     seen = source.registry([topic.topic for topic in wanted], by)
@@ -303,7 +308,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     )
 
 
-def topics_without_copy(spec: MirrorSpec, view: StateView, source: ClusterSnapshot, by: Deadline) -> tuple[str, ...]:
+def topics_without_copy(spec: MirrorSpec, view: StateView, source: SourceSnapshot, by: Deadline) -> tuple[str, ...]:
     """What `metadata sync` would take in: new topics that no other mirror has. One request."""
     if not spec.include:
         return ()

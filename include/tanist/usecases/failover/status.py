@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tanist.domain.answers import attempt
 from tanist.domain.circle import pending_reversal, reversal_check
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from tanist.domain.failover.invariants import Breach
     from tanist.domain.fences import FencedTopic, SourceFences
     from tanist.domain.kept_fences import FenceGroup
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition, SourcePartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext, Silence
     from tanist.usecases.mirror import OpenMirror
-    from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
+    from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, MirrorSnapshot
 
 
 def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> tuple[Check, ...]:
@@ -80,7 +80,7 @@ def _must_stand(spec: MirrorSpec, view: StateView, left: Sequence[TopicDesired])
 
 def _left_behind(
     both: MirrorSnapshot, view: StateView, silence: Silence, context: CommandContext
-) -> dict[TopicPartition, int | TanistError] | TanistError:
+) -> dict[SourcePartition, int | TanistError] | TanistError:
     source = both.source
     if isinstance(source, TanistError):
         return source
@@ -113,7 +113,7 @@ def _fences(
 
 
 def _source_seen(
-    group: FenceGroup, cluster: ClusterSnapshot, view: StateView, context: CommandContext
+    group: FenceGroup, cluster: ClusterSnapshot[Any], view: StateView, context: CommandContext
 ) -> SourceFences | TanistError:
     by = soon(context)
     if group.kept:
@@ -122,8 +122,8 @@ def _source_seen(
 
 
 def _producers_fenced(
-    spec: MirrorSpec, partitions: list[TopicPartition], copy: ClusterSnapshot, by: Deadline
-) -> dict[TopicPartition, bool | TanistError]:
+    spec: MirrorSpec, partitions: list[MirrorPartition], copy: DestinationSnapshot, by: Deadline
+) -> dict[MirrorPartition, bool | TanistError]:
     writers = dict.fromkeys(partitions, spec.producer_ids)
     answers = attempt(lambda: copy.producer_fences(writers, by)) if partitions else {}
     if isinstance(answers, TanistError):
@@ -132,14 +132,14 @@ def _producers_fenced(
 
 
 def _bare(
-    spec: MirrorSpec, partitions: list[TopicPartition], copy: ClusterSnapshot, by: Deadline
-) -> dict[TopicPartition, bool | TanistError]:
+    spec: MirrorSpec, partitions: list[MirrorPartition], copy: DestinationSnapshot, by: Deadline
+) -> dict[MirrorPartition, bool | TanistError]:
     """Of partitions whose topic is compacted: whether nothing but a marker is their barrier."""
     topics = {at.topic for at in partitions}
     policies = attempt(lambda: copy.compacted(topics, by)) if topics else {}
     if isinstance(policies, TanistError):
         return dict.fromkeys(partitions, policies)
-    found: dict[TopicPartition, bool | TanistError] = {}
+    found: dict[MirrorPartition, bool | TanistError] = {}
     found |= {at: why for at in partitions if isinstance(why := policies[at.topic], TanistError)}
     writers = spec.producer_ids
     asked = {at: writers for at in partitions if policies[at.topic] is True}
@@ -151,7 +151,7 @@ def _bare(
 
 
 def _shut_out(
-    spec: MirrorSpec, view: StateView, promoted: Sequence[TopicDesired], copy: ClusterSnapshot, by: Deadline
+    spec: MirrorSpec, view: StateView, promoted: Sequence[TopicDesired], copy: DestinationSnapshot, by: Deadline
 ) -> tuple[Mapping[str, bool | TanistError], frozenset[str]]:
     """Of topics that took over with the mirror shut out: whether it still is. And its logins, as workers tell them."""
     done = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.DONE]
@@ -170,7 +170,7 @@ def _shut_out(
 
 
 def _locked_out(
-    view: StateView, promoted: Sequence[TopicDesired], copy: ClusterSnapshot, by: Deadline
+    view: StateView, promoted: Sequence[TopicDesired], copy: DestinationSnapshot, by: Deadline
 ) -> dict[str, tuple[str, ...]] | TanistError:
     """By topic, who could write at the old source and may not here."""
     guarded = attempt(lambda: copy.authorizer(by)) if promoted else False

@@ -11,7 +11,7 @@ from tanist.domain.translation import Commit, Conservative, Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.translation import Present
     from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.rows import PositionRow
@@ -23,7 +23,7 @@ def explain(row: PositionRow, seen: Gathered) -> tuple[str, ...]:
     return tuple(_lines(row, seen))
 
 
-def at_home(group: str, at: TopicPartition, found: GroupSyncResult) -> tuple[str, ...]:
+def at_home(group: str, at: MirrorPartition, found: GroupSyncResult) -> tuple[str, ...]:
     """The same for a partition that was failed over: its offsets are no longer translated."""
     where = found.seen.spec.destination
     return (

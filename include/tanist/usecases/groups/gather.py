@@ -9,22 +9,30 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import TanistError
 from tanist.domain.lag import KnownEnd, last_known, maps
 from tanist.domain.lineage import primary_until
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.log_ends import Span
+from tanist.domain.names import (
+    DestinationOffset,
+    EpochMs,
+    MirrorName,
+    MirrorPartition,
+    SourceOffset,
+    SourcePartition,
+    TopicNames,
+)
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupSyncStatus
 from tanist.domain.selection import EVERYTHING, topic_pattern
 from tanist.domain.states import MirrorState
-from tanist.domain.translation import CopySpan
 from tanist.usecases.mirror import same_as_pinned
-from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tanist.domain.log_ends import LogEnds
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-    from tanist.ports.logs import LogEnds
     from tanist.ports.positions import GroupFacts, Positions
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import OpenMirror
@@ -60,7 +68,7 @@ class Views:
     groups: StateView
 
 
-def views(destination: ClusterSnapshot, context: CommandContext) -> Views:
+def views(destination: DestinationSnapshot, context: CommandContext) -> Views:
     """All three state topics, read to their ends.
 
     Raises:
@@ -83,9 +91,9 @@ class SourceAnswer:
     """What the source answers now. `down`: why it does not answer; `errors`: by group."""
 
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
-    positions: Mapping[str, Mapping[TopicPartition, SourceOffset]] = field(default_factory=dict)
+    positions: Mapping[str, Mapping[SourcePartition, SourceOffset]] = field(default_factory=dict)
     errors: Mapping[str, TanistError] = field(default_factory=dict)
-    ends: Mapping[TopicPartition, LogEnds | TanistError] = field(default_factory=dict)
+    ends: Mapping[SourcePartition, LogEnds | TanistError] = field(default_factory=dict)
     down: TanistError | None = None
 
 
@@ -99,18 +107,18 @@ class Gathered:
     """
 
     spec: MirrorSpec
-    partitions: frozenset[TopicPartition]
-    preparing: frozenset[TopicPartition]
-    positions: Mapping[str, Mapping[TopicPartition, Freshest]]
+    partitions: frozenset[MirrorPartition]
+    preparing: frozenset[MirrorPartition]
+    positions: Mapping[str, Mapping[MirrorPartition, Freshest]]
     kinds: Mapping[str, str]
-    maps: Mapping[TopicPartition, OffsetMap]
-    copies: Mapping[TopicPartition, CopySpan | TanistError]
-    source_ends: Mapping[TopicPartition, KnownEnd]
+    maps: Mapping[MirrorPartition, OffsetMap]
+    copies: Mapping[MirrorPartition, Span[DestinationOffset] | TanistError]
+    source_ends: Mapping[MirrorPartition, KnownEnd]
     followed: GroupSyncStatus | None
     source_answer: SourceAnswer
     now: EpochMs
-    at_home: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
-    primary_until: Mapping[TopicPartition, int] = field(default_factory=dict)
+    at_home: Mapping[str, tuple[MirrorPartition, ...]] = field(default_factory=dict)
+    primary_until: Mapping[MirrorPartition, int] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,36 +142,38 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
     Raises:
         what the destination answers if it cannot be read.
     """
-    spec, destination = mirror.spec, ClusterSnapshot(cluster=mirror.destination)
+    spec, destination = mirror.spec, DestinationSnapshot(cluster=mirror.destination)
     seen = seen or views(destination, context)
     partitions = _partitions(seen.state, spec.mirror, chosen)
     kept = seen.groups.group_positions(spec)
-    ours = [each for each in kept if each.partition in partitions]
-    source_answer = _ask(mirror, chosen, {each.group for each in ours}, sorted(partitions), context)
+    ours = [each for each in kept if spec.names.mirrored(each.partition) in partitions]
+    source_answer = _ask(
+        mirror, chosen, {each.group for each in ours}, sorted(map(spec.names.at_source, partitions)), context
+    )
     copies = destination.ends(sorted(partitions), context.by)
     return Gathered(
         spec=spec,
         partitions=partitions,
         preparing=_preparing(seen.state, spec.mirror, partitions),
-        positions=_merged(ours, source_answer, chosen, partitions),
+        positions=_merged(ours, source_answer, chosen, partitions, spec.names),
         kinds={each.group: each.kind for each in ours}
         | {name: facts.kind for name, facts in source_answer.groups.items()},
         maps=maps(seen.offsets, spec),
         copies={at: _span(each) for at, each in copies.items()},
-        source_ends=_ends(last_known(seen.state, spec.mirror), source_answer),
+        source_ends=_ends(last_known(seen.state, spec.mirror), source_answer, spec.names),
         followed=seen.groups.groups_followed(spec),
         source_answer=source_answer,
         now=context.clock.now(),
-        at_home=_at_home(seen.state, spec.mirror, kept, chosen) if chosen.topics is None else {},
+        at_home=_at_home(seen.state, spec, kept, chosen) if chosen.topics is None else {},
         primary_until=_primary_until(seen.state, spec, partitions),
     )
 
 
 def _primary_until(
-    state: StateView, spec: MirrorSpec, partitions: frozenset[TopicPartition]
-) -> Mapping[TopicPartition, int]:
+    state: StateView, spec: MirrorSpec, partitions: frozenset[MirrorPartition]
+) -> Mapping[MirrorPartition, int]:
     """Not behind where copying began: the log of a topic that was re-created has nothing of that time."""
-    found: dict[TopicPartition, int] = {}
+    found: dict[MirrorPartition, int] = {}
     for topic in state.topics(spec.mirror):
         entries = state.lineage(spec.mirror, topic.topic)
         for at in partitions.intersection(topic.all_partitions()):
@@ -174,46 +184,55 @@ def _primary_until(
 
 
 def _at_home(
-    state: StateView, mirror: MirrorName, kept: Iterable[GroupPosition], chosen: Chosen
-) -> Mapping[str, tuple[TopicPartition, ...]]:
-    taken = {topic.topic for topic in state.removed(mirror)}
-    theirs = [each for each in kept if each.partition.topic in taken]
-    names = chosen.of({each.group for each in theirs})
-    return {name: tuple(sorted(each.partition for each in theirs if each.group == name)) for name in sorted(names)}
+    state: StateView, spec: MirrorSpec, kept: Iterable[GroupPosition], chosen: Chosen
+) -> Mapping[str, tuple[MirrorPartition, ...]]:
+    taken = {topic.topic for topic in state.removed(spec.mirror)}
+    found: defaultdict[str, list[MirrorPartition]] = defaultdict(list)
+    for each in kept:
+        if (at := spec.names.mirrored(each.partition)).topic in taken:
+            found[each.group].append(at)
+    return {name: tuple(sorted(found[name])) for name in sorted(chosen.of(found))}
 
 
-def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozenset[TopicPartition]:
+def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozenset[MirrorPartition]:
     held = state.topics(mirror) if chosen.topics else state.mirrored(mirror)
     wanted = [topic for topic in held if chosen.topics is None or topic.topic in chosen.topics]
     return frozenset(at for topic in wanted for at in topic.all_partitions())
 
 
-def _preparing(state: StateView, mirror: MirrorName, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+def _preparing(
+    state: StateView, mirror: MirrorName, partitions: Iterable[MirrorPartition]
+) -> frozenset[MirrorPartition]:
     """Mirror partitions whose log start is still being filled up to the source's: their ends mean nothing yet."""
     seen = {at: state.observed(mirror, at) for at in partitions}
     return frozenset(at for at, each in seen.items() if each is not None and each.state is MirrorState.PREPARING)
 
 
-def _span(ends: LogEnds | TanistError) -> CopySpan | TanistError:
+def _span(ends: LogEnds | TanistError) -> Span[DestinationOffset] | TanistError:
     if isinstance(ends, TanistError):
         return ends
-    return CopySpan(DestinationOffset(ends.start), DestinationOffset(ends.high_watermark))
+    return Span(DestinationOffset(ends.start), DestinationOffset(ends.high_watermark))
 
 
 def _merged(
-    ours: Iterable[GroupPosition], source_answer: SourceAnswer, chosen: Chosen, partitions: frozenset[TopicPartition]
-) -> Mapping[str, Mapping[TopicPartition, Freshest]]:
+    ours: Iterable[GroupPosition],
+    source_answer: SourceAnswer,
+    chosen: Chosen,
+    partitions: frozenset[MirrorPartition],
+    of_topics: TopicNames,
+) -> Mapping[str, Mapping[MirrorPartition, Freshest]]:
     """The source's answer takes precedence over stored positions; positions that it does not return are kept.
 
     A missing position is not taken for a deletion: the tail of `__consumer_offsets` removes deleted positions.
     """
-    found: defaultdict[str, dict[TopicPartition, Freshest]] = defaultdict(dict)
+    found: defaultdict[str, dict[MirrorPartition, Freshest]] = defaultdict(dict)
     names = chosen.of({*(each.group for each in ours), *source_answer.positions})
     for each in ours:
         if each.group in names:
-            found[each.group][each.partition] = Freshest(each.offset, each.at, direct=False)
+            found[each.group][of_topics.mirrored(each.partition)] = Freshest(each.offset, each.at, direct=False)
     for group, positions in source_answer.positions.items():
-        for at, offset in positions.items():
+        for there, offset in positions.items():
+            at = of_topics.mirrored(there)
             if group in names and at in partitions:
                 before = found[group].get(at)
                 found[group][at] = Freshest(
@@ -222,20 +241,22 @@ def _merged(
     return {group: positions for group, positions in sorted(found.items()) if positions}
 
 
-def _ends(known: Mapping[TopicPartition, KnownEnd], source_answer: SourceAnswer) -> Mapping[TopicPartition, KnownEnd]:
+def _ends(
+    known: Mapping[SourcePartition, KnownEnd], source_answer: SourceAnswer, names: TopicNames
+) -> Mapping[MirrorPartition, KnownEnd]:
     live = {
         at: KnownEnd(SourceOffset(each.high_watermark), each.observed_at)
         for at, each in source_answer.ends.items()
         if not isinstance(each, TanistError)
     }
-    return {**known, **live}
+    return {names.mirrored(at): each for at, each in {**known, **live}.items()}
 
 
 # ── the source itself ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _ask(
-    mirror: OpenMirror, chosen: Chosen, kept: set[str], partitions: Sequence[TopicPartition], context: CommandContext
+    mirror: OpenMirror, chosen: Chosen, kept: set[str], partitions: Sequence[SourcePartition], context: CommandContext
 ) -> SourceAnswer:
     spec, source = mirror.spec, mirror.source
     if not chosen.ask_source:
@@ -243,7 +264,7 @@ def _ask(
     if isinstance(source, TanistError):
         return SourceAnswer(down=source)
     try:
-        cluster = ClusterSnapshot(cluster=source)
+        cluster = SourceSnapshot(cluster=source)
         same_as_pinned(spec, cluster.cluster_id(context.first_contact()), None)
         positions = source.positions(spec.mirror)
         return _answers(positions, cluster, chosen, kept, partitions, context.first_contact())
@@ -253,10 +274,10 @@ def _ask(
 
 def _answers(
     committed: Positions,
-    cluster: ClusterSnapshot,
+    cluster: SourceSnapshot,
     chosen: Chosen,
     kept: set[str],
-    partitions: Sequence[TopicPartition],
+    partitions: Sequence[SourcePartition],
     by: Deadline,
 ) -> SourceAnswer:
     groups = committed.groups(by)
@@ -265,7 +286,11 @@ def _answers(
     return SourceAnswer(
         groups=groups,
         positions={
-            group: {at: SourceOffset(each.offset) for at, each in answer.items() if not isinstance(each, TanistError)}
+            group: {
+                SourcePartition(*at): SourceOffset(each.offset)
+                for at, each in answer.items()
+                if not isinstance(each, TanistError)
+            }
             for group, answer in answers.items()
             if not isinstance(answer, TanistError)
         },

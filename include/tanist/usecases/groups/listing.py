@@ -10,7 +10,7 @@ from tanist.usecases.groups.gather import gather
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.ports.positions import GroupFacts
     from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.gather import Chosen, Freshest, Gathered
@@ -57,7 +57,7 @@ def list_groups(mirror: OpenMirror, chosen: Chosen, context: CommandContext) -> 
 
 
 def _line(
-    seen: Gathered, group: str, positions: Mapping[TopicPartition, Freshest], there: Mapping[str, GroupFacts]
+    seen: Gathered, group: str, positions: Mapping[MirrorPartition, Freshest], there: Mapping[str, GroupFacts]
 ) -> GroupLine:
     facts = seen.source_answer.groups.get(group)
     ages = [seen.age_ms(each) for each in positions.values()]
@@ -84,7 +84,7 @@ def _reasons(seen: Gathered, group: str) -> Iterator[str]:
         yield f"owned by {seen.spec.destination} since the failover of {', '.join(taken)}"
 
 
-def _lag(seen: Gathered, positions: Mapping[TopicPartition, Freshest]) -> int | None:
+def _lag(seen: Gathered, positions: Mapping[MirrorPartition, Freshest]) -> int | None:
     if not positions or not positions.keys() <= seen.source_ends.keys():
         return None
     return sum(max(0, seen.source_ends[at].high_watermark - each.offset) for at, each in positions.items())

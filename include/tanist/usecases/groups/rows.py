@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import DestinationOffset
+from tanist.domain.names import DestinationOffset, MirrorPartition
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.translation import (
     OUR_MARK,
     Commit,
     Conservative,
-    CopySpan,
     Exact,
     GroupThere,
     Present,
@@ -31,7 +30,7 @@ from tanist.ports.positions import CommitChange, CommittedPosition, Pair, ProofR
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.log_ends import Span
     from tanist.domain.translation import Decision
     from tanist.ports.positions import CommittedOf, GroupFacts
     from tanist.usecases.groups.gather import Freshest, Gathered
@@ -44,11 +43,11 @@ class PositionRow:
     """`decision` is None if no commit was requested. `error`: why a commit that was sent failed."""
 
     group: str
-    partition: TopicPartition
+    partition: MirrorPartition
     position: Freshest
     age_ms: int | None
     translation: Translation
-    mirror_end: CopySpan | TanistError
+    mirror_end: Span[DestinationOffset] | TanistError
     map: OffsetMap = field(default_factory=OffsetMap)
     compared: ProofResult = _NOT_COMPARED
     present: Present | None = None
@@ -103,7 +102,7 @@ def translated(seen: Gathered) -> tuple[PositionRow, ...]:
     )
 
 
-def _translated(seen: Gathered, group: str, at: TopicPartition, position: Freshest) -> PositionRow:
+def _translated(seen: Gathered, group: str, at: MirrorPartition, position: Freshest) -> PositionRow:
     copy = seen.copies[at]
     runs = seen.maps.get(at, OffsetMap())
     return PositionRow(
@@ -117,7 +116,7 @@ def _translated(seen: Gathered, group: str, at: TopicPartition, position: Freshe
     )
 
 
-def _translation(seen: Gathered, at: TopicPartition, position: Freshest, runs: OffsetMap) -> Translation:
+def _translation(seen: Gathered, at: MirrorPartition, position: Freshest, runs: OffsetMap) -> Translation:
     copy = seen.copies[at]
     if isinstance(copy, TanistError):
         return Unknown(f"the destination does not answer: {copy.name}: {copy.reason}")
@@ -135,7 +134,7 @@ class DestinationGroups:
 
     groups: Mapping[str, GroupFacts]
     committed: Mapping[str, CommittedOf | TanistError]
-    primary_until: Mapping[TopicPartition, int] = field(default_factory=dict)
+    primary_until: Mapping[MirrorPartition, int] = field(default_factory=dict)
 
     def objection(self, group: str, rules: Rules) -> str | None:
         """Why no offset of `group` may be committed."""
@@ -145,26 +144,26 @@ class DestinationGroups:
         facts = self.groups.get(group)
         if facts is None:
             return None
-        known = {at: each for at, each in answer.items() if isinstance(each, CommittedPosition)}
+        known = {MirrorPartition(*at): each for at, each in answer.items() if isinstance(each, CommittedPosition)}
         ours = any(each.metadata.startswith(OUR_MARK) for each in known.values())
         returning = [self._is_outdated(at, each) for at, each in known.items() if at in self.primary_until]
         synced = not answer or ours or (bool(returning) and all(returning))
         there = GroupThere(kind=facts.kind, state=facts.state, members=facts.members, synced=synced)
         return objection(there, rules)
 
-    def committed_position(self, group: str, at: TopicPartition) -> Present | TanistError | None:
+    def committed_position(self, group: str, at: MirrorPartition) -> Present | TanistError | None:
         """The committed offset of `group` at the destination, or why it is unknown; None: it has none."""
         answer = self.committed.get(group, {})
         return answer if isinstance(answer, TanistError) else self.present(group, at)
 
-    def present(self, group: str, at: TopicPartition) -> Present | TanistError | None:
+    def present(self, group: str, at: MirrorPartition) -> Present | TanistError | None:
         answer = self.committed.get(group, {})
         found = None if isinstance(answer, TanistError) else answer.get(at)
         if found is None or isinstance(found, TanistError):
             return found
         return Present(DestinationOffset(found.offset), found.metadata, outdated=self._is_outdated(at, found))
 
-    def _is_outdated(self, at: TopicPartition, found: CommittedPosition) -> bool:
+    def _is_outdated(self, at: MirrorPartition, found: CommittedPosition) -> bool:
         return found.offset <= self.primary_until.get(at, -1)
 
 
@@ -192,9 +191,9 @@ def proved(rows: Iterable[PositionRow], found: Mapping[Pair, ProofResult], other
     return tuple(replace(row, compared=found.get(row.pair, nothing) if row.pair else nothing) for row in rows)
 
 
-def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[TopicPartition, CommitChange]]:
+def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[MirrorPartition, CommitChange]]:
     """The offsets to commit, by group. Metadata is `mark` and the source offset, as in 'tanist m1 east@1234'."""
-    wanted: dict[str, dict[TopicPartition, CommitChange]] = {}
+    wanted: dict[str, dict[MirrorPartition, CommitChange]] = {}
     for row in rows:
         if isinstance(row.decision, Commit):
             new = CommittedPosition(row.decision.offset, f"{OUR_MARK}{mark}@{row.position.offset}")

@@ -16,7 +16,7 @@ from tanist.usecases.lock import Purpose, mirror_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.ports.positions import Outcome
     from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.gather import Gathered, Views
@@ -187,5 +187,5 @@ def _done(row: PositionRow, outcome: Mapping[str, Outcome | TanistError]) -> Pos
     return replace(row, committed=error is None, error=error)
 
 
-def _error(outcome: Outcome, at: TopicPartition) -> TanistError | None:
+def _error(outcome: Outcome, at: MirrorPartition) -> TanistError | None:
     return outcome[at]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tanist.domain import metadata
 from tanist.domain.broker_errors import UnknownTopicOrPartition
@@ -24,7 +24,7 @@ from tanist.usecases.metadata.denying import denied_writers
 from tanist.usecases.mirror import same_as_pinned, spec_at
 from tanist.usecases.mirrors import observe, take
 from tanist.usecases.mirrors.observe import promotion_epochs_on_add, read_promotions
-from tanist.usecases.snapshot import MirrorSnapshot
+from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.take import Situation, TopicPlan
-    from tanist.usecases.snapshot import ClusterSnapshot
+    from tanist.usecases.snapshot import ClusterSnapshot, SourceSnapshot
 
 _Seen = TopicMetadata | TanistError | None
 
@@ -151,12 +151,12 @@ def _names(
     return inside, outside
 
 
-def _seen(cluster: ClusterSnapshot, names: Sequence[str], context: CommandContext) -> dict[str, _Seen]:
+def _seen(cluster: ClusterSnapshot[Any], names: Sequence[str], context: CommandContext) -> dict[str, _Seen]:
     described = cluster.described(names, context.by)
     return {name: _one(cluster.cluster, name, answer) for name, answer in described.items()}
 
 
-def _with_rules(source: ClusterSnapshot, seen: Mapping[str, _Seen], context: CommandContext) -> dict[str, _Seen]:
+def _with_rules(source: SourceSnapshot, seen: Mapping[str, _Seen], context: CommandContext) -> dict[str, _Seen]:
     """`seen` with the ACLs for writing. If they cannot be read, each topic gets a row; the comparison continues."""
     there = [name for name, each in seen.items() if isinstance(each, TopicMetadata)]
     found: Mapping[str, tuple[AclEntry, ...] | None] | TanistError

@@ -28,7 +28,7 @@ from tanist.usecases.mirrors import take, writers
 from tanist.usecases.mirrors.desire import must_be_free, take_in
 from tanist.usecases.mirrors.observe import promotion_epochs_on_add, raised_promotions
 from tanist.usecases.mirrors.take import Adoption
-from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,7 +155,7 @@ def examine(
     new_state = found.attempt(lambda: snapshot.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
     found.attempt(lambda: destination.state(OFFSETS_TOPIC, by))
-    at_source, copies = ClusterSnapshot(cluster=source), ClusterSnapshot(cluster=destination)
+    at_source, copies = SourceSnapshot(cluster=source), DestinationSnapshot(cluster=destination)
     situation = take.situation(copies, view, spec, by, adopting=prefixes is not None)
     selection = Selection(request.include, request.exclude)
     names = found.attempt(lambda: take.selection_names(at_source, selection, by)) or ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tanist.domain import losses, records
 from tanist.domain.errors import AnotherCluster, TanistError
@@ -18,12 +18,13 @@ from tanist.domain.topic_configs import LOG_APPEND_TIME, TIMESTAMP_TYPE
 from tanist.usecases import snapshot
 from tanist.usecases.command import Silence
 from tanist.usecases.mirror import same_as_pinned
-from tanist.usecases.snapshot import ClusterSnapshot, MirrorEnds, MirrorSnapshot
+from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, MirrorEnds, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.domain.growth import Growth
+    from tanist.domain.names import MirrorPartition, SourcePartition
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
 
+_P = TypeVar("_P", bound=TopicPartition)
 _ROWS = {row.number: row for row in MIRROR_STATES}
 
 
@@ -60,7 +62,7 @@ def listing(view: StateView) -> tuple[Listed, ...]:
     return tuple(Listed(spec=spec, topics=len(view.mirrored(spec.mirror))) for spec in view.mirrors())
 
 
-def ask(cluster: ClusterSnapshot | TanistError, partitions: Sequence[TopicPartition], by: Deadline) -> MirrorEnds:
+def ask(cluster: ClusterSnapshot[_P] | TanistError, partitions: Sequence[_P], by: Deadline) -> MirrorEnds[_P]:
     """The ends of `partitions`. Never raises: a cluster that does not answer is a fact here."""
     if isinstance(cluster, TanistError):
         return MirrorEnds(down=cluster)
@@ -70,7 +72,7 @@ def ask(cluster: ClusterSnapshot | TanistError, partitions: Sequence[TopicPartit
         return MirrorEnds(down=error)
 
 
-def ask_versions(cluster: ClusterSnapshot | TanistError, by: Deadline) -> Mapping[str, int] | None:
+def ask_versions(cluster: ClusterSnapshot[Any] | TanistError, by: Deadline) -> Mapping[str, int] | None:
     """The protocol versions of a cluster; None: it does not answer."""
     try:
         return None if isinstance(cluster, TanistError) else cluster.cluster.logs.versions(by)
@@ -78,7 +80,7 @@ def ask_versions(cluster: ClusterSnapshot | TanistError, by: Deadline) -> Mappin
         return None
 
 
-def ask_growth(source: ClusterSnapshot | TanistError, topics: Sequence[TopicDesired], by: Deadline) -> Growth:
+def ask_growth(source: SourceSnapshot | TanistError, topics: Sequence[TopicDesired], by: Deadline) -> Growth:
     """Partitions of `topics` that only the source has. Never raises."""
     names = [topic.topic for topic in topics]
     try:
@@ -97,8 +99,8 @@ class Observed:
     state: StateView
     offsets: StateView
     """Of `__mirror_offsets`."""
-    source: MirrorEnds
-    destination: MirrorEnds
+    source: MirrorEnds[SourcePartition]
+    destination: MirrorEnds[MirrorPartition]
 
 
 def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -> tuple[PartitionRow, ...]:
@@ -107,7 +109,7 @@ def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -
     missed = seen.offsets.tombstones_missed(spec)
     return tuple(
         replace(
-            _row(spec, topic, partition, seen, known.get(partition)),
+            _row(spec, topic, partition, seen, known.get(spec.names.at_source(partition))),
             map=offsets.get(partition, OffsetMap()),
             tombstones_missed=missed.get(partition),
         )
@@ -122,11 +124,12 @@ def is_resumed(topic: TopicDesired, observed: PartitionObserved) -> bool:
 
 
 def _row(
-    spec: MirrorSpec, topic: TopicDesired, partition: TopicPartition, seen: Observed, known: KnownEnd | None
+    spec: MirrorSpec, topic: TopicDesired, partition: MirrorPartition, seen: Observed, known: KnownEnd | None
 ) -> PartitionRow:
     """Without what `__mirror_offsets` has of it."""
     observed = seen.state.observed(spec.mirror, partition)
-    live, copy = seen.source.found.get(partition), seen.destination.found.get(partition)
+    at_source = spec.names.at_source(partition)
+    live, copy = seen.source.found.get(at_source), seen.destination.found.get(partition)
     return PartitionRow(
         mirror=spec.mirror,
         partition=partition,
@@ -137,7 +140,7 @@ def _row(
         map=OffsetMap(),
         observed=observed,
         lost=seen.state.lost(spec.mirror, partition, observed.topic_id if observed else ""),
-        source_error=seen.source.error(partition),
+        source_error=seen.source.error(at_source),
         destination_error=seen.destination.error(partition),
         resume_requested=observed is not None and is_resumed(topic, observed),
         log_append_time=dict(topic.deferred_configs).get(TIMESTAMP_TYPE) == LOG_APPEND_TIME,
@@ -197,9 +200,9 @@ class Describer:
         )
         return tuple(self._described(both, context) for both in pairs)
 
-    def _destination(self) -> ClusterSnapshot:
+    def _destination(self) -> DestinationSnapshot:
         """Of the destination; nothing has been read."""
-        return ClusterSnapshot(cluster=self.destination)
+        return DestinationSnapshot(cluster=self.destination)
 
     def _described(self, both: MirrorSnapshot, context: CommandContext) -> Described:
         spec, state = both.spec, both.destination.state(records.STATE_TOPIC, context.by)
@@ -211,7 +214,7 @@ class Describer:
         seen = Observed(
             state=state,
             offsets=both.destination.state(records.OFFSETS_TOPIC, context.by),
-            source=ask(source, partitions, context.first_contact()),
+            source=ask(source, [spec.names.at_source(each) for each in partitions], context.first_contact()),
             destination=ask(both.destination, partitions, context.by),
         )
         down = seen.source.down
@@ -227,7 +230,7 @@ class Describer:
             ),
         )
 
-    def _source(self, both: MirrorSnapshot, context: CommandContext) -> ClusterSnapshot | TanistError:
+    def _source(self, both: MirrorSnapshot, context: CommandContext) -> SourceSnapshot | TanistError:
         """The source whose id the spec pins, or why it cannot be reached."""
         spec, source = both.spec, both.source
         self._silence = self._silence or Silence(context.clock)
@@ -245,7 +248,7 @@ class Describer:
             return error
         return source
 
-    def _snapshot(self, source: str) -> ClusterSnapshot | TanistError:
+    def _snapshot(self, source: str) -> SourceSnapshot | TanistError:
         """A new snapshot of the source of that name, or why there is no way to it."""
         if source not in self._sources:
             try:
@@ -253,4 +256,4 @@ class Describer:
             except TanistError as error:
                 self._sources[source] = error
         cluster = self._sources[source]
-        return cluster if isinstance(cluster, TanistError) else ClusterSnapshot(cluster=cluster)
+        return cluster if isinstance(cluster, TanistError) else SourceSnapshot(cluster=cluster)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tanist.domain.errors import TanistError, UnknownMirror
 from tanist.domain.failover.stored_reserves import stored_gaps
 from tanist.domain.lineage import Segment, segments, writer_of
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 
@@ -46,7 +46,7 @@ class Lineage:
     def segments(self, offset: int | None = None) -> tuple[Segment, ...]:
         """Of all partitions, by topic, partition and offset. `offset`: only those that hold it."""
         topics = sorted({each.topic: len(each.old_ends) for each in self.entries}.items())
-        found = [segments(self.entries, TopicPartition(topic, n)) for topic, count in topics for n in range(count)]
+        found = [segments(self.entries, MirrorPartition(topic, n)) for topic, count in topics for n in range(count)]
         if offset is None:
             return tuple(each for partition in found for each in partition)
         return tuple(each for partition in found if (each := writer_of(partition, offset)) is not None)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError, UnknownTopic
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.problems import refuse
 from tanist.domain.promotions import replaced
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import TopicFacts
-    from tanist.usecases.snapshot import ClusterSnapshot
+    from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, SourceSnapshot
 
 
 _K = TypeVar("_K")
@@ -38,7 +38,7 @@ class DestinationTopic:
     records: int
 
 
-def select(source: ClusterSnapshot, selection: Selection, by: Deadline) -> tuple[str, ...]:
+def select(source: SourceSnapshot, selection: Selection, by: Deadline) -> tuple[str, ...]:
     """Names of the source's topics that `selection` matches.
 
     Raises:
@@ -50,7 +50,7 @@ def select(source: ClusterSnapshot, selection: Selection, by: Deadline) -> tuple
     return selection.of(names)
 
 
-def _not_found(source: ClusterSnapshot, text: str, seen: int, selection: Selection, by: Deadline) -> TanistError:
+def _not_found(source: SourceSnapshot, text: str, seen: int, selection: Selection, by: Deadline) -> TanistError:
     spelled_out = [name for name in selection.literals() if name == text.replace("\\", "")]
     for found in source.described(spelled_out, by).values():
         if isinstance(found, (TopicAuthorizationFailed, AuthorizationFailed)):
@@ -60,7 +60,7 @@ def _not_found(source: ClusterSnapshot, text: str, seen: int, selection: Selecti
     return UnknownTopic(f"{text!r} matches none of the {seen} topics that this login can see on {source.name!r}")
 
 
-def source_topics(source: ClusterSnapshot, names: Sequence[str], by: Deadline) -> tuple[TopicFacts, ...]:
+def source_topics(source: SourceSnapshot, names: Sequence[str], by: Deadline) -> tuple[TopicFacts, ...]:
     """Facts about `names` at the source. Reports all missing permissions at once."""
     if not names:
         return ()
@@ -71,7 +71,7 @@ def source_topics(source: ClusterSnapshot, names: Sequence[str], by: Deadline) -
 
 
 def write_rules(
-    source: ClusterSnapshot, names: Sequence[str], by: Deadline
+    source: SourceSnapshot, names: Sequence[str], by: Deadline
 ) -> Mapping[str, tuple[AclEntry, ...] | None]:
     """The ACLs for writing to `names` at the source.
 
@@ -84,7 +84,9 @@ def write_rules(
         raise rights.named(error, source.cluster, "DESCRIBE on Cluster kafka-cluster") from error
 
 
-def destination_topics(destination: ClusterSnapshot, names: Sequence[str], by: Deadline) -> dict[str, DestinationTopic]:
+def destination_topics(
+    destination: DestinationSnapshot, names: Sequence[str], by: Deadline
+) -> dict[str, DestinationTopic]:
     """Those of `names` that exist at the destination already."""
     if not names:
         return {}
@@ -98,13 +100,13 @@ def destination_topics(destination: ClusterSnapshot, names: Sequence[str], by: D
     return {name: DestinationTopic(facts=each, records=spent[name]) for name, each in facts.items()}
 
 
-def _records(cluster: ClusterSnapshot, topics: Iterable[TopicFacts], by: Deadline) -> dict[str, int]:
-    partitions = [TopicPartition(topic.name, n) for topic in topics for n in range(topic.partitions)]
-    ends = _all_or_refuse(cluster, cluster.ends(partitions, by), "DESCRIBE on Topic")
+def _records(destination: DestinationSnapshot, topics: Iterable[TopicFacts], by: Deadline) -> dict[str, int]:
+    partitions = [MirrorPartition(topic.name, n) for topic in topics for n in range(topic.partitions)]
+    ends = _all_or_refuse(destination, destination.ends(partitions, by), "DESCRIBE on Topic")
     return {tp.topic: sum(e.high_watermark for p, e in ends.items() if p.topic == tp.topic) for tp in partitions}
 
 
-def _all_or_refuse(cluster: ClusterSnapshot, answers: Mapping[_K, _V | TanistError], right: str) -> dict[_K, _V]:
+def _all_or_refuse(cluster: ClusterSnapshot[Any], answers: Mapping[_K, _V | TanistError], right: str) -> dict[_K, _V]:
     problems = [
         rights.named(answer, cluster.cluster, f"{right} {item}")
         for item, answer in answers.items()
@@ -115,7 +117,7 @@ def _all_or_refuse(cluster: ClusterSnapshot, answers: Mapping[_K, _V | TanistErr
     return {item: answer for item, answer in answers.items() if not isinstance(answer, TanistError)}
 
 
-def known_configs(destination: ClusterSnapshot, by: Deadline) -> frozenset[str] | None:
+def known_configs(destination: DestinationSnapshot, by: Deadline) -> frozenset[str] | None:
     """Names of topic configs that the destination supports, read from any of its topics; None: it has no topic."""
     for name in (*destination.topic_names(by)[:1], STATE_TOPIC):
         facts = destination.described([name], by)[name]
@@ -124,7 +126,7 @@ def known_configs(destination: ClusterSnapshot, by: Deadline) -> frozenset[str] 
     return None
 
 
-def read_promotions(source: ClusterSnapshot, by: Deadline) -> StateView:
+def read_promotions(source: SourceSnapshot, by: Deadline) -> StateView:
     """The promotions that are recorded at a source.
 
     Raises:
@@ -137,7 +139,7 @@ def read_promotions(source: ClusterSnapshot, by: Deadline) -> StateView:
 
 
 def promotion_epochs_on_add(
-    source: ClusterSnapshot,
+    source: SourceSnapshot,
     view: StateView,
     mirror: MirrorName,
     names: Sequence[str],

@@ -24,7 +24,7 @@ from tanist.domain.errors import (
 )
 from tanist.domain.lineage import reserved_ranges
 from tanist.domain.metadata import is_fenced
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import DesiredState
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tanist.ports.logs import LogPrefixes
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.mirrors.observe import DestinationTopic
-    from tanist.usecases.snapshot import ClusterSnapshot
+    from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,7 @@ class Adoption:
     pair: tuple[str, str]
 
     @classmethod
-    def of(
-        cls, spec: MirrorSpec, view: StateView, source: ClusterSnapshot, prefixes: LogPrefixes, by: Deadline
-    ) -> Self:
+    def of(cls, spec: MirrorSpec, view: StateView, source: SourceSnapshot, prefixes: LogPrefixes, by: Deadline) -> Self:
         """Of a mirror, before it has topics or later. Raises what the source raises when its state is read."""
         there = read_promotions(source, by)
         known = (*view.lineage(spec.mirror), *there.lineage(spec.mirror))
@@ -114,11 +112,11 @@ class Adoption:
                 reserved_ranges(self.promotions, at, self.pair),
             )
             for plan in plans
-            for at in (TopicPartition(plan.name, n) for n in range(plan.source.partitions))
+            for at in (MirrorPartition(plan.name, n) for n in range(plan.source.partitions))
         }
         found = self.prefixes.adoptable(wanted, by)
         return {
-            plan.name: tuple(found[TopicPartition(plan.name, n)] for n in range(plan.source.partitions))
+            plan.name: tuple(found[MirrorPartition(plan.name, n)] for n in range(plan.source.partitions))
             for plan in plans
         }
 
@@ -254,8 +252,8 @@ def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation)
 
 
 def examine(
-    source: ClusterSnapshot,
-    destination: ClusterSnapshot,
+    source: SourceSnapshot,
+    destination: DestinationSnapshot,
     names: Sequence[str],
     situation: Situation,
     by: Deadline,
@@ -308,7 +306,7 @@ def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None
 
 
 def situation(
-    destination: ClusterSnapshot, view: StateView, wanted: MirrorSpec, by: Deadline, *, adopting: bool = False
+    destination: DestinationSnapshot, view: StateView, wanted: MirrorSpec, by: Deadline, *, adopting: bool = False
 ) -> Situation:
     """The inputs that all topics of one command share."""
     return Situation(
@@ -372,6 +370,6 @@ def partial(error: TanistError) -> TanistError:
     return error
 
 
-def selection_names(source: ClusterSnapshot, selection: Selection, by: Deadline) -> tuple[str, ...]:
+def selection_names(source: SourceSnapshot, selection: Selection, by: Deadline) -> tuple[str, ...]:
     """Names that `selection` matches at the source; none without an expression."""
     return observe.select(source, selection, by) if selection.include else ()

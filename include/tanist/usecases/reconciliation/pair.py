@@ -15,14 +15,14 @@ from tanist.domain.problems import ProblemCollector
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.usecases.mirror import identify
-from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.snapshot import DestinationSnapshot
 from tanist.usecases.validation.prepare import mirrored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tanist.domain.exclusive import ExclusiveRange
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import MirrorName, MirrorPartition
     from tanist.domain.records import TopicDesired
     from tanist.domain.selection import Selection
     from tanist.ports.cluster import Cluster
@@ -57,7 +57,7 @@ def of_mirror(
         UnknownMirror, TopicNotInMirror; AnotherCluster: a connection leads elsewhere now; Misconfigured: an expression;
         CouldNotTell: a cluster does not answer.
     """
-    copies = ClusterSnapshot(cluster=destination)
+    copies = DestinationSnapshot(cluster=destination)
     found = mirrored(copies, mirror, selection, connect, context)
     counts = {each.topic: each.at_source for each in found.growth.grown}
     runs = maps(copies.state(OFFSETS_TOPIC, context.by), found.spec)
@@ -75,7 +75,7 @@ def of_mirror(
 
 
 def _exclusive(
-    found: Mirrored, topic: TopicDesired, runs: Mapping[TopicPartition, OffsetMap]
+    found: Mirrored, topic: TopicDesired, runs: Mapping[MirrorPartition, OffsetMap]
 ) -> Iterator[ExclusiveRange]:
     """What only one of the clusters can have, by the lineage of the topic."""
     mirror = found.spec.mirror

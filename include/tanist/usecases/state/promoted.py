@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.domain.lineage import TopicLineage
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
@@ -32,8 +32,8 @@ class LogsSeen:
     `starts`: the log start of those that exist; `missing`: topics that do not.
     """
 
-    fenced: Mapping[TopicPartition, str]
-    starts: Mapping[TopicPartition, int]
+    fenced: Mapping[MirrorPartition, str]
+    starts: Mapping[MirrorPartition, int]
     missing: tuple[str, ...]
 
 
@@ -48,8 +48,8 @@ def look_at_logs(
     partitions = [at for each in before.mirrored(spec.mirror) for at in each.all_partitions()]
     proofs = destination.producer_fencing.proof(dict.fromkeys(partitions, spec.producer_ids), by)
     logs = inspection.writers(partitions, by)
-    fenced: dict[TopicPartition, str] = {}
-    starts: dict[TopicPartition, int] = {}
+    fenced: dict[MirrorPartition, str] = {}
+    starts: dict[MirrorPartition, int] = {}
     missing: set[str] = set()
     found = ProblemCollector()
     for at in partitions:
@@ -72,7 +72,7 @@ def look_at_logs(
 
 
 def promoted_since(
-    spec: MirrorSpec, before: StateView, at_source: StateView, fenced: Mapping[TopicPartition, str]
+    spec: MirrorSpec, before: StateView, at_source: StateView, fenced: Mapping[MirrorPartition, str]
 ) -> dict[str, PromotedSince]:
     """The topics that were failed over since the export, by name. `before`: the saved state; `fenced`: see `LogsSeen`.
 

@@ -15,7 +15,7 @@ from tanist.domain.failback.pending import (
     undecided_warning,
     unknown_tails,
 )
-from tanist.domain.names import ProducerId, TopicPartition, mirror_name
+from tanist.domain.names import MirrorPartition, ProducerId, mirror_name
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.promotions import replaced
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, TopicDesired
@@ -29,7 +29,7 @@ from tanist.usecases.mirrors.create import remember_longer, same_settings, spec_
 from tanist.usecases.mirrors.desire import must_be_free, take_in
 from tanist.usecases.mirrors.observe import raised_promotions, read_promotions
 from tanist.usecases.mirrors.take import Adoption
-from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 from tanist.usecases.state.restore import nowhere, silently
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class _Found:
     plans: tuple[TopicPlan, ...] = ()
     epochs: Mapping[str, int] = field(default_factory=dict)
     ids: UsedIds | None = None
-    logs: Mapping[TopicPartition, LogWriters] = field(default_factory=dict)
+    logs: Mapping[MirrorPartition, LogWriters] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     lineage: tuple[TopicLineage, ...] = ()
     undecided: tuple[TopicLineage, ...] = ()
@@ -141,7 +141,7 @@ def _examine(
     view = destination.state(STATE_TOPIC, by)
     if (existing := view.mirror(mirror_name(request.mirror))) is not None:
         return _Found(spec=same_settings(existing, with_choices(spec, existing, request)), view=view)
-    at_source, copies = ClusterSnapshot(cluster=source), ClusterSnapshot(cluster=destination)
+    at_source, copies = SourceSnapshot(cluster=source), DestinationSnapshot(cluster=destination)
     reported = read_promotions(at_source, by)
     if reported.mirror(spec.mirror) is not None:
         raise StateOutdated(f"mirror {spec.mirror!r} has {source.name!r} as its destination: it was reversed")
@@ -177,10 +177,10 @@ def _examine(
 
 def _logs(
     plans: Sequence[TopicPlan], lineage: Mapping[str, TopicLineage], tools: RebuildTools, context: CommandContext
-) -> dict[TopicPartition, LogWriters]:
+) -> dict[MirrorPartition, LogWriters]:
     """Who wrote each log; of what an earlier promotion left there, the mirror has written nothing."""
-    partitions = [TopicPartition(plan.name, n) for plan in plans for n in range(plan.source.partitions)]
-    found: dict[TopicPartition, LogWriters] = {}
+    partitions = [MirrorPartition(plan.name, n) for plan in plans for n in range(plan.source.partitions)]
+    found: dict[MirrorPartition, LogWriters] = {}
     problems: list[TanistError] = []
     for at, log in tools.inspection.writers(partitions, context.by).items():
         if isinstance(log, TanistError):
@@ -199,7 +199,7 @@ def _history_end(last: TopicLineage | None, partition: int) -> int:
 
 def _epochs(
     spec: MirrorSpec,
-    source: ClusterSnapshot,
+    source: SourceSnapshot,
     view: StateView,
     adoption: Adoption,
     names: Sequence[str],

@@ -22,7 +22,7 @@ from tanist.usecases.failover.planning import FailoverRequest, intent_of
 from tanist.usecases.failover.source_seen import soon
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import Observed, assemble
-from tanist.usecases.snapshot import ClusterSnapshot, MirrorEnds
+from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,9 +81,9 @@ class StatusContext:
     clusters: Callable[[MirrorSpec], OpenMirror]
     context: CommandContext
 
-    def snapshot(self) -> ClusterSnapshot:
+    def snapshot(self) -> DestinationSnapshot:
         """Of the destination; nothing has been read."""
-        return ClusterSnapshot(cluster=self.destination)
+        return DestinationSnapshot(cluster=self.destination)
 
 
 def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorStatus, ...]:
@@ -124,7 +124,9 @@ def _find_silent(reading: StatusContext, specs: Sequence[MirrorSpec]) -> bool:
     return True
 
 
-def _seen(reading: StatusContext, spec: MirrorSpec, destination: ClusterSnapshot, destination_id: str) -> MirrorStatus:
+def _seen(
+    reading: StatusContext, spec: MirrorSpec, destination: DestinationSnapshot, destination_id: str
+) -> MirrorStatus:
     run, view = reading.context, destination.state(STATE_TOPIC, reading.context.by)
     wanted, alive = view.mirrored(spec.mirror), view.workers()
     clusters = reading.clusters(spec)
@@ -163,9 +165,8 @@ def _look(
     try:
         same_as_pinned(clusters.spec, None, destination_id)
     except AnotherCluster as elsewhere:
-        nothing = MirrorEnds(down=elsewhere)
         source = SourceFacts(state=SourceState.SILENT, reason=str(elsewhere), another_cluster=elsewhere.reason)
         facts = Facts(now=reading.context.clock.now(), source=source)
-        return Look(facts=facts, source=nothing, destination=nothing)
+        return Look(facts=facts, source=MirrorEnds(down=elsewhere), destination=MirrorEnds(down=elsewhere))
     observer = Observer(clusters=clusters, context=reading.context, silence=reading.silence)
     return observer.see(wanted, snapshot=both)

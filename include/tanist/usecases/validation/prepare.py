@@ -20,7 +20,7 @@ from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.usecases import snapshot
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import reason
-from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.growth import Growth
     from tanist.domain.lineage import Segment
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import MirrorName, MirrorPartition, SourcePartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
@@ -74,7 +74,7 @@ def prepare(
         UnknownMirror, TopicNotInMirror; AnotherCluster: a connection leads elsewhere now; Misconfigured: an expression;
         SourceSilent; CouldNotTell: the destination does not answer.
     """
-    copies = ClusterSnapshot(cluster=destination)
+    copies = DestinationSnapshot(cluster=destination)
     found = mirrored(copies, mirror, Selection(request.include, request.exclude), connect, context)
     spec = found.spec
     offsets = maps(copies.state(OFFSETS_TOPIC, context.by), spec)
@@ -89,7 +89,7 @@ def prepare(
 
 
 def mirrored(
-    destination: ClusterSnapshot,
+    destination: DestinationSnapshot,
     mirror: MirrorName,
     selection: Selection,
     connect: Callable[[str], Cluster],
@@ -107,12 +107,12 @@ def mirrored(
         view=view,
         spec=spec,
         topics=topics,
-        growth=_growth(ClusterSnapshot(cluster=connect(spec.source)), spec, topics, context),
+        growth=_growth(SourceSnapshot(cluster=connect(spec.source)), spec, topics, context),
     )
 
 
 def _growth(
-    source: ClusterSnapshot, spec: MirrorSpec, topics: Sequence[TopicDesired], context: CommandContext
+    source: SourceSnapshot, spec: MirrorSpec, topics: Sequence[TopicDesired], context: CommandContext
 ) -> Growth:
     """Partitions that only the source has, after its cluster id was checked."""
     try:
@@ -137,7 +137,7 @@ def chosen(view: StateView, mirror: MirrorName, selection: Selection) -> tuple[T
 
 
 def _partition(
-    found: Mirrored, topic: TopicDesired, at: TopicPartition, offsets: Mapping[TopicPartition, OffsetMap]
+    found: Mirrored, topic: TopicDesired, at: MirrorPartition, offsets: Mapping[MirrorPartition, OffsetMap]
 ) -> PartitionRequest:
     observed = found.view.observed(topic.mirror, at)
     runs = offsets.get(at)
@@ -157,12 +157,12 @@ def _partition(
     )
 
 
-def _exclusive(found: Mirrored, topic: TopicDesired, at: TopicPartition, runs: OffsetMap) -> Iterator[ExclusiveRange]:
+def _exclusive(found: Mirrored, topic: TopicDesired, at: MirrorPartition, runs: OffsetMap) -> Iterator[ExclusiveRange]:
     promoted = found.view.promoted(topic.mirror, topic.topic)
     return exclusive_ranges(found.view.lineage(topic.mirror, topic.topic), at, found.spec, runs, promoted=promoted)
 
 
-def _reserve(view: StateView, topic: TopicDesired, at: TopicPartition) -> Segment | None:
+def _reserve(view: StateView, topic: TopicDesired, at: MirrorPartition) -> Segment | None:
     """What the last promotion has reserved; None: nothing, or the topic is in the mirror."""
     if not view.promoted(topic.mirror, topic.topic):
         return None
@@ -171,7 +171,8 @@ def _reserve(view: StateView, topic: TopicDesired, at: TopicPartition) -> Segmen
     return next((each for each in found if each.promotion_epoch == epoch), None)
 
 
-def _uncopied(found: Mirrored, at: TopicPartition) -> PartitionRequest:
+def _uncopied(found: Mirrored, there: SourcePartition) -> PartitionRequest:
+    at = found.spec.names.mirrored(there)
     promoted = found.view.promoted(found.spec.mirror, at.topic)
     why = "than took over" if promoted else f"than are mirrored: `tanist metadata sync {found.spec.mirror}`"
     note = f"the source has more partitions {why}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tanist.domain.names import ProducerId, TopicPartition
+from tanist.domain.names import MirrorPartition, ProducerId
 from tanist.domain.recovery import ProducerIds
 from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.long
 FORGETFUL: Final = {"producer.id.expiration.ms": "8000", "producer.id.expiration.check.interval.ms": "500"}
-AT: Final = tuple(TopicPartition("kept", n) for n in range(2))
+AT: Final = tuple(MirrorPartition("kept", n) for n in range(2))
 SOON: Final = SystemClock().deadline
 
 

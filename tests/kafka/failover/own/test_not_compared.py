@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, OffsetRangeWritten
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout
 from tanist.kafka.wire.clock import SystemClock
@@ -51,7 +51,7 @@ def shift(pair: Pair, topic: str, *ranges: tuple[int, int]) -> None:
         OffsetRangeWritten(
             mirror=spec.mirror,
             mirror_id=spec.mirror_id,
-            partition=TopicPartition(topic, 0),
+            partition=MirrorPartition(topic, 0),
             source=SourceOffset(source),
             destination=DestinationOffset(destination),
             why="surplus",

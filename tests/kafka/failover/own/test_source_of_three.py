@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End, list_offsets
 from tanist.kafka.wire.router import Router
@@ -72,7 +72,7 @@ def mirrored(pair: Pair, name: str, partitions: int) -> str:
 
 def ends(side: KafkaSide, name: str, partitions: int, which: End) -> list[int]:
     with Router(side.cluster.endpoint(), "tanist-test") as router:
-        found = list_offsets(router, {TopicPartition(name, n): which for n in range(partitions)}, SOON(20))
+        found = list_offsets(router, {MirrorPartition(name, n): which for n in range(partitions)}, SOON(20))
         return [each for each in found.values() if isinstance(each, int)]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from confluent_kafka import Producer
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
 from tanist.kafka.wire.router import Router
 from tanist.ports.tails import CopiedSpan
@@ -155,7 +155,7 @@ def test_records_that_replaced_one_record_transactions_were_counted_as_copied(ow
     for topic in SINGLE:
         row = found[topic, 0]
         assert (row["verdict"], row["common_end"], row["records"]) == ("DIVERGED", 5, 120)
-        at = TopicPartition(topic, 0)
+        at = MirrorPartition(topic, 0)
         for epoch in (-1, 0, 1_000):
             span = CopiedSpan(row["old_end"], row["end"], epoch)
             assert KafkaDivergentTails(east, west).common_ends({at: span}, soon()) == {at: 5}

@@ -17,7 +17,7 @@ from tanist.cli.main import main
 from tanist.domain.broker_errors import InvalidProducerEpoch
 from tanist.domain.errors import Interrupted
 from tanist.domain.failover.evidence import from_json
-from tanist.domain.names import TopicPartition, mirror_name
+from tanist.domain.names import MirrorPartition, mirror_name
 from tanist.domain.records import RunStatus
 from tanist.domain.recovery import ProducerIds
 from tanist.kafka.protocol.batch import split
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 __all__ = ["opened"]
 CLOCK = SystemClock()
 BROKERS = 3
-PARTITIONS = tuple(TopicPartition("three", n) for n in range(6))
+PARTITIONS = tuple(MirrorPartition("three", n) for n in range(6))
 
 
 @dataclass
@@ -169,13 +169,13 @@ def at_work(pair: Pair, command: CommandContext, mirror: str = "three") -> Itera
         yield clusters
 
 
-def barriers(clusters: OpenMirror) -> dict[TopicPartition, object]:
+def barriers(clusters: OpenMirror) -> dict[MirrorPartition, object]:
     spec = clusters.spec
     ids = dict.fromkeys(PARTITIONS, ProducerIds(spec.data_id, spec.marker_id, spec.start_id))
     return dict(clusters.destination.producer_fencing.proof(ids, CLOCK.deadline(30)))
 
 
-def leader(pair: Pair, at: TopicPartition) -> int:
+def leader(pair: Pair, at: MirrorPartition) -> int:
     with Router(pair.west.cluster.endpoint(), "tanist-test") as router:
         router.refresh([at.topic], CLOCK.deadline(10))
         return router.leader(at)
@@ -279,7 +279,7 @@ def _led_by_each_in_turn(trio: Pair, before: list[tuple[int, int, bytes | None]]
 
 # ── a compacted topic ─────────────────────────────────────────────────────────────────────────────────────────────
 
-PACKED, EMPTY = TopicPartition("packed", 0), TopicPartition("packed", 1)
+PACKED, EMPTY = MirrorPartition("packed", 0), MirrorPartition("packed", 1)
 CLEANED = {"segment_ms": "500", "delete_retention_ms": "100", "min_cleanable_dirty_ratio": "0.0"}
 
 

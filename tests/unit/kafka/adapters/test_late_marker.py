@@ -8,7 +8,7 @@ import pytest
 
 from tanist.domain.broker_errors import InvalidProducerEpoch, TransactionCoordinatorFenced
 from tanist.domain.errors import ConnectionLost, TanistError
-from tanist.domain.names import ProducerId, TopicPartition
+from tanist.domain.names import MirrorPartition, ProducerId
 from tanist.domain.recovery import ProducerIds
 from tanist.kafka.adapters import producer_fencing
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tanist.kafka.wire.requests import Markers
 
-AT, BY = TopicPartition("orders", 0), Deadline(1e9)
+AT, BY = MirrorPartition("orders", 0), Deadline(1e9)
 IDS = ProducerIds(ProducerId(1), ProducerId(2), ProducerId(3))
 
 
@@ -31,8 +31,8 @@ class Log:
         self.fenced, self.on_its_way = set[int](), set[int]()
 
     def write_markers(
-        self, _router: object, markers: Mapping[TopicPartition, Markers], _by: Deadline
-    ) -> dict[TopicPartition, TanistError | None]:
+        self, _router: object, markers: Mapping[MirrorPartition, Markers], _by: Deadline
+    ) -> dict[MirrorPartition, TanistError | None]:
         (wanted,) = markers.values()
         if wanted.coordinator_epochs[0] < 0:  # the question, of the epoch before
             fenced = wanted.producer_id in self.fenced
@@ -44,7 +44,7 @@ class Log:
         self._append(wanted.producer_id)
         return {AT: None}
 
-    def settled_ends(self, _router: object, partitions: Iterable[TopicPartition], _by: Deadline) -> dict[Any, int]:
+    def settled_ends(self, _router: object, partitions: Iterable[MirrorPartition], _by: Deadline) -> dict[Any, int]:
         told = dict.fromkeys(partitions, self.end)
         for late in sorted(self.on_its_way):
             self.end += 10  # records of an old writer, which the marker does not keep off yet

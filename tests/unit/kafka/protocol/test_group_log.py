@@ -6,7 +6,7 @@ from struct import pack
 
 import pytest
 
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.protocol.group_log import (
     GroupGone,
     GroupSeen,
@@ -17,7 +17,7 @@ from tanist.kafka.protocol.group_log import (
     parse,
 )
 
-ORDERS = TopicPartition("orders", 0)
+ORDERS = MirrorPartition("orders", 0)
 COMMIT_KEY = "0001000762696c6c696e6700066f726465727300000000"
 COMMIT = "00040000000000000004ffffffff0962792068616e6400000001a1fd9eb35f0100105e2069c30047457480e403ef6db1589f"
 GROUP_KEY = "0002000762696c6c696e67"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tanist.domain.errors import CorruptBatch
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.protocol.batch import header_of, is_sound
 from tanist.kafka.protocol.encoding import read_zigzag
 from tanist.kafka.protocol.origin import (
@@ -20,7 +20,7 @@ from tanist.kafka.protocol.origin import (
 from tanist.kafka.protocol.record_set import encoded, records_of
 from tanist.kafka.protocol.records_left import records_left
 
-ORIGIN = RecordOrigin("cluster", TopicPartition("topic", 3), 2**40)
+ORIGIN = RecordOrigin("cluster", MirrorPartition("topic", 3), 2**40)
 HEADERS = (("h", b"1"), ("none", None), ("tanist.origin.offset", b"7"))
 
 

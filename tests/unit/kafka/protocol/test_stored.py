@@ -9,7 +9,15 @@ from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatu
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange, TombstonesMissed
 from tanist.domain.moves import KeptFences, MirrorMove, MoveStatus, TopicBefore
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.names import (
+    DestinationOffset,
+    EpochMs,
+    MirrorName,
+    MirrorPartition,
+    ProducerId,
+    SourceOffset,
+    SourcePartition,
+)
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,
@@ -26,11 +34,10 @@ from tanist.domain.records import (
     PartitionObserved,
     PromotionEpoch,
     RunStatus,
-    SourceEnd,
-    SourceEnds,
     TopicDesired,
     WorkerAlive,
 )
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_record import KINDS, StateRecord, Tombstone
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.tails import (
@@ -47,7 +54,7 @@ from tanist.domain.tails import (
 from tanist.kafka.protocol.stored import Unreadable, decode, encode
 
 MIRROR = MirrorName("east.to-west_1")
-PARTITION = TopicPartition("orders.v1_a-b", 3)
+PARTITION = MirrorPartition("orders.v1_a-b", 3)
 
 GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
     (
@@ -278,7 +285,10 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
     ),
     (
         SourceEnds(
-            mirror=MIRROR, chunk=1, ends=(SourceEnd(PARTITION, SourceOffset(9), SourceOffset(8)),), at=EpochMs(1)
+            mirror=MIRROR,
+            chunk=1,
+            ends=(SourceEnd(SourcePartition(*PARTITION), SourceOffset(9), SourceOffset(8)),),
+            at=EpochMs(1),
         ),
         "ends/east.to-west_1/1",
         (
@@ -291,8 +301,14 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             mirror=MIRROR,
             chunk=2,
             ends=(
-                SourceEnd(PARTITION, SourceOffset(9), SourceOffset(8), at=EpochMs(5), silent_since=EpochMs(6)),
-                SourceEnd(TopicPartition("t", 0), SourceOffset(9), SourceOffset(8), at=EpochMs(1)),
+                SourceEnd(
+                    SourcePartition(*PARTITION),
+                    SourceOffset(9),
+                    SourceOffset(8),
+                    at=EpochMs(5),
+                    silent_since=EpochMs(6),
+                ),
+                SourceEnd(SourcePartition("t", 0), SourceOffset(9), SourceOffset(8), at=EpochMs(1)),
             ),
             at=EpochMs(1),
         ),
@@ -396,7 +412,7 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         GroupPosition(
             mirror=MIRROR,
             group="pay/ments",
-            partition=PARTITION,
+            partition=SourcePartition(*PARTITION),
             offset=SourceOffset(5),
             at=EpochMs(6),
             kind="consumer",

@@ -22,7 +22,7 @@ from tanist.domain.failover.evidence import as_json
 from tanist.domain.failover.health import runs_check
 from tanist.domain.failover.limitations import failed
 from tanist.domain.fences import FenceStatus
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection
 from tanist.domain.states import MirrorState
@@ -110,7 +110,7 @@ def test_a_dead_source_never_looks_like_no_loss(unchanged: FailoverWorld) -> Non
 @pytest.mark.parametrize("error", ["FOREIGN_WRITE", "DIVERGED", None])
 def test_a_log_that_is_no_copy_any_more_is_never_promoted_in_passing(world: FailoverWorld, error: str | None) -> None:
     """Its offsets mean nothing: the others can take over without it, and by itself it can be removed and made anew."""
-    world.observe(MirrorState.FAILED, TopicPartition("orders", 1), error=error)
+    world.observe(MirrorState.FAILED, MirrorPartition("orders", 1), error=error)
     planned = world.plan()
     (blocked,) = [each for each in planned.plan.limitations if each.blocks]
     assert blocked.name == "PARTITION_NO_COPY"
@@ -128,7 +128,7 @@ def test_a_log_that_is_no_copy_any_more_is_never_promoted_in_passing(world: Fail
 
 
 def test_a_failed_partition_is_accepted_by_name_with_its_error(world: FailoverWorld) -> None:
-    at = TopicPartition("orders", 1)
+    at = MirrorPartition("orders", 1)
     world.observe(MirrorState.FAILED, at, error="CORRUPT_BATCH")
     planned = world.plan()
     assert [(each.partition, each.error) for each in failed(planned.plan.intent, planned.facts)] == [
@@ -278,7 +278,7 @@ def test_a_destination_that_nobody_could_write_to(unchanged: FailoverWorld, repl
     approval = unchanged.approve()
     unchanged.clock.meanwhile = lambda: None
     unchanged.west.min_isr = 2
-    unchanged.west.isr = dict.fromkeys(PARTITIONS, 2) | {PARTITIONS[0]: replicas}
+    unchanged.west.isr = {at: replicas if at == PARTITIONS[0] else 2 for at in PARTITIONS}
     with pytest.raises(PlanBlocked, match=why):
         approving(unchanged, unchanged.plan().plan.hash)
     with pytest.raises(NotToldNow, match=f"{why}.*{PARTITIONS[0]}"):

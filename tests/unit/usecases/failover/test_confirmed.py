@@ -11,7 +11,7 @@ import pytest
 from tanist.domain.errors import Interrupted, MirrorLocked, TanistError
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.fences import FenceStatus
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.records import RunStatus, TopicDesired
 from tanist.domain.selection import Selection
 from tanist.domain.states import DesiredState
@@ -163,7 +163,7 @@ def metadata_sync_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     """Between two topics."""
     for name in TOPICS:
         world.east.topics[name] = replace(world.east.topics[name], partitions=5)
-        world.east.ends |= {TopicPartition(name, n): (0, 0, 0) for n in range(TOPICS[name], 5)}
+        world.east.ends |= {MirrorPartition(name, n): (0, 0, 0) for n in range(TOPICS[name], 5)}
     sleep.after(MemoryTopics, "grow")
     sync(MetadataRequest(mirror="dr", include=(".*",)), world.west.side(), lambda _: world.east.side(), ann(world))
 

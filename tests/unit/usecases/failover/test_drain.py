@@ -12,8 +12,9 @@ from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import Unreachable
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import LiveEnd, OpenTransaction, PartitionFacts
-from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
-from tanist.domain.records import RunStatus, SourceEnd, SourceEnds
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
+from tanist.domain.records import RunStatus
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.usecases.failover.approval_gate import NotToldNow
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.steps.drain import DrainMissed
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.log_ends import LogEnds
+    from tanist.domain.names import MirrorPartition
     from tanist.ports.clock import Deadline
-    from tanist.ports.logs import LogEnds
 
 AT = PARTITIONS[0]
 UNSEEN = TransactionalIdAuthorizationFailed("DESCRIBE on every transactional id")
@@ -284,32 +285,34 @@ def test_the_leader_epoch_of_what_was_drained_is_stored_not_what_workers_had_rep
     world.east.leader_epoch = 9
     world.run(plan)
     view = world.worker.catch_up(world.soon())
-    assert [view.last_copied_epoch(DR, at, 10) for at in PARTITIONS] == [(9, True)] * 3
+    assert [view.last_copied_epoch(world.clusters().spec, at, 10) for at in PARTITIONS] == [(9, True)] * 3
 
 
 def test_an_epoch_of_an_earlier_record_is_no_certain_one() -> None:
     """Of an unplanned failover, whose source tells nothing, or of a run of an earlier version."""
     world = FailoverWorld()
     view = world.worker.catch_up(world.soon())
-    assert view.last_copied_epoch(DR, AT, 10) == (4, False)
-    end = SourceEnd(AT, SourceOffset(10), SourceOffset(10), record_until=SourceOffset(10), record_epoch=6)
+    assert view.last_copied_epoch(world.clusters().spec, AT, 10) == (4, False)
+    end = SourceEnd(
+        SourcePartition(*AT), SourceOffset(10), SourceOffset(10), record_until=SourceOffset(10), record_epoch=6
+    )
     view = world.worker.append([SourceEnds(mirror=DR, chunk=0, ends=(end,), at=EpochMs(0))], world.soon())
-    assert view.last_copied_epoch(DR, AT, 10) == (6, True)
-    assert view.last_copied_epoch(DR, AT, 11) == (6, False)
+    assert view.last_copied_epoch(world.clusters().spec, AT, 10) == (6, True)
+    assert view.last_copied_epoch(world.clusters().spec, AT, 11) == (6, False)
 
 
 @pytest.mark.parametrize("moving", [PARTITIONS[:1], PARTITIONS])
 @pytest.mark.parametrize("seconds", [5, 60])
 def test_a_plan_within_seconds_of_a_brokers_death_said_source_down(
-    monkeypatch: pytest.MonkeyPatch, moving: tuple[TopicPartition, ...], seconds: int
+    monkeypatch: pytest.MonkeyPatch, moving: tuple[MirrorPartition, ...], seconds: int
 ) -> None:
     """The partitions that it led have another leader a moment later: that is waited for. Lasting, it is said."""
     world = FailoverWorld()
     until, ends = world.clock.monotonic() + seconds, MemoryLogs.ends
 
     def moved(
-        self: MemoryLogs, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, LogEnds | TanistError]:
+        self: MemoryLogs, partitions: Sequence[MirrorPartition], by: Deadline
+    ) -> Mapping[MirrorPartition, LogEnds | TanistError]:
         found = dict(ends(self, partitions, by))
         if self._cluster is world.east and world.clock.monotonic() < until:
             found |= {at: Unreachable(f"the leader of {at}") for at in moving if at in found}

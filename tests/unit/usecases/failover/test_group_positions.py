@@ -9,7 +9,7 @@ import pytest
 
 from tanist.domain.errors import Interrupted, MirrorLocked, TanistError, Unreachable
 from tanist.domain.lineage import TopicLineage
-from tanist.domain.names import EpochMs, SourceOffset
+from tanist.domain.names import EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.domain.translation import Proof, Withheld
 from tanist.ports.positions import ProofResult
@@ -83,7 +83,9 @@ class Moving:
         world.east.grow(AT, 110)
         while world.west.ends[AT][2] < 120:
             world.tick()
-        kept = GroupPosition(mirror=DR, group=GROUP, partition=AT, offset=SourceOffset(50), at=EpochMs(1))
+        kept = GroupPosition(
+            mirror=DR, group=GROUP, partition=SourcePartition(*AT), offset=SourceOffset(50), at=EpochMs(1)
+        )
         world.west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
 
     def ask(self, slow: float, comparing: Callable[[], None]) -> None:

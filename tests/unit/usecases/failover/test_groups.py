@@ -10,9 +10,10 @@ import pytest
 from tanist.domain.errors import GroupNotInMirror, Misconfigured
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.failover.plan import ApprovedPlan, canonical
-from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
+from tanist.domain.log_ends import Span
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
-from tanist.domain.translation import Conservative, CopySpan, Exact, Proof, Withheld
+from tanist.domain.translation import Conservative, Exact, Proof, Withheld
 from tanist.ports.positions import ProofResult
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
@@ -33,7 +34,9 @@ BILLING = ("billing.*",)
 def world() -> FailoverWorld:
     """With one group, `billing-1`, whose positions are kept."""
     made = FailoverWorld()
-    kept = GroupPosition(mirror=DR, group="billing-1", partition=PARTITIONS[0], offset=SourceOffset(3), at=EpochMs(1))
+    kept = GroupPosition(
+        mirror=DR, group="billing-1", partition=SourcePartition(*PARTITIONS[0]), offset=SourceOffset(3), at=EpochMs(1)
+    )
     made.west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
     return made
 
@@ -58,7 +61,9 @@ def test_another_choice_of_groups_is_another_plan_and_only_the_approved_ones_are
 
 def test_a_group_that_appears_later_makes_no_other_plan(world: FailoverWorld) -> None:
     before = planned(world, BILLING).plan.hash
-    late = GroupPosition(mirror=DR, group="billing-2", partition=PARTITIONS[0], offset=SourceOffset(0), at=EpochMs(1))
+    late = GroupPosition(
+        mirror=DR, group="billing-2", partition=SourcePartition(*PARTITIONS[0]), offset=SourceOffset(0), at=EpochMs(1)
+    )
     world.west.write(GROUPS_TOPIC, late)
     assert planned(world, BILLING).plan.hash == before
 
@@ -97,7 +102,7 @@ def test_every_position_with_a_problem_is_told_once_with_its_proof() -> None:
         position=Freshest(SourceOffset(5), EpochMs(1), direct=True),
         age_ms=0,
         translation=Exact(DestinationOffset(5)),
-        mirror_end=CopySpan(DestinationOffset(0), DestinationOffset(9)),
+        mirror_end=Span(DestinationOffset(0), DestinationOffset(9)),
     )
     bad = replace(row, group="bad", compared=ProofResult(Proof.MISMATCH, "other bytes"), decision=Withheld("differ"))
     ahead = replace(

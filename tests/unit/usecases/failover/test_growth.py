@@ -13,7 +13,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.states import DesiredState, MirrorState
 from tests.fakes.topics import MemoryTopics
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.ports.clock import Deadline
 
-MORE = TopicPartition("orders", TOPICS["orders"])
+MORE = MirrorPartition("orders", TOPICS["orders"])
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_silent_source_invents_nothing(world: FailoverWorld) -> None:
 
 def test_an_unplanned_failover_counts_them_as_lost_while_the_source_answers_in_part(world: FailoverWorld) -> None:
     grow(world)
-    del world.east.ends[TopicPartition("payments", 0)]
+    del world.east.ends[MirrorPartition("payments", 0)]
     limitations = names(world, Mode.UNPLANNED)
     assert "PARTITIONS_WITHOUT_COPY" in limitations
     assert "200 offsets of the source are not at the destination" in limitations["RECORDS_AT_RISK"]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
 
 DAY = 24 * 3600.0
 
@@ -322,8 +322,8 @@ def unread_for_a_moment(world: FailoverWorld, monkeypatch: pytest.MonkeyPatch, l
     """Who wrote last to a partition of the destination is not told, until somebody has waited a few times."""
     left = [looks]
 
-    def unknown(*given: Any) -> dict[TopicPartition, bool | None]:
-        found: dict[TopicPartition, bool | None] = {**foreign(*given)}
+    def unknown(*given: Any) -> dict[MirrorPartition, bool | None]:
+        found: dict[MirrorPartition, bool | None] = {**foreign(*given)}
         return {**found, PARTITIONS[0]: None} if left[0] > 0 else found
 
     def back() -> None:

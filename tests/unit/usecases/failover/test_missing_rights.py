@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.failover.approving import Approval
-    from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition
     from tanist.domain.records import FailoverRun
     from tanist.domain.recovery import ProducerIds
     from tanist.ports.access import Permission
@@ -105,8 +105,8 @@ def test_behind_the_point_of_no_return_a_right_that_is_missing_is_named_and_not_
     """It was taken away in that moment. The run ends at once: nothing is tried again until its deadline."""
 
     def refuse(
-        self: MemoryProducerFencing, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
-    ) -> Mapping[TopicPartition, DestinationOffset | ClusterAuthorizationFailed]:
+        self: MemoryProducerFencing, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+    ) -> Mapping[MirrorPartition, DestinationOffset | ClusterAuthorizationFailed]:
         return {at: ClusterAuthorizationFailed("markers") for at in producer_ids}
 
     world, heard = FailoverWorld(), list[tuple[str, str, str]]()

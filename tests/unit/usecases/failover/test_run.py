@@ -30,7 +30,7 @@ from tests.unit.usecases.failover.world import DATA, DR, FILLER, PARTITIONS, TOP
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.ports.clock import Deadline
     from tanist.ports.logs import InSync
 
@@ -346,8 +346,8 @@ def dying(monkeypatch: pytest.MonkeyPatch, when: Callable[[int], bool]) -> None:
     looks, look = count(1), MemoryReplicas.in_sync
 
     def in_sync(
-        self: MemoryReplicas, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, InSync | TanistError]:
+        self: MemoryReplicas, partitions: Sequence[MirrorPartition], by: Deadline
+    ) -> Mapping[MirrorPartition, InSync | TanistError]:
         if when(next(looks)):
             raise ConnectionLost("broker 3 of west: closed by the other side")
         return look(self, partitions, by)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.ports.clock import Deadline
 
 AT = PARTITIONS[0]
@@ -110,8 +110,8 @@ def test_records_that_are_copied_while_the_clusters_are_looked_at_cut_no_source(
     known = MemoryLogs.true_ends
 
     def and_more(
-        self: MemoryLogs, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, int | TanistError]:
+        self: MemoryLogs, partitions: Sequence[MirrorPartition], by: Deadline
+    ) -> Mapping[MirrorPartition, int | TanistError]:
         answer = known(self, partitions, by)
         world.east.grow(AT, 5)
         world.tick()

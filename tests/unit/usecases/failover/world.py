@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Mode
 from tanist.domain.logins import MirrorLogin
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset, SourcePartition
 from tanist.domain.records import (
     GROUPS_TOPIC,
     OFFSETS_TOPIC,
@@ -17,11 +17,10 @@ from tanist.domain.records import (
     MirrorSpec,
     OffsetTailMode,
     PartitionObserved,
-    SourceEnd,
-    SourceEnds,
     TopicDesired,
     WorkerAlive,
 )
+from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import CommandContext
@@ -56,7 +55,7 @@ DATA, FILLER, START = ProducerId(7), ProducerId(8), ProducerId(9)
 WRITER = AclEntry("User:eve", "*", allowed=True)
 """Who may write to every topic of east, besides the mirror."""
 TOPICS = {"orders": 2, "payments": 1}
-PARTITIONS = tuple(TopicPartition(name, n) for name, count in TOPICS.items() for n in range(count))
+PARTITIONS = tuple(MirrorPartition(name, n) for name, count in TOPICS.items() for n in range(count))
 
 
 class Killed(BaseException):
@@ -185,11 +184,13 @@ class FailoverWorld:
             unbound=self.login.unbound,
         )
         found = {at: self.east.ends[at] for at in PARTITIONS}
-        ends = tuple(SourceEnd(at, SourceOffset(e[2]), SourceOffset(e[1]), RATE) for at, e in found.items())
+        ends = tuple(
+            SourceEnd(SourcePartition(*at), SourceOffset(e[2]), SourceOffset(e[1]), RATE) for at, e in found.items()
+        )
         reported = [] if self.east.dead else [SourceEnds(mirror=DR, chunk=0, ends=ends, at=now)]
         self.worker.append([alive, *reported], self.soon())
 
-    def _copy(self, at: TopicPartition) -> None:
+    def _copy(self, at: MirrorPartition) -> None:
         if self.east.dead or self.worker.catch_up(self.soon()).promoted(DR, at.topic):
             return
         for _ in range(self.speed):
@@ -203,12 +204,12 @@ class FailoverWorld:
             self.east.grow(at, records)
         self._heartbeat()
 
-    def zombie(self, at: TopicPartition) -> bool:
+    def zombie(self, at: MirrorPartition) -> bool:
         """Whether an old worker that looks at nothing gets a record or a filler in."""
         data, filler = self.west.append(at, DATA, 0), self.west.append(at, FILLER, 32_766)
         return data or filler or self.west.append(at, START, 0)
 
-    def observe(self, state: MirrorState, *partitions: TopicPartition, error: str | None = None) -> None:
+    def observe(self, state: MirrorState, *partitions: MirrorPartition, error: str | None = None) -> None:
         records = [
             PartitionObserved(
                 mirror=DR,

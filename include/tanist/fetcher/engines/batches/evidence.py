@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.appending import later_history
 from tanist.domain.broker_errors import OffsetOutOfRange
-from tanist.domain.copy_ends import CopyEnds, above_copy_start
 from tanist.domain.copying import AbortedTransaction, decide
 from tanist.domain.errors import TanistError
+from tanist.domain.log_ends import CopyEnds, above_copy_start
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.recovery import FIRST_LOOK, NotCommittedYet, SourceBehind, SourceStart
 from tanist.kafka.protocol.batch import ControlType, control_type, header_of, walk
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.copying import Step
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.fetcher.assignment import Assigned
     from tanist.fetcher.runs import OffsetRuns
@@ -47,8 +47,8 @@ def ends_abort(batch: memoryview) -> bool:
 
 
 def committed_and_end(
-    destination: Router, partitions: Sequence[TopicPartition], by: Deadline
-) -> Mapping[TopicPartition, tuple[int, int] | TanistError]:
+    destination: Router, partitions: Sequence[MirrorPartition], by: Deadline
+) -> Mapping[MirrorPartition, tuple[int, int] | TanistError]:
     """High watermark and true end of each; two requests to each leader.
 
     The high watermark is read first: equal numbers then mean that nothing was uncommitted in between.
@@ -59,8 +59,8 @@ def committed_and_end(
 
 
 def copy_ends(
-    destination: Router, partitions: Sequence[TopicPartition], by: Deadline
-) -> Mapping[TopicPartition, CopyEnds | TanistError]:
+    destination: Router, partitions: Sequence[MirrorPartition], by: Deadline
+) -> Mapping[MirrorPartition, CopyEnds | TanistError]:
     """Log start, high watermark and true end of each; three requests to each leader."""
     starts = requests.list_offsets(destination, dict.fromkeys(partitions, End.EARLIEST), by)
     ends = committed_and_end(destination, partitions, by)
@@ -68,8 +68,8 @@ def copy_ends(
 
 
 def ids_and_ends(
-    destination: Router, partitions: Sequence[TopicPartition], by: Deadline
-) -> Mapping[TopicPartition, tuple[UUID | None, CopyEnds] | TanistError]:
+    destination: Router, partitions: Sequence[MirrorPartition], by: Deadline
+) -> Mapping[MirrorPartition, tuple[UUID | None, CopyEnds] | TanistError]:
     """The topic id of each mirror partition, and its ends.
 
     The id is read first: if the log already belongs to a re-created topic, appends with the earlier id are refused.

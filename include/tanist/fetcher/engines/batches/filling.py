@@ -23,7 +23,7 @@ from tanist.kafka.wire.requests import End, Markers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.engines.batches.partition import BatchPartition, StartFill
     from tanist.kafka.wire.hot import Appends
@@ -44,12 +44,12 @@ class Filling:
         self._claims = claims
         self._clock = clock
 
-    def fill_gaps(self, partitions: Sequence[BatchPartition], by: Deadline) -> Mapping[TopicPartition, TanistError]:
+    def fill_gaps(self, partitions: Sequence[BatchPartition], by: Deadline) -> Mapping[MirrorPartition, TanistError]:
         """Fill the gap of each pipeline (FILL_GAP); returns errors by partition, which the caller must halt.
 
         Nothing may be in flight for any of them.
         """
-        failed: dict[TopicPartition, TanistError] = {}
+        failed: dict[MirrorPartition, TanistError] = {}
         wanted = {each.at: each for each in partitions}
         for at, why in self._unready(wanted, by).items():
             failed[at] = why
@@ -65,10 +65,10 @@ class Filling:
         return failed
 
     def _unready(
-        self, wanted: Mapping[TopicPartition, BatchPartition], by: Deadline
-    ) -> dict[TopicPartition, TanistError]:
+        self, wanted: Mapping[MirrorPartition, BatchPartition], by: Deadline
+    ) -> dict[MirrorPartition, TanistError]:
         """Why a fill must not be attempted: the end moved, or is not committed, or the epoch is spent."""
-        found: dict[TopicPartition, TanistError] = {}
+        found: dict[MirrorPartition, TanistError] = {}
         for at, ends in committed_and_end(self._destination, list(wanted), by).items():
             expected = wanted[at].pipeline.end
             try:
@@ -91,10 +91,10 @@ class Filling:
         of.markers.renewed(self._claims.raise_epoch(of.assigned.state_partition, max(seen, of.markers.value), by))
 
     def _write(
-        self, missing: Mapping[TopicPartition, int], wanted: Mapping[TopicPartition, BatchPartition], by: Deadline
-    ) -> dict[TopicPartition, TanistError]:
-        failed: dict[TopicPartition, TanistError] = {}
-        markers: dict[TopicPartition, Markers] = {}
+        self, missing: Mapping[MirrorPartition, int], wanted: Mapping[MirrorPartition, BatchPartition], by: Deadline
+    ) -> dict[MirrorPartition, TanistError]:
+        failed: dict[MirrorPartition, TanistError] = {}
+        markers: dict[MirrorPartition, Markers] = {}
         for at, number in missing.items():
             if why := self._claims.objection(wanted[at].assigned):
                 failed[at] = why
@@ -109,10 +109,10 @@ class Filling:
         return failed
 
     def _count(
-        self, sent: Mapping[TopicPartition, int], wanted: Mapping[TopicPartition, BatchPartition]
-    ) -> dict[TopicPartition, TanistError]:
+        self, sent: Mapping[MirrorPartition, int], wanted: Mapping[MirrorPartition, BatchPartition]
+    ) -> dict[MirrorPartition, TanistError]:
         """Wait until as many offsets are committed as markers were sent; more, or a timeout, is an error."""
-        failed: dict[TopicPartition, TanistError] = {}
+        failed: dict[MirrorPartition, TanistError] = {}
         pending = {at: wanted[at].pipeline.end + number for at, number in sent.items()}
         by = self._clock.deadline(COUNT_SECONDS)
         while pending:
@@ -151,7 +151,7 @@ class StartFilling:
         self._destination = destination
         self._clock = clock
         self._chunk: dict[str, int] = {}
-        self._behind: dict[TopicPartition, int] = {}
+        self._behind: dict[MirrorPartition, int] = {}
         """By how much the sequences are behind the offsets."""
 
     def step(self, of: BatchPartition, appends: Appends, by: Deadline) -> bool:

@@ -21,7 +21,7 @@ from tanist.kafka.wire.requests import End
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.copy_ends import CopyEnds
+    from tanist.domain.log_ends import CopyEnds
     from tanist.domain.names import TopicPartition
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.appending import Sent
     from tanist.domain.errors import TanistError
     from tanist.domain.gap_markers import MarkerEpoch
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.fetcher.assignment import Assigned
     from tanist.fetcher.engines.engine import Trouble
     from tanist.kafka.protocol.batch import BatchHeader
@@ -130,7 +130,7 @@ class BatchPartition:
         self.tombstones = Tombstones(CaughtUp(self.assigned.caught_up_at))
 
     @property
-    def at(self) -> TopicPartition:
+    def at(self) -> MirrorPartition:
         return self.assigned.partition
 
     @property

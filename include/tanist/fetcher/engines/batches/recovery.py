@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from tanist.domain.copy_ends import CopyEnds
     from tanist.domain.errors import SourceTopicRecreated
+    from tanist.domain.log_ends import CopyEnds
     from tanist.domain.names import SourceOffset
     from tanist.domain.state_view import StoredProgress
     from tanist.fetcher.engines.batches.partition import BatchPartition
@@ -162,7 +162,7 @@ class Recovery:
         return max((each for each in known if each is not None), default=None)
 
     def _stored(self, of: BatchPartition, by: Deadline) -> StoredProgress:
-        return self._state(by).progress(of.assigned.spec.mirror, of.assigned.state_partition, of.at)
+        return self._state(by).progress(of.assigned.spec, of.assigned.state_partition, of.at)
 
     def _another_topic(self, of: BatchPartition, by: Deadline) -> SourceTopicRecreated | None:
         """Whether the source's log differs because it is that of another topic of the same name."""

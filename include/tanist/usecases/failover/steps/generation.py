@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.domain.failover.plan import Intent
-    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
@@ -46,7 +46,7 @@ def generations(intent: Intent, spec: MirrorSpec) -> Iterator[PromotionEpoch]:
         )
 
 
-def _stopped(context: StepContext, view: StateView, at: TopicPartition, now: EpochMs) -> Iterator[PartitionObserved]:
+def _stopped(context: StepContext, view: StateView, at: MirrorPartition, now: EpochMs) -> Iterator[PartitionObserved]:
     """By us: workers may be dead. The last mirrored epoch stays."""
     held = view.observed(context.intent.mirror, at)
     state = held.state if held else MirrorState.UNKNOWN

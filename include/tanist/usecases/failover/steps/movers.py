@@ -20,12 +20,12 @@ from tanist.usecases.failover.steps.fence import Watch
 from tanist.usecases.failover.steps.generation import generations
 from tanist.usecases.failover.steps.seal import of_run
 from tanist.usecases.mirror import same_as_pinned
-from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.snapshot import SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import SourcePartition, TopicPartition
     from tanist.domain.promotions import PromotionRecord
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -39,8 +39,8 @@ NOT_ON_RECORD = "how far it was copied at the failover is not recorded"
 
 
 def left_behind(
-    spec: MirrorSpec, view: StateView, source: ClusterSnapshot, by: Deadline
-) -> dict[TopicPartition, int | TanistError]:
+    spec: MirrorSpec, view: StateView, source: SourceSnapshot, by: Deadline
+) -> dict[SourcePartition, int | TanistError]:
     """Offsets that the source's logs have behind what was copied, of each partition that took over; markers are none.
 
     What was rescued, decided and replayed as decided does not count.
@@ -54,15 +54,15 @@ def left_behind(
     topics = view.removed(spec.mirror)
     seen = source.registry([topic.topic for topic in topics], by)
     same_as_pinned(spec, seen.cluster_id, None)
-    found: dict[TopicPartition, int | TanistError] = {}
-    copied: dict[TopicPartition, int] = {}
-    decided = _decided(view, spec.mirror)
+    found: dict[SourcePartition, int | TanistError] = {}
+    copied: dict[SourcePartition, int] = {}
+    decided = _decided(view, spec)
     for topic in topics:
         if _gone(topic, seen):
-            found |= dict.fromkeys(topic.all_partitions(), 0)
+            found |= dict.fromkeys(map(spec.names.at_source, topic.all_partitions()), 0)
             continue
         ends = view.copied_up_to(spec.mirror, topic.topic)
-        for at in topic.all_partitions():
+        for at in map(spec.names.at_source, topic.all_partitions()):
             end = -1 if ends is None or at.partition >= len(ends.copied) else ends.copied[at.partition]
             if end < 0:
                 found[at] = CouldNotTell(f"{at}: {NOT_ON_RECORD}")
@@ -72,15 +72,15 @@ def left_behind(
     return found | _without_copy(more, source, by) | _behind(copied, source, by)
 
 
-def _decided(view: StateView, mirror: MirrorName) -> dict[TopicPartition, int]:
+def _decided(view: StateView, spec: MirrorSpec) -> dict[SourcePartition, int]:
     """Up to which offset the tails of the last promotions are done."""
-    done = [of for of in last_tails(view, mirror) if of.stage is TailStage.DONE]
-    return {of.partition_of(tail): tail.end for of in done for tail in of.tails}
+    done = [of for of in last_tails(view, spec.mirror) if of.stage is TailStage.DONE]
+    return {spec.names.at_source(of.partition_of(tail)): tail.end for of in done for tail in of.tails}
 
 
 def _without_copy(
-    partitions: Sequence[TopicPartition], source: ClusterSnapshot, by: Deadline
-) -> dict[TopicPartition, int | TanistError]:
+    partitions: Sequence[SourcePartition], source: SourceSnapshot, by: Deadline
+) -> dict[SourcePartition, int | TanistError]:
     """Of partitions that were never mirrored, left behind by name or added since, everything they still have counts."""
     starts = source.ends(partitions, by) if partitions else {}
     errors = {at: each for at, each in starts.items() if isinstance(each, TanistError)}
@@ -96,12 +96,12 @@ def _gone(topic: TopicDesired, seen: ClusterSeen) -> bool:
 
 
 def _behind(
-    copied: Mapping[TopicPartition, int], source: ClusterSnapshot, by: Deadline
-) -> dict[TopicPartition, int | TanistError]:
+    copied: Mapping[SourcePartition, int], source: SourceSnapshot, by: Deadline
+) -> dict[SourcePartition, int | TanistError]:
     ends = source.true_ends(copied, by) if copied else {}
     more = {at: (copied[at], end) for at, end in ends.items() if not isinstance(end, TanistError) and end > copied[at]}
     only_control = source.only_control(more, by) if more else {}
-    found: dict[TopicPartition, int | TanistError] = {}
+    found: dict[SourcePartition, int | TanistError] = {}
     for at, end in ends.items():
         markers = only_control.get(at, True)
         if isinstance(end, TanistError):
@@ -151,7 +151,7 @@ def _seen(context: StepContext) -> dict[str, Any]:
 
 def _lacking(context: StepContext, source: Cluster) -> dict[str, Any]:
     by, view = context.clock.deadline(SOURCE_SECONDS), context.session.view()
-    behind = attempt(lambda: left_behind(context.spec, view, ClusterSnapshot(cluster=source), by))
+    behind = attempt(lambda: left_behind(context.spec, view, SourceSnapshot(cluster=source), by))
     if isinstance(behind, TanistError):
         return {"left_behind": None, "untold": str(behind)}
     ours = {at: count for at, count in behind.items() if at.topic in context.intent.names and count != 0}

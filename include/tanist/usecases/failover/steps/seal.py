@@ -14,7 +14,7 @@ from tanist.domain.failover.objections import news, only_for_now
 from tanist.domain.failover.reserve import NEAR_SECONDS, reserve, unreserved_to
 from tanist.domain.failover.stored_reserves import stored_estimates, stored_gaps
 from tanist.domain.lineage import TopicLineage, own_start
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.fencing import Kept
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.step import StepContext
 
-    _Ends: TypeAlias = Mapping[TopicPartition, DestinationOffset | TanistError]
-    _Fence: TypeAlias = Callable[[Mapping[TopicPartition, ProducerIds], Deadline], _Ends]
+    _Ends: TypeAlias = Mapping[MirrorPartition, DestinationOffset | TanistError]
+    _Fence: TypeAlias = Callable[[Mapping[MirrorPartition, ProducerIds], Deadline], _Ends]
 
 
 def of_run(view: StateView, intent: Intent) -> tuple[TopicLineage, ...]:
@@ -72,7 +72,7 @@ def recorded_lineage(context: StepContext, ours: Intent) -> tuple[TopicLineage, 
     return of_run(context.session.view(), ours)
 
 
-def _entry(context: StepContext, topic: TopicIntent, ends: Mapping[TopicPartition, DestinationOffset]) -> TopicLineage:
+def _entry(context: StepContext, topic: TopicIntent, ends: Mapping[MirrorPartition, DestinationOffset]) -> TopicLineage:
     view, intent = context.session.view(), context.intent
     earlier = view.lineage(intent.mirror, topic.topic)
     partitions = sorted(at for at in ends if at.topic == topic.topic)
@@ -100,7 +100,7 @@ _MEASURED: Final = 1_000
 
 
 def reserved_lineage(
-    context: StepContext, lineage: Sequence[TopicLineage], open_yet: Collection[TopicPartition]
+    context: StepContext, lineage: Sequence[TopicLineage], open_yet: Collection[MirrorPartition]
 ) -> tuple[TopicLineage, ...]:
     """The lineage after every reserve is written up to its stored end.
 
@@ -129,13 +129,13 @@ def reserved_lineage(
 
 
 def _stored_anew(
-    context: StepContext, wanted: Mapping[TopicPartition, int], reached: Mapping[TopicPartition, int], rate: int
+    context: StepContext, wanted: Mapping[MirrorPartition, int], reached: Mapping[MirrorPartition, int], rate: int
 ) -> Iterator[CopiedUpTo]:
     """What is on record of the reserves, with the ends of those that were cut short and the `rate`."""
     short = {at: end for at, end in wanted.items() if reached[at] < end}
     for each in _stored(context.session.view(), context.intent):
         mine = {at.partition: end for at, end in short.items() if at.topic == each.topic}
-        to = [reached[TopicPartition(each.topic, n)] if n in mine else end for n, end in enumerate(each.reserve_to)]
+        to = [reached[MirrorPartition(each.topic, n)] if n in mine else end for n, end in enumerate(each.reserve_to)]
         missing = each.unreserved_to or (0,) * len(each.copied)
         less = tuple(mine.get(n, end) for n, end in enumerate(missing))
         new = replace(each, markers_per_second=rate or each.markers_per_second)
@@ -160,19 +160,19 @@ def _stored(view: StateView, intent: Intent) -> tuple[CopiedUpTo, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def _ends(lineage: Sequence[TopicLineage]) -> dict[TopicPartition, int]:
+def _ends(lineage: Sequence[TopicLineage]) -> dict[MirrorPartition, int]:
     """Where each reserve ends, of the partitions that have one."""
     return {
-        TopicPartition(each.topic, n): end
+        MirrorPartition(each.topic, n): end
         for each in lineage
         for n, (old_end, end) in enumerate(zip(each.old_ends, each.reserve_ends, strict=True))
         if end > old_end
     }
 
 
-def _written(context: StepContext, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def _written(context: StepContext, wanted: Mapping[MirrorPartition, int]) -> dict[MirrorPartition, int]:
     """The committed end of each log, at or behind the end of its reserve, or as far as the time has lasted."""
-    fencing, left, reached = context.destination.producer_fencing, dict(wanted), dict[TopicPartition, int]()
+    fencing, left, reached = context.destination.producer_fencing, dict(wanted), dict[MirrorPartition, int]()
     near = context.intent.mode is Mode.PLANNED
     until = context.clock.deadline(NEAR_SECONDS)
     while left and not (near and reached and not until.left(context.clock.monotonic())):
@@ -190,8 +190,8 @@ def _written(context: StepContext, wanted: Mapping[TopicPartition, int]) -> dict
     return reached
 
 
-def _corrected(entry: TopicLineage, reached: Mapping[TopicPartition, int]) -> TopicLineage:
-    ends = (reached.get(TopicPartition(entry.topic, n), end) for n, end in enumerate(entry.reserve_ends))
+def _corrected(entry: TopicLineage, reached: Mapping[MirrorPartition, int]) -> TopicLineage:
+    ends = (reached.get(MirrorPartition(entry.topic, n), end) for n, end in enumerate(entry.reserve_ends))
     return replace(entry, reserve_ends=tuple(map(max, entry.old_ends, ends)))
 
 
@@ -266,7 +266,7 @@ def do(context: StepContext) -> Done:
     )
 
 
-def _fence(context: StepContext, fence: _Fence, partitions: Sequence[TopicPartition]) -> _Ends:
+def _fence(context: StepContext, fence: _Fence, partitions: Sequence[MirrorPartition]) -> _Ends:
     """Raises NotYet or TimedOut where a partition was not fenced."""
     right = "ALTER or CLUSTER_ACTION on Cluster kafka-cluster"
     context.session.confirm()
@@ -276,7 +276,7 @@ def _fence(context: StepContext, fence: _Fence, partitions: Sequence[TopicPartit
     return ends
 
 
-def _epochs(context: StepContext, facts: Facts) -> Mapping[TopicPartition, int]:
+def _epochs(context: StepContext, facts: Facts) -> Mapping[MirrorPartition, int]:
     """The source's leader epoch of the last copied batch, read from a drained source.
 
     What workers have stored of it may be older; where the source does not tell it, that counts.
@@ -288,7 +288,7 @@ def _epochs(context: StepContext, facts: Facts) -> Mapping[TopicPartition, int]:
     return known(answered(lambda: source.logs.leader_epochs(last, context.clock.deadline(_EPOCH_SECONDS))) or {})
 
 
-def _copied(context: StepContext, facts: Facts, epochs: Mapping[TopicPartition, int]) -> list[CopiedUpTo]:
+def _copied(context: StepContext, facts: Facts, epochs: Mapping[MirrorPartition, int]) -> list[CopiedUpTo]:
     """As it was last seen: the first barrier adds offsets of our own. The id is that of the copy that was judged."""
     seen = {each.topic: each.copy_id for each in facts.topics}
     copied = {each.partition: each.copied for each in facts.partitions}
@@ -300,7 +300,7 @@ def _copied(context: StepContext, facts: Facts, epochs: Mapping[TopicPartition, 
     spec, now = context.spec, context.clock.now()
     found = []
     for topic in context.intent.topics:
-        ends = (copied.get(TopicPartition(topic.topic, n)) for n in range(topic.partitions))
+        ends = (copied.get(MirrorPartition(topic.topic, n)) for n in range(topic.partitions))
         ended = tuple(-1 if end is None else int(end) for end in ends)
         to = _by_partition(topic, reserved)
         unreserved = _by_partition(topic, missing)
@@ -321,8 +321,8 @@ def _copied(context: StepContext, facts: Facts, epochs: Mapping[TopicPartition, 
     return found
 
 
-def _by_partition(topic: TopicIntent, found: Mapping[TopicPartition, int], missing: int = 0) -> tuple[int, ...]:
-    return tuple(found.get(TopicPartition(topic.topic, n), missing) for n in range(topic.partitions))
+def _by_partition(topic: TopicIntent, found: Mapping[MirrorPartition, int], missing: int = 0) -> tuple[int, ...]:
+    return tuple(found.get(MirrorPartition(topic.topic, n), missing) for n in range(topic.partitions))
 
 
 def _keep(context: StepContext, ours: Intent, producer_ids: ProducerIds) -> dict[str, str]:
@@ -345,7 +345,7 @@ def _keep(context: StepContext, ours: Intent, producer_ids: ProducerIds) -> dict
     return empty | {str(at): str(why) for at, why in answers.items() if isinstance(why, TanistError)}
 
 
-def _compacted(context: StepContext, ours: Intent) -> tuple[TopicPartition, ...]:
+def _compacted(context: StepContext, ours: Intent) -> tuple[MirrorPartition, ...]:
     """Of topics that are compacted, or will be once they are configured as at the source."""
     own = context.destination.producer_fencing.compacted(ours.names, context.by)
     raise_first(own)

@@ -1,11 +1,34 @@
-"""The ends of a mirror partition, and which part of it the mirror has written."""
+"""Where logs begin and end, and which part of a mirror partition the mirror has written."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 from tanist.domain.errors import Diverged
-from tanist.domain.names import DestinationOffset
+from tanist.domain.names import DestinationOffset, EpochMs
+
+_O = TypeVar("_O", bound=int)
+
+
+class Span(NamedTuple, Generic[_O]):
+    """Offsets of one log: from `start` up to, not including, `end`."""
+
+    start: _O
+    end: _O
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnds:
+    """Log start offset, last stable offset and high watermark, each not above the next.
+
+    `observed_at`: ms since 1970, by the clock of whoever asked; 0: not noted.
+    """
+
+    start: int
+    last_stable: int
+    high_watermark: int
+    observed_at: EpochMs = EpochMs(0)  # noqa: RUF009
 
 
 class CopyEnds(NamedTuple):
