@@ -91,9 +91,9 @@ def _read(
             if by.left(time.monotonic()) <= 0:
                 raise errors.likely_cause(_DOING) or TimedOut(f"the last records of {len(pending)} partition(s)")
             for message in consumer.consume(_MOST, timeout=min(_TICK, by.left(time.monotonic()))):
-                at = asked[f"{message.topic()}-{message.partition()}"]
                 if _passes(message, endpoint):
                     continue
+                at = asked[f"{message.topic()}-{message.partition()}"]
                 if _ended(message, spans[at].end):
                     pending.discard(at)
                 if message.error() is None and (message.offset() or 0) < spans[at].end and wanted(at, message):
