@@ -112,7 +112,7 @@ def copied(pair: Pair, mirror: str, topic: str) -> None:
     tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
 
 
-@pytest.mark.parametrize("point", ["after:fence", "after:seal", "after:open"])
+@pytest.mark.parametrize("point", ["after:fence", "after:seal", "after:configs"])
 def test_a_failover(own: Pair, before: Before, point: str) -> None:
     mirror = topic = f"failed-{point.partition(':')[2]}"
     copied(own, mirror, topic)
@@ -125,7 +125,6 @@ def test_a_failover(own: Pair, before: Before, point: str) -> None:
     done = own.tanist("failover", "run", mirror, "--plan", plan, *QUICK, "--evidence", str(own.home / plan)).item
     assert done["status"] == "DONE"
     assert own.west.writes(topic, range(10, 14))
-    assert not own.east.writes(topic, range(1))
     assert sorted(int(value or 0) for _, _, value in own.west.read(topic)) == list(range(14))
 
 
