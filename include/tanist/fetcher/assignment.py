@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, Holes
-from tanist.domain.names import DestinationOffset
+from tanist.domain.names import DestinationOffset, SourcePartition
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.states import Finding
 
 
-class MirroredPartition(NamedTuple):
+class PartitionKey(NamedTuple):
     """The key of a mirror partition: two mirrors may have topics of the same name on different destinations."""
 
     mirror: MirrorName
@@ -62,11 +62,16 @@ class Assigned:
     copied_until: SourceOffset | None = field(default=None, compare=False)
 
     @property
-    def mirror_partition(self) -> MirroredPartition:
-        return MirroredPartition(self.spec.mirror, self.partition)
+    def at_source(self) -> SourcePartition:
+        """What it is copied from."""
+        return self.spec.names.at_source(self.partition)
+
+    @property
+    def key(self) -> PartitionKey:
+        return PartitionKey(self.spec.mirror, self.partition)
 
 
-Assignment = dict["FetcherThreadKey", "dict[MirroredPartition, Assigned]"]
+Assignment = dict["FetcherThreadKey", "dict[PartitionKey, Assigned]"]
 
 
 @dataclass(frozen=True, slots=True)

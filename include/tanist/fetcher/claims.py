@@ -11,7 +11,7 @@ from tanist.domain.records import Claim
 
 if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import Assigned, MirroredPartition
+    from tanist.fetcher.assignment import Assigned, PartitionKey
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.membership import Ownership
     from tanist.ports.state import StateStore
@@ -44,7 +44,7 @@ class Claims:
         self._clock = clock
         self._ownership: Ownership | None = None
         self._claiming = threading.Lock()
-        self._used: dict[MirroredPartition, int] = {}
+        self._used: dict[PartitionKey, int] = {}
 
     def renew(self, ownership: Ownership) -> None:
         """Renew the leases; called by the coordination thread after each poll."""
@@ -75,8 +75,8 @@ class Claims:
 
         An earlier fetcher thread may have left a fill with an unknown result.
         """
-        first = self._used.get(of.mirror_partition, -1) < of.claim_epoch
-        self._used[of.mirror_partition] = of.claim_epoch
+        first = self._used.get(of.key, -1) < of.claim_epoch
+        self._used[of.key] = of.claim_epoch
         return first
 
     def claim(self, numbers: frozenset[int], by: Deadline) -> StateView:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.logins import MirrorLogin, PrincipalUnknown
 from tanist.domain.records import WorkerAlive
-from tanist.fetcher.assignment import NO_NEWS, MirroredPartition
+from tanist.fetcher.assignment import NO_NEWS, PartitionKey
 from tanist.fetcher.claims import held_epoch
 from tanist.fetcher.planning import Moment, Owned, assigned, next_observed, owned
 from tanist.fetcher.rounds import RoundThread
@@ -128,11 +128,11 @@ class Coordination(RoundThread):
         self._state_partitions = state_partitions
         self._clock = clock
         self._own_login = own_login
-        self.reports: dict[MirroredPartition, Report] = {}
+        self.reports: dict[PartitionKey, Report] = {}
         self._epochs: dict[int, int] = {}
         self._basis: tuple[StateView, frozenset[int]] | None = None
         self._owned: tuple[Owned, ...] = ()
-        self._assigned: dict[MirroredPartition, Assigned] = {}
+        self._assigned: dict[PartitionKey, Assigned] = {}
         self._leaders: dict[MirrorName, SourceLeaders] = {}
         self._ends: dict[str, SourceEnds] = {}
         """As last observed."""
@@ -193,7 +193,7 @@ class Coordination(RoundThread):
         records: list[StateRecord] = []
         for mine in self._owned:
             held = view.observed(mine.spec.mirror, mine.partition)
-            report = self._leaders[mine.spec.mirror].report(mine) or self.reports.get(mine.mirror_partition, NO_NEWS)
+            report = self._leaders[mine.spec.mirror].report(mine) or self.reports.get(mine.key, NO_NEWS)
             if new := next_observed(mine, held, report, self._epochs[mine.state_partition], now):
                 if held is None or (held.row, held.error) != (new.row, new.error):
                     _log_transition(new, changed=held is None or held.row != new.row)
@@ -227,8 +227,7 @@ class Coordination(RoundThread):
             return
         self._ends_at, view = now, self._state.view()
         contacts = {
-            copied: self._leaders[copied.mirror].contact(each.spec.names.at_source(each.partition))
-            for copied, each in self._assigned.items()
+            copied: self._leaders[copied.mirror].contact(each.at_source) for copied, each in self._assigned.items()
         }
         self._ends = source_ends(self._owned, self.reports, contacts, view, self._ends)
         news = [new for new in self._ends.values() if ends_news(new, view.source_chunk(new.mirror, new.chunk))]
@@ -238,7 +237,7 @@ class Coordination(RoundThread):
 
 def _log_transition(new: PartitionObserved, *, changed: bool) -> None:
     """Log each recorded transition with its reason; an error as a warning."""
-    fields = {"partition": str(MirroredPartition(new.mirror, new.partition)), "state": new.state, "row": new.row}
+    fields = {"partition": str(PartitionKey(new.mirror, new.partition)), "state": new.state, "row": new.row}
     if new.error:
         fields["error"] = new.error
     if new.reason:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.appending import Halt
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import Assigned, FetcherThreadKey, MirroredPartition, Report
+    from tanist.fetcher.assignment import Assigned, FetcherThreadKey, PartitionKey, Report
     from tanist.fetcher.engines.engine import CopyEngine
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.ports.clock import Deadline
@@ -181,22 +181,22 @@ class FetcherThread(RoundThread):
     def __init__(self, key: FetcherThreadKey, tools: FetcherThreadTools) -> None:
         super().__init__(f"lane-{key.mirror}-{key.broker}-{key.number}")
         self.key = key
-        self.assignment: Mapping[MirroredPartition, Assigned] = {}
-        self.adopted: Mapping[MirroredPartition, Assigned] = {}
+        self.assignment: Mapping[PartitionKey, Assigned] = {}
+        self.adopted: Mapping[PartitionKey, Assigned] = {}
         """The assignment in force here; if it is `assignment` itself, no other partition is held any more."""
-        self.reports: Mapping[MirroredPartition, Report] = {}
+        self.reports: Mapping[PartitionKey, Report] = {}
         self.stale_leaders = False
         """Whether leaders of the source have moved, so that partitions should be assigned again."""
         self._claims = tools.claims
         self._clock = tools.clock
-        self._states: dict[MirroredPartition, PartitionFetchState[Any]] = {}
+        self._states: dict[PartitionKey, PartitionFetchState[Any]] = {}
         pinned = tools.spec.source_cluster_id or None, tools.spec.destination_cluster_id or None
         self._source = Router(tools.source, tools.client_id, pinned[0])
         self._destination = Router(tools.destination, tools.client_id, pinned[1])
         self._gate = Gate(self._source, tools)
         self._engine = ENGINES[tools.spec.engine]((self._source, self._destination), key.broker, tools)
 
-    def may_hold(self, copied: MirroredPartition) -> bool:
+    def may_hold(self, copied: PartitionKey) -> bool:
         """Whether this thread may be writing to a partition; callable from other threads."""
         return self.is_alive() and (copied in self.assignment or self.adopted is not self.assignment)
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tanist.domain.records import MirrorSpec
-    from tanist.fetcher.assignment import Assigned, Assignment, FetcherThreadKey, MirroredPartition, Report
+    from tanist.fetcher.assignment import Assigned, Assignment, FetcherThreadKey, PartitionKey, Report
     from tanist.fetcher.fetcher_thread import FetcherThread
     from tanist.ports.clock import Clock
 
@@ -53,12 +53,12 @@ class FetcherThreads:
                 self._not_before[key] = self._clock.monotonic() + RESTART_SECONDS
                 del self._threads[key]
 
-    def _shrink(self, key: FetcherThreadKey, partitions: Mapping[MirroredPartition, Assigned]) -> None:
+    def _shrink(self, key: FetcherThreadKey, partitions: Mapping[PartitionKey, Assigned]) -> None:
         thread = self._threads.get(key)
         if thread is not None and not thread.assignment.keys() <= partitions.keys():
             thread.assignment = {copied: each for copied, each in thread.assignment.items() if copied in partitions}
 
-    def _give(self, key: FetcherThreadKey, partitions: Mapping[MirroredPartition, Assigned]) -> None:
+    def _give(self, key: FetcherThreadKey, partitions: Mapping[PartitionKey, Assigned]) -> None:
         free = {copied: each for copied, each in partitions.items() if not self._held_elsewhere(key, copied)}
         thread = self._threads.get(key)
         if thread is None:
@@ -70,13 +70,13 @@ class FetcherThreads:
         elif thread.assignment != free:
             thread.assignment = free
 
-    def _held_elsewhere(self, key: FetcherThreadKey, copied: MirroredPartition) -> bool:
+    def _held_elsewhere(self, key: FetcherThreadKey, copied: PartitionKey) -> bool:
         others = [thread for at, thread in self._threads.items() if at != key]
         return any(thread.may_hold(copied) for thread in [*others, *self._leaving])
 
-    def reports(self) -> dict[MirroredPartition, Report]:
+    def reports(self) -> dict[PartitionKey, Report]:
         """The reports of all fetcher threads."""
-        found: dict[MirroredPartition, Report] = {}
+        found: dict[PartitionKey, Report] = {}
         for thread in self._threads.values():
             found |= thread.reports
         return found

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION, holes_of, is_compacted
 from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
-from tanist.domain.names import topic_id_of, topic_id_text
+from tanist.domain.names import SourcePartition, topic_id_of, topic_id_text
 from tanist.domain.records import PartitionObserved
 from tanist.domain.small_batches import may_merge
 from tanist.domain.state_record import state_partition_of
 from tanist.domain.states import RESUMED_ROW, SOURCE_DELETED_ROW, DesiredState, Finding, MirrorState, next_row
 from tanist.domain.topic_configs import CLEANUP_POLICY
-from tanist.fetcher.assignment import Assigned, MirroredPartition
+from tanist.fetcher.assignment import Assigned, PartitionKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,8 +39,13 @@ class Owned(NamedTuple):
     state_partition: int
 
     @property
-    def mirror_partition(self) -> MirroredPartition:
-        return MirroredPartition(self.spec.mirror, self.partition)
+    def at_source(self) -> SourcePartition:
+        """What it is copied from."""
+        return self.spec.names.at_source(self.partition)
+
+    @property
+    def key(self) -> PartitionKey:
+        return PartitionKey(self.spec.mirror, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +196,11 @@ def assigned(
     mine: Iterable[Owned],
     view: StateView,
     epochs: Mapping[int, int],
-    former: Mapping[MirroredPartition, Assigned],
+    former: Mapping[PartitionKey, Assigned],
     now: EpochMs,
-) -> dict[MirroredPartition, Assigned]:
+) -> dict[PartitionKey, Assigned]:
     """The partitions to assign to threads. Unchanged assignments are the same objects as in `former`."""
-    found: dict[MirroredPartition, Assigned] = {}
+    found: dict[PartitionKey, Assigned] = {}
     workers = view.workers()
     merging = {spec.mirror for spec in view.mirrors() if may_merge(spec, workers, now)}
     for each in mine:
@@ -218,14 +223,14 @@ def assigned(
             copy_start=each.topic.copy_start(each.partition.partition),
             tombstones_kept_ms=int(configs.get(DELETE_RETENTION, DEFAULT_DELETE_RETENTION_MS)),
         )
-        old = former.get(each.mirror_partition)
-        found[each.mirror_partition] = old if old == new else _with_progress(new, view)
+        old = former.get(each.key)
+        found[each.key] = old if old == new else _with_progress(new, view)
     return found
 
 
 def _with_progress(new: Assigned, view: StateView) -> Assigned:
     """With what the worker before has stored."""
-    end = view.source_end(new.spec.mirror, new.state_partition, new.spec.names.at_source(new.partition))
+    end = view.source_end(new.spec.mirror, new.state_partition, new.at_source)
     return new if end is None else replace(new, caught_up_at=end.caught_up_at, copied_until=end.copied_until)
 
 

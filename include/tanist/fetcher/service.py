@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import FetcherThreadKey, MirroredPartition, Report
+    from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -149,7 +149,7 @@ class Service:
         """The number of rounds of the coordination thread; grows unless the service hangs."""
         return self._coordination.rounds
 
-    def reports(self) -> dict[MirroredPartition, Report]:
+    def reports(self) -> dict[PartitionKey, Report]:
         """The current reports of the fetcher threads; frozen values."""
         return self._coordination.reports
 

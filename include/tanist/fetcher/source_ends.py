@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.names import MirrorName, SourcePartition
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import MirroredPartition, Report
+    from tanist.fetcher.assignment import PartitionKey, Report
     from tanist.fetcher.planning import Owned
 
 ENDS_AGE_MS: Final = 10_000
@@ -51,8 +51,8 @@ def is_silence(why: TanistError) -> bool:
 
 def source_ends(
     mine: Iterable[Owned],
-    reports: Mapping[MirroredPartition, Report],
-    contacts: Mapping[MirroredPartition, Contact],
+    reports: Mapping[PartitionKey, Report],
+    contacts: Mapping[PartitionKey, Contact],
     stored: StateView,
     seen: Mapping[str, SourceEnds],
 ) -> dict[str, SourceEnds]:
@@ -71,9 +71,9 @@ def source_ends(
         of_it = before if before is not None and before.mirror_id == mirror_id else None
         held = _later(stored.source_chunk(mirror, number), of_it)
         known = (
-            _end(there, reports.get(key, NO_NEWS), contacts.get(key), held.get(there))
+            _end(at, reports.get(each.key, NO_NEWS), contacts.get(each.key), held.get(at))
             for each in partitions
-            for key, there in ((each.mirror_partition, each.spec.names.at_source(each.partition)),)
+            for at in (each.at_source,)
         )
         ends = tuple(sorted((end for end in known if end is not None), key=lambda end: end.partition))
         if ends:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
-    from tanist.fetcher.assignment import Assigned, Assignment, MirroredPartition
+    from tanist.fetcher.assignment import Assigned, Assignment, PartitionKey
     from tanist.fetcher.planning import Owned
     from tanist.kafka.wire.router import TopicInfo
     from tanist.ports.clock import Clock, Deadline
@@ -207,11 +207,11 @@ def _led(info: TopicInfo) -> bool:
     return info.error is None and all(part.leader is not None for part in info.partitions)
 
 
-def by_lane(assigned: Mapping[MirroredPartition, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:
+def by_lane(assigned: Mapping[PartitionKey, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:
     """The assignment of each fetcher thread."""
     lanes: Assignment = {}
     for copied, each in assigned.items():
-        key = leaders[copied.mirror].thread_key(each.spec, each.spec.names.at_source(each.partition))
+        key = leaders[copied.mirror].thread_key(each.spec, each.at_source)
         if key is not None:
             lanes.setdefault(key, {})[copied] = each
     return lanes

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import TanistError
-from tanist.domain.names import TopicPartition
 
 if TYPE_CHECKING:
     from tanist.wiring.registry import ClusterRegistry
@@ -61,8 +60,7 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
     """The fields of a log record: its `extra`."""
-    found = {name: value for name, value in vars(record).items() if name not in _PLAIN}
-    return {name: str(each) if isinstance(each, TopicPartition) else each for name, each in found.items()}
+    return {name: value for name, value in vars(record).items() if name not in _PLAIN}
 
 
 class FieldsFormatter(logging.Formatter):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from tanist.domain.compaction import Holes
 from tanist.domain.names import DestinationOffset
 from tanist.domain.small_batches import may_merge
-from tanist.fetcher.assignment import Assigned, MirroredPartition
+from tanist.fetcher.assignment import Assigned, PartitionKey
 from tanist.fetcher.claims import Claims, held_epoch
 from tanist.fetcher.fetcher_thread import FetcherThread
 from tanist.fetcher.fetcher_threads import FetcherThreads
@@ -78,7 +78,7 @@ class Copier:
         epoch = held_epoch(view, SLICE)
         merges = may_merge(self.spec, (), self.clock.now())
         self._assigned = {
-            MirroredPartition(self.spec.mirror, at): Assigned(
+            PartitionKey(self.spec.mirror, at): Assigned(
                 self.spec,
                 at,
                 SLICE,

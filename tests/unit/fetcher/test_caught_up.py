@@ -11,7 +11,7 @@ from tanist.domain.state_record import state_partition_of
 from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import plan_configs
-from tanist.fetcher.assignment import MirroredPartition, Report
+from tanist.fetcher.assignment import PartitionKey, Report
 from tanist.fetcher.planning import assigned, owned
 from tanist.fetcher.source_ends import Contact, source_ends
 
@@ -51,7 +51,7 @@ REPORT = Report(
 def test_the_next_worker_knows_it_and_the_same_worker_is_not_assigned_again_for_it() -> None:
     view = fold(NOTHING_YET, [SPEC, TOPIC, COPIED])
     mine = owned(view, frozenset({SLICE}), 50)
-    key = MirroredPartition(DR, AT)
+    key = PartitionKey(DR, AT)
     first = assigned(mine, view, {SLICE: 1}, {}, EpochMs(0))
     assert (first[key].caught_up_at, first[key].tombstones_kept_ms) == (None, 60_000)
     later = fold(view, source_ends(mine, {key: REPORT}, {key: Contact()}, view, {}).values())

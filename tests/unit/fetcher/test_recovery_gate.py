@@ -100,7 +100,7 @@ def a_lane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FetcherThr
         )
         made = FetcherThread(FetcherThreadKey(SPEC.mirror, BrokerId(1), 0), cast("Any", tools))
         assigned = Assigned(SPEC, AT, 0, 1)
-        made.assignment = {assigned.mirror_partition: assigned}
+        made.assignment = {assigned.key: assigned}
         begun.append(made)
         return made
 

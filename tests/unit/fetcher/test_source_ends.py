@@ -22,7 +22,7 @@ from tanist.domain.records import MirrorSpec, TopicDesired
 from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_view import StateView, fold
 from tanist.domain.states import DesiredState
-from tanist.fetcher.assignment import MirroredPartition, Report
+from tanist.fetcher.assignment import PartitionKey, Report
 from tanist.fetcher.planning import Owned
 from tanist.fetcher.source_ends import RATE_HALVED_SECONDS, Contact, ends_news, is_silence, source_ends
 
@@ -76,8 +76,8 @@ class Fetcher:
         *,
         asked: tuple[MirrorPartition, ...] = (FIRST, SECOND),
     ) -> None:
-        named = {MirroredPartition(DR, at): report for at, report in reports.items()}
-        contacts = {MirroredPartition(DR, at): contact for at in asked}
+        named = {PartitionKey(DR, at): report for at, report in reports.items()}
+        contacts = {PartitionKey(DR, at): contact for at in asked}
         self.seen = source_ends(MINE, named, contacts, self.view, self.seen)
         for new in self.seen.values():
             if ends_news(new, self.view.source_chunk(DR, CHUNK)):
@@ -242,7 +242,7 @@ def test_another_mirror_of_the_same_name_begins_without_a_look(fetcher: Fetcher)
     """The source of its name may be another cluster."""
     fetcher.view = fold(StateView(), [replace(SPEC, mirror_id="new"), replace(TOPIC, mirror_id="new")])
     mine = tuple(each._replace(spec=replace(SPEC, mirror_id="new")) for each in MINE)
-    contacts = {each.mirror_partition: Contact(None, EpochMs(T)) for each in mine}
+    contacts = {each.key: Contact(None, EpochMs(T)) for each in mine}
     assert source_ends(mine, {}, contacts, fetcher.view, fetcher.seen) == {}
 
 

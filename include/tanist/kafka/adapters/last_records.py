@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as At
 
 from tanist.domain.errors import TimedOut
 from tanist.domain.log_ends import Span
+from tanist.domain.names import TopicPartition
 from tanist.kafka.adapters.librdkafka import ConnectionErrorTracker, Operation, configuration, translate
 from tanist.kafka.adapters.tail import PASSING
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
 
 _P = TypeVar("_P", bound="TopicPartition")
@@ -84,16 +84,17 @@ def _read(
         "check_crcs": True,
     }
     found: dict[_P, Last | None] = dict.fromkeys(spans)
-    pending, asked = set(spans), {str(at): at for at in spans}
+    pending = set(spans)
     with closing(Consumer(configuration(endpoint, "last", errors, **options))) as consumer:
         consumer.assign([At(at.topic, at.partition, span.start) for at, span in spans.items()])
         while pending:
             if by.left(time.monotonic()) <= 0:
                 raise errors.likely_cause(_DOING) or TimedOut(f"the last records of {len(pending)} partition(s)")
             for message in consumer.consume(_MOST, timeout=min(_TICK, by.left(time.monotonic()))):
+                # equal to the one that was asked for, of whichever side
+                at = cast("_P", TopicPartition(message.topic() or "", message.partition() or 0))
                 if _passes(message, endpoint):
                     continue
-                at = asked[f"{message.topic()}-{message.partition()}"]
                 if _ended(message, spans[at].end):
                     pending.discard(at)
                 if message.error() is None and (message.offset() or 0) < spans[at].end and wanted(at, message):

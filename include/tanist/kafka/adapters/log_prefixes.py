@@ -103,7 +103,7 @@ def _extents(router: Router, partitions: Iterable[_P], by: Deadline) -> dict[_P,
     return found
 
 
-def _settled(at: _P, extent: LogRange) -> LogRange:
+def _settled(at: TopicPartition, extent: LogRange) -> LogRange:
     if extent.high_watermark != extent.end:
         raise NotCommittedYet(f"{at}: the high watermark {extent.high_watermark} is below the end {extent.end}")
     return extent
@@ -112,7 +112,9 @@ def _settled(at: _P, extent: LogRange) -> LogRange:
 class _Comparison:
     """Both logs of one partition."""
 
-    def __init__(self, source: Router, destination: Router, at: _P, candidate: CandidateLog, by: Deadline) -> None:
+    def __init__(
+        self, source: Router, destination: Router, at: TopicPartition, candidate: CandidateLog, by: Deadline
+    ) -> None:
         self._source, self._destination = source, destination
         self._at, self._by, self._compacted, self._candidate = at, by, candidate.compacted, candidate
 

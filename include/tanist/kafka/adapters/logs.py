@@ -97,7 +97,7 @@ class KafkaLogs:
         return init_producer_id(self._router, by)
 
 
-def _header(at: _P, records: memoryview, offset: int) -> BatchHeader | TanistError | None:
+def _header(at: TopicPartition, records: memoryview, offset: int) -> BatchHeader | TanistError | None:
     """Of the batch with `offset`; None: the answer has no batch."""
     if len(records) < HEADER_SIZE:
         return None
@@ -110,7 +110,7 @@ def _header(at: _P, records: memoryview, offset: int) -> BatchHeader | TanistErr
     return header
 
 
-def _look(at: _P, records: memoryview, position: int, end: int) -> bool | int | TanistError:
+def _look(at: TopicPartition, records: memoryview, position: int, end: int) -> bool | int | TanistError:
     """Whether the span has only control batches, or the offset at which to continue reading."""
     before = position
     try:
@@ -168,7 +168,9 @@ class KafkaLogInspection:
                 found[at] = why
         return found
 
-    def _writers(self, at: _P, start: int, end: int, known: tuple[KnownProducer, ...], by: Deadline) -> LogWriters:
+    def _writers(
+        self, at: TopicPartition, start: int, end: int, known: tuple[KnownProducer, ...], by: Deadline
+    ) -> LogWriters:
         window = _WINDOW
         while True:
             begin = max(start, end - window)
@@ -178,7 +180,7 @@ class KafkaLogInspection:
             window *= 4
         return LogWriters(start=start, end=end, last=tuple(last), producers=known)
 
-    def _spans(self, at: _P, begin: int, end: int, by: Deadline) -> Iterator[WrittenSpan]:
+    def _spans(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> Iterator[WrittenSpan]:
         """The batches that reach into [begin, end). Raises CouldNotTell."""
         while begin < end:
             if not by.left(time.monotonic()):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 from zlib import crc32
 
 from tanist.domain.errors import TanistError
-from tanist.kafka.wire.group_commits import GroupCommits
+from tanist.kafka.wire.group_commits import Changes, GroupCommits
 from tanist.kafka.wire.groups import fetch_positions, list_groups, member_counts
 from tanist.kafka.wire.router import Router
 from tanist.ports.positions import GroupFacts, unasked
@@ -74,7 +74,7 @@ class KafkaPositions:
         asked = _Confirmed(confirm)
 
         def work(commits: GroupCommits, hand: Sequence[str]) -> dict[str, Outcome | TanistError]:
-            return commits.commit({group: dict(changes[group].items()) for group in hand}, by, asked)
+            return commits.commit(cast("Changes", {group: changes[group] for group in hand}), by, asked)
 
         done = self._side_by_side(list(changes), work)
         if asked.refused is not None:

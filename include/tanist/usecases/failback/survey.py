@@ -19,7 +19,7 @@ from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.clock import Deadline
 from tanist.ports.tails import CopiedSpan
 from tanist.usecases.failover.source_seen import Coordinated, look_at_fences, see_source, topics_without_copy
-from tanist.usecases.snapshot import MirrorSnapshot, SourceSnapshot
+from tanist.usecases.snapshot import DestinationSnapshot, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -91,7 +91,7 @@ def survey(clusters: ReturnedMirror, topics: Selection, command: CommandContext)
         for topic, entry in promoted
         for at in topic.all_partitions()
     ]
-    found = _with_starts(found, seen, both, command.by)
+    found = _with_starts(found, seen, both.destination, names, command.by)
     found = [_mapped(each, mapped[each.partition]) if each.partition in mapped else each for each in found]
     found += _never_mirrored(promoted, seen, names)
     found = list(_with_records(found, view.tails(clusters.spec.mirror)))
@@ -235,12 +235,11 @@ def _with_records(found: Iterable[PartitionSurvey], tails: Iterable[TopicTails])
 
 
 def _with_starts(
-    found: Sequence[PartitionSurvey], seen: SourceSeen, both: MirrorSnapshot, by: Deadline
+    found: Sequence[PartitionSurvey], seen: SourceSeen, primary: DestinationSnapshot, names: TopicNames, by: Deadline
 ) -> list[PartitionSurvey]:
     """With where both logs begin; a partition whose start is unknown has no final verdict."""
-    ends = both.destination.ends([each.partition for each in found], by)
-    old = [seen.ends.found.get(both.spec.names.at_source(each.partition)) for each in found]
-    return [_with_start(each, there, ends[each.partition]) for each, there in zip(found, old, strict=True)]
+    new, old, at_source = primary.ends([each.partition for each in found], by), seen.ends.found, names.at_source
+    return [_with_start(each, old.get(at_source(each.partition)), new[each.partition]) for each in found]
 
 
 def _with_start(of: PartitionSurvey, old: LogEnds | None, new: LogEnds | TanistError) -> PartitionSurvey:

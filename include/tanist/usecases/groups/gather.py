@@ -219,7 +219,7 @@ def _merged(
     source_answer: SourceAnswer,
     chosen: Chosen,
     partitions: frozenset[MirrorPartition],
-    of_topics: TopicNames,
+    topic_names: TopicNames,
 ) -> Mapping[str, Mapping[MirrorPartition, Freshest]]:
     """The source's answer takes precedence over stored positions; positions that it does not return are kept.
 
@@ -229,10 +229,10 @@ def _merged(
     names = chosen.of({*(each.group for each in ours), *source_answer.positions})
     for each in ours:
         if each.group in names:
-            found[each.group][of_topics.mirrored(each.partition)] = Freshest(each.offset, each.at, direct=False)
+            found[each.group][topic_names.mirrored(each.partition)] = Freshest(each.offset, each.at, direct=False)
     for group, positions in source_answer.positions.items():
         for there, offset in positions.items():
-            at = of_topics.mirrored(there)
+            at = topic_names.mirrored(there)
             if group in names and at in partitions:
                 before = found[group].get(at)
                 found[group][at] = Freshest(
