@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ROWS: Final = (
-    "recreate", "take_back", "deny", "closed", "configure", "behind", "remember", "ready", "lift", "admit", "settle",
+    "recreate", "take_back", "deny", "closed", "configure", "remember", "ready", "lift", "admit", "settle",
     "release", "forget", "leave", "arrive", "undo lift", "undo configure", "undo deny", "undo take_back",
 )  # fmt: skip
 CHECKPOINTS: Final = (

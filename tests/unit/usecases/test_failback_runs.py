@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
 from tanist.domain.failback.open_transactions import ReturnedTransaction
+from tanist.domain.failover.approving import NotApproved, NotPermitted
 from tanist.domain.names import EpochMs, MirrorPartition, TopicPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERY_TOPIC
-from tanist.usecases.approvals import ApprovalTerms, sign
+from tanist.usecases.approvals import ApprovalTerms, sign, withdraw
+from tanist.usecases.failback import aborting
 from tanist.usecases.failback.aborting import abort_transactions, approve_abort, plan_abort
 from tanist.usecases.failback.replay import ReplayTools, replay
 from tests.unit.usecases.failover.world import DR, FailoverWorld
 from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tanist.ports.clock import Deadline
     from tanist.usecases.mirror import ReturnedMirror
@@ -84,6 +89,32 @@ def test_a_dry_run_of_an_abort_ends_nothing() -> None:
     found = abort_transactions(plan.hash, clusters, replace(world.command(), dry_run=True))
     assert (found.aborted, port.aborted) == ((), [])
     assert [each.transactional_id for each in found.still_open] == ["paid"]
+
+
+@pytest.mark.parametrize("how", ["withdrawn", "expired"])
+def test_an_abort_whose_approval_ends_while_the_lock_is_waited_for_ends_nothing(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The approval was looked at before the lock only, which a worker may hold for twenty seconds."""
+    world, port = failed_over(), OpenAtTheSource([a_transaction("paid")])
+    clusters = with_transactions(world, port)
+    plan = plan_abort(clusters, EVERY_TOPIC, world.command()).plan
+    approve_abort(plan.hash, EVERY_TOPIC, clusters, world.command(), terms=TERMS)
+    take_lock = aborting.changing
+
+    @contextmanager
+    def wait(*given: Any, **named: Any) -> Iterator[Any]:
+        with take_lock(*given, **named) as locked:
+            if how == "withdrawn":
+                withdraw(plan.hash, clusters, world.command(), reason="its producer is back")
+            else:
+                world.clock.jump(61)
+            yield locked
+
+    monkeypatch.setattr(aborting, "changing", wait)
+    with pytest.raises((NotApproved, NotPermitted), match=f"(?i){how}"):
+        abort_transactions(plan.hash, clusters, world.command())
+    assert port.aborted == []
 
 
 def test_a_replay_is_on_record_as_done_and_runs_once() -> None:

@@ -10,10 +10,11 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.circle import CircleStage, locate
 from tanist.domain.failover.plan import FailoverRequest
-from tanist.domain.moves import opposite
-from tanist.domain.records import STATE_TOPIC
+from tanist.domain.moves import MoveStatus, opposite
+from tanist.domain.records import STATE_TOPIC, MirrorSpec
+from tanist.domain.state_record import StateRecord
 from tanist.usecases.approvals import ApprovalTerms
-from tanist.usecases.failback import reversal
+from tanist.usecases.failback import reversal, settling
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reversal_route import ReversalWithdrawn
 from tanist.usecases.failback.reverse import reverse, reverse_after, reverse_mirror, switched
@@ -22,6 +23,10 @@ from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
 from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.names import MirrorPartition
+    from tanist.usecases.failback.reversing import Reversing
     from tanist.usecases.mirror import ReturnedMirror
 
 
@@ -84,6 +89,31 @@ def test_a_reversal_that_finds_another_mirror_of_its_name_is_withdrawn() -> None
     with pytest.raises(ReversalWithdrawn, match="MIRROR_ALREADY_EXISTS"):
         reverse(ReversalRequest(), returned(world), world.command(), checkpoint)
     assert stages(world) == (CircleStage.FAILED_OVER, CircleStage.EMPTY)
+
+
+def test_what_an_attempt_settled_before_it_was_fenced_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers had begun with its producer ids; the next attempt gave the mirror others, to which theirs are foreign."""
+    world, late = approved(), list[StateRecord]()
+    records = settling._records
+
+    def remember(of: Reversing, ends: Mapping[MirrorPartition, int]) -> list[StateRecord]:
+        found = records(of, ends)
+        late[:] = [*found, replace(of.move, status=MoveStatus.MOVING, producer_ids=())]
+        return found
+
+    monkeypatch.setattr(settling, "_records", remember)
+    killed_at(world, "settling")
+    monkeypatch.undo()
+
+    def wake(point: str) -> None:
+        if point == "ready":
+            for each in late:
+                world.east.write(STATE_TOPIC, each)
+
+    done = reverse(ReversalRequest(), returned(world), world.command(), wake)
+    assert stages(world) == (CircleStage.MOVED, CircleStage.REVERSED)
+    (first,) = (each for each in late if isinstance(each, MirrorSpec))
+    assert done.spec.producer_ids == first.producer_ids
 
 
 def from_east(world: FailoverWorld) -> ReturnedMirror:

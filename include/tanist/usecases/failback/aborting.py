@@ -150,19 +150,22 @@ def approve_abort(  # what an approver says, named
 
 
 def abort_transactions(plan_hash: str, clusters: ReturnedMirror, command: CommandContext) -> AbortOutcome:
-    """Abort the approved transactions that are still open.
+    """Abort the approved transactions that are still open. The approval is looked at again under the lock.
 
     Raises:
         NotApproved, AbortRefused. MirrorLocked: another operation of this mirror is at work. AuthorizationFailed: a
         permission is missing. CouldNotTell, BrokerError: partial, run it again. What `plan_abort` raises.
     """
     mirror = clusters.spec.mirror
-    plan = permit(ABORTS, plan_hash, (), clusters, command).approved
+
+    def permitted() -> AbortPlan:
+        return permit(ABORTS, plan_hash, (), clusters, command).approved
 
     def check(view: StateView) -> object:
-        return failed_over(view, mirror, EVERY_TOPIC)
+        return permitted(), failed_over(view, mirror, EVERY_TOPIC)
 
     with changing(clusters.destination, mirror, "failback abort-transactions", command, check, patient=True) as locked:
+        plan = permitted()
         run = _Aborting(plan, clusters, locked)
         ABORT.do(run)
         return AbortOutcome(plan=plan_hash, aborted=tuple(run.aborted), still_open=plan.still_open(run.open()))

@@ -146,19 +146,14 @@ def configure_as_before(of: Reversing) -> None:
 
 
 def release_behind(of: Reversing) -> None:
-    """What topics that stay behind had before their records were held: nobody will put it back later."""
-    of.must(_released(of), "ALTER_CONFIGS on topics")
+    """What topics that stay behind had before their records were held; one that is gone has nothing to be put back.
 
-
-def release_rest(of: Reversing) -> None:
-    """The same once more, behind the point of no return; a topic that is gone has nothing to be put back."""
-    failed = {name: why for name, why in _released(of).items() if not isinstance(why, UnknownTopicOrPartition)}
-    of.must(failed, "ALTER_CONFIGS on Topic")
-
-
-def _released(of: Reversing) -> Mapping[str, TanistError]:
+    Nobody puts it back later: the old destination has no record of it any more.
+    """
     held = of.lock.view().retention_held(of.spec.mirror)
-    return release(of.clusters, sorted(held.keys() - of.returning), of.lock)
+    answers = release(of.clusters, sorted(held.keys() - of.returning), of.lock)
+    failed = {name: why for name, why in answers.items() if not isinstance(why, UnknownTopicOrPartition)}
+    of.must(failed, "ALTER_CONFIGS on Topic")
 
 
 def remember_ids(of: Reversing) -> None:

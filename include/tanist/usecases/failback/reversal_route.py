@@ -57,13 +57,12 @@ REVERSAL: Final[RunTable[Reversing, Reversing, None]] = RunTable(
             old_source.configure,
             old_source.configure_as_before,
         ),
-        RunRow("behind", "topics that stay behind have the retention of before", old_source.release_behind),
         RunRow("remember", "brokers of the old source remember producer ids longer", old_source.remember_ids),
         RunRow("ready", "the topics of the mirror's state are at the old source", settling.make_ready),
         RunRow("lift", "the source fences are lifted", old_source.lift_fences, old_source.fence_again),
         RunRow("admit", "the mirror may write to the topics", old_source.admit_mirror),
         RunRow("settle", "the mirror's state is at the old source (the point of no return)", settling.settle),
-        RunRow("release", "no topic that stays behind has the retention of a survey", old_source.release_rest),
+        RunRow("release", "topics that stay behind have the retention of before", old_source.release_behind),
         RunRow(
             "forget", "the old destination has no offset maps and positions of groups any more", settling.forget_state
         ),
@@ -72,7 +71,9 @@ REVERSAL: Final[RunTable[Reversing, Reversing, None]] = RunTable(
     ),
     no_return="settle",
 )
-"""Steps that let a producer write come last: a record that is acknowledged at the old source withdraws the reversal.
+"""What topics that stay behind had is put back once nothing can be withdrawn: until then their tails are held.
+
+Steps that let a producer write come last: a record that is acknowledged at the old source withdraws the reversal.
 
 ACLs of an earlier failover are taken back before others are denied, and given again after these are allowed again: both
 may be the same DENY.

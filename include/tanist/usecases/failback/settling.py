@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tanist.domain.circle import locate
+from tanist.domain.circle import CircleStage, locate
 from tanist.domain.errors import MirrorExists, Refused, TanistError
 from tanist.domain.failback.reversal import OffsetsOverlap
 from tanist.domain.kept_fences import kept_after
@@ -112,7 +112,8 @@ def settle(of: Reversing) -> None:
     """Write the mirror's state to its new destination, in one transaction, with the move that locks it there.
 
     The store is opened before the lock is confirmed: a command that lost the lock to another one is fenced here, or
-    finds out there. Raises MirrorExists.
+    finds out there. What an earlier attempt has written before it was fenced stays: workers copy with its producer ids.
+    Raises MirrorExists.
     """
     by, mirror = of.command.by, of.spec.mirror
     of.checkpoint("ready")
@@ -121,6 +122,8 @@ def settle(of: Reversing) -> None:
         if (there := view.mirror(mirror)) is not None and there.mirror_id != of.spec.mirror_id:
             raise MirrorExists(f"{of.old.name!r} has another mirror {mirror!r}")
         of.lock.confirm()
+        if locate(mirror, of.lock.view(), view).stage is CircleStage.HANDED_OVER:
+            return
         records = _records(of, copy_starts(of.reversal.topics, of.before(), of.old, by))
         arrival = replace(of.move, status=MoveStatus.MOVING, producer_ids=())
         keys = {each.key for each in (*records, arrival)}
