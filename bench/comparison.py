@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Final, Protocol
 
-from bench import mm2_side, relay, tanist_side
+from bench import mm2_run, relay, tanist_run
 from bench.load import PARTITIONS, batch_kilobytes, produce
 from bench.pair import delete_topics
 from bench.sampling import Watch, figures, peak_megabytes
@@ -31,7 +31,7 @@ class MirroredSide(Protocol):
     def copy_of(self, topic: str) -> str: ...
 
 
-SIDES: Final[tuple[MirroredSide, MirroredSide]] = (tanist_side, mm2_side)
+SIDES: Final[tuple[MirroredSide, MirroredSide]] = (tanist_run, mm2_run)
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ def compare(pair: Pair, loads: Sequence[Load], rounds: int, say: Callable[[str],
     kept = tuple(load.topic for load in loads)
     for measured in found:
         say(f"{measured.load.title}: warm-up, not measured")
-        _run(pair, tanist_side, measured.load, kept)
+        _run(pair, tanist_run, measured.load, kept)
         for number in range(rounds):
             for side in SIDES if number % 2 == 0 else reversed(SIDES):
                 result = _run(pair, side, measured.load, kept)

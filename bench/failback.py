@@ -21,13 +21,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from bench import mm2_side, tanist_side
+from bench import mm2_run, tanist_run
 from bench.load import PARTITIONS, Load, produce, write
 from bench.pair import DESTINATION, SOURCE, running
 from bench.payload import Payload, PayloadCounter
 from bench.rigs import report
 from bench.sampling import Watch
-from bench.tanist_side import MIRROR, tanist
+from bench.tanist_run import MIRROR, tanist
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire import requests
@@ -110,7 +110,7 @@ def measure(megabytes: int, since: int) -> dict[str, Any]:
         with ExitStack() as stack:
             for at in (DESTINATION, SOURCE):
                 stack.callback(
-                    pair.end, tanist_side.start(pair, first) if at == DESTINATION else tanist_side.fetcher(pair, at)
+                    pair.end, tanist_run.start(pair, first) if at == DESTINATION else tanist_run.fetcher(pair, at)
                 )
             _fail_over(pair)
             before = counter.payload(pair.destination, TOPIC)
@@ -185,11 +185,11 @@ def _ends(pair: Pair, router: Router) -> list[int]:
 def _copied_back(pair: Pair, counter: PayloadCounter, records: int) -> Moved:
     """By MirrorMaker 2, for which both clusters have changed places."""
     back = replace(pair, source=pair.destination, destination=pair.source)
-    copy = mm2_side.copy_of(TOPIC)
+    copy = mm2_run.copy_of(TOPIC)
     meter = Meter(counter, pair, copy)
     watch = Watch(back, copy, PARTITIONS, records)
     began = pair.clock.monotonic()
-    process = mm2_side.start(back, _load(1))
+    process = mm2_run.start(back, _load(1))
     try:
         watch.until_copied(process, began)
         return meter.moved(pair.clock.monotonic() - began)

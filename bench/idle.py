@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from bench import tanist_side
+from bench import tanist_run
 from bench.load import PARTITIONS, Load
 from bench.pair import client, create_topic, running
 from bench.sampling import Watch, cpu_seconds, peak_megabytes
@@ -33,7 +33,7 @@ def measure(pair: Pair) -> tuple[float, float]:
         create_topic(pair.source, topic, per_topic, {}, pair.clock)
         _one_record_each(pair, topic, per_topic)
     begun = pair.clock.monotonic()
-    process = tanist_side.start(pair, Load(topic="idle-.*", size=1, records=IDLE, target=0))
+    process = tanist_run.start(pair, Load(topic="idle-.*", size=1, records=IDLE, target=0))
     try:
         for topic in topics:
             Watch(pair, topic, per_topic, per_topic).until_copied(process, begun)

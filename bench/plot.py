@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from bench import mm2_side, tanist_side
+from bench import mm2_run, tanist_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ def _name(load: dict[str, Any], *, tls: bool) -> str:
 
 def _figures(load: dict[str, Any], figure: str) -> tuple[str, str, str]:
     """Medians of both sides, and their ratio."""
-    ours, theirs = (median(each[figure] for each in load["rounds"][side.NAME]) for side in (tanist_side, mm2_side))
+    ours, theirs = (median(each[figure] for each in load["rounds"][side.NAME]) for side in (tanist_run, mm2_run))
     return f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:.1f}"
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.house import show
+from bench.figures import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

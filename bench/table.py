@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
-from bench import mm2_side, tanist_side
+from bench import mm2_run, tanist_run
 from bench.sampling import Figures
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def medians(rounds: Sequence[Figures]) -> dict[str, float]:
 
 def ratios(measured: Measured) -> dict[str, float]:
     """Ours by theirs, figure by figure."""
-    ours, theirs = (medians(measured.rounds[side.NAME]) for side in (tanist_side, mm2_side))
+    ours, theirs = (medians(measured.rounds[side.NAME]) for side in (tanist_run, mm2_run))
     return {name: ours[name] / theirs[name] for name in ours}
 
 
@@ -45,9 +45,9 @@ def table(measured: Measured) -> Table:
     load = measured.load
     made = Table(title=f"{load.title}, source batches of {measured.batch_kb:.0f} kB", title_justify="left")
     made.add_column("")
-    for name in (tanist_side.NAME, mm2_side.NAME, "ratio", "TCP relay"):
+    for name in (tanist_run.NAME, mm2_run.NAME, "ratio", "TCP relay"):
         made.add_column(name, justify="right")
-    ours, theirs = (medians(measured.rounds[side.NAME]) for side in (tanist_side, mm2_side))
+    ours, theirs = (medians(measured.rounds[side.NAME]) for side in (tanist_run, mm2_run))
     for name, title in ROWS.items():
         relay = _number(measured.relay_mb_per_cpu_s) if name == TARGET else ""
         made.add_row(title, _number(ours[name]), _number(theirs[name]), f"{ratios(measured)[name]:.2f}", relay)
@@ -61,7 +61,7 @@ def _number(value: float) -> str:
 def missed(found: Sequence[Measured]) -> list[str]:
     """The targets that were not reached."""
     return [
-        f"{each.load.title}: {ratios(each)[name]:.1f} times {mm2_side.NAME}'s {ROWS[name]}, the target is {target:g}"
+        f"{each.load.title}: {ratios(each)[name]:.1f} times {mm2_run.NAME}'s {ROWS[name]}, the target is {target:g}"
         for each in found
         for name, target in ((TARGET, each.load.target), (RATE, each.load.rate_target))
         if ratios(each)[name] < target

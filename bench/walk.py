@@ -12,9 +12,9 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from bench.house import show
+from bench.figures import show
 from tanist.usecases.status.observe import observe
-from tests.unit.usecases.failover.world import DR, FailoverWorld
+from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
 from tests.unit.usecases.readings import reading
 from tests.unit.usecases.returning import reverses
 

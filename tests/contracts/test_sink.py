@@ -9,7 +9,7 @@ import pytest
 
 from tanist.wiring.failover import Folder
 from tests.fakes.sink import MemorySink
-from tests.unit.usecases.failover.world import FailoverWorld
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -71,7 +71,14 @@ def _nothing(_draw: random.Random) -> set[Order]:
 
 def _stopped(draw: random.Random) -> set[Order]:
     """Ann begins a reversal, and stops before it is settled; sometimes who withdraws it stops as well."""
-    at = draw.choice((*(f"row:{each}" for each in ROWS[1:10]), "reverse:lifting", "reverse:settling", "fencing.lift"))
+    at = draw.choice(
+        (
+            *(f"row:{each}" for each in ROWS[1 : ROWS.index("settle")]),
+            "reverse:lifting",
+            "reverse:settling",
+            "fencing.lift",
+        )
+    )
     effect = draw.choice((Effect.FREEZE, Effect.KILL))
     stopped = {Order("ann", at, 1, effect, draw.choice(_LONG) if effect is Effect.FREEZE else 0.0)}
     if draw.random() < 0.3:

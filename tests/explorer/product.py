@@ -64,6 +64,7 @@ from tanist.usecases.failback import (
     aborting,
     accepting,
     deciding,
+    moving_state,
     old_source,
     recording,
     replay,
@@ -71,7 +72,6 @@ from tanist.usecases.failback import (
     reversal,
     reversal_route,
     reverse,
-    settling,
 )
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failover import abort, fences, planning
@@ -228,6 +228,7 @@ __all__ = [
     "may_stand",
     "metadata_sync",
     "mirror_lock",
+    "moving_state",
     "next_observed",
     "observe",
     "old_source",
@@ -243,7 +244,6 @@ __all__ = [
     "reversal_route",
     "reverse",
     "running",
-    "settling",
     "snapshot",
     "spec_at",
     "survey_and_record",

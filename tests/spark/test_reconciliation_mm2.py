@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench import mm2_side
+from bench import mm2_run
 from bench.load import Load
 from bench.pair import Pair
 from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
@@ -50,17 +50,17 @@ def test_every_position_in_a_copy_by_mirrormaker_is_the_true_one(
     MirrorMaker copies aborted records, too. Who stands at one of those goes on behind the copy before it.
     """
     (at,) = rig.source.create(topic_name)
-    copy = type(at)(mm2_side.copy_of(topic_name), 0)
+    copy = type(at)(mm2_run.copy_of(topic_name), 0)
     pair = Pair(rig.source.cluster, rig.destination.cluster, tmp_path, guardian, SystemClock())
     write(rig, at, range(1, BATCHES // 2))
     load = Load(topic=topic_name, size=0, records=BATCHES * BATCH, target=0)
-    first = mm2_side.start(pair, load)
+    first = mm2_run.start(pair, load)
     until(lambda: rig.destination.end(copy, End.HIGH_WATERMARK) > BATCH, 120)
     write(rig, at, range(BATCHES // 2, BATCHES))
     first.send(signal.SIGKILL)
     rig.source.settle([at])
     ours = read(rig.source.servers, [at], "read_committed")[at]
-    second = mm2_side.start(pair, load)
+    second = mm2_run.start(pair, load)
     try:
         until(lambda: ours[-1].value in {row.value for row in theirs(rig, copy)}, 150)
     finally:

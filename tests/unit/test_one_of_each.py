@@ -34,11 +34,11 @@ NAME_PRODUCER_IDS = frozenset(
         "usecases/failback/replay.py",
         "usecases/failback/rescued.py",
         "usecases/failback/reverse.py",
-        "usecases/failback/settling.py",
+        "usecases/failback/moving_state.py",
         "usecases/failover/observe.py",
         "usecases/failover/source_seen.py",
         "usecases/failover/status.py",
-        "usecases/failover/steps/seal.py",
+        "usecases/failover/steps/fence_producers.py",
         "usecases/snapshot.py",
         "usecases/state/promoted.py",
     }

@@ -17,7 +17,7 @@ from tanist.usecases.failback.reverse import reverse
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.planning import FailoverRequest
 from tests.fakes.cluster import MemoryCluster
-from tests.unit.usecases.failover.world import FailoverWorld
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:

@@ -68,6 +68,12 @@ def test_no_definition_or_parameter_has_a_banned_name() -> None:
     assert found == []
 
 
+def test_no_module_has_a_banned_name() -> None:
+    """A file is opened by its name: `seal.py` fenced producers, `world.py` was two clusters in memory."""
+    modules = [path for path, _ in files(*CHECKED, "tests")]
+    assert [path for path in modules if {Path(path).stem, *Path(path).stem.split("_")} & BANNED] == []
+
+
 def test_no_two_public_classes_have_one_name() -> None:
     """Modules of different packages may share a name; a class is told from another by its name alone."""
     places: dict[str, list[str]] = defaultdict(list)

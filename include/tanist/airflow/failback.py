@@ -25,12 +25,12 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import each, refuse
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases.failback import reversal
+from tanist.usecases.failback.moving_state import end_arrival
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.rescue import RescueTools, tail_items
 from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reverse import reverse_mirror, switched
-from tanist.usecases.failback.settling import end_arrival
 from tanist.usecases.failback.survey import survey_item
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for

@@ -12,8 +12,8 @@ from tanist.fetcher.retention_holder import RetentionHolder
 from tanist.usecases.command import CommandContext
 from tanist.usecases.lock import Purpose, mirror_lock
 from tests.fakes.topics import MemoryTopics
-from tests.unit.fetcher.test_debts import burnt, view
-from tests.unit.usecases.failover.world import DR, TOPICS
+from tests.unit.fetcher.test_fence_reconciler import burnt, view
+from tests.unit.usecases.failover.in_memory import DR, TOPICS
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
     from tanist.ports.state import Locked
-    from tests.unit.usecases.failover.world import FailoverWorld
+    from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 
 @pytest.fixture

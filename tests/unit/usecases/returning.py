@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.tails import CopiedSpan
     from tanist.usecases.mirror import ReturnedMirror
-    from tests.unit.usecases.failover.world import FailoverWorld
+    from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 
 class NoTails:

@@ -13,7 +13,7 @@ from tanist.domain.moves import TopicBefore
 from tanist.domain.names import MirrorPartition, mirror_name
 from tanist.domain.problems import Problems
 from tanist.ports.clock import Deadline
-from tanist.usecases.failback.settling import LogChanged, copy_starts
+from tanist.usecases.failback.moving_state import LogChanged, copy_starts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

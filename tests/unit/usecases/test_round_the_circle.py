@@ -14,12 +14,12 @@ from tanist.domain.moves import MoveStatus, opposite
 from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.domain.state_record import StateRecord
 from tanist.usecases.approvals import ApprovalTerms
-from tanist.usecases.failback import reversal, settling
+from tanist.usecases.failback import moving_state, reversal
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reversal_route import ReversalWithdrawn
 from tanist.usecases.failback.reverse import reverse, reverse_after, reverse_mirror, switched
 from tanist.usecases.failover import planning
-from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
+from tests.unit.usecases.failover.in_memory import DR, FailoverWorld, Killed
 from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:
@@ -94,14 +94,14 @@ def test_a_reversal_that_finds_another_mirror_of_its_name_is_withdrawn() -> None
 def test_what_an_attempt_settled_before_it_was_fenced_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers had begun with its producer ids; the next attempt gave the mirror others, to which theirs are foreign."""
     world, late = approved(), list[StateRecord]()
-    records = settling._records
+    records = moving_state._records
 
     def remember(of: Reversing, ends: Mapping[MirrorPartition, int]) -> list[StateRecord]:
         found = records(of, ends)
         late[:] = [*found, replace(of.move, status=MoveStatus.MOVING, producer_ids=())]
         return found
 
-    monkeypatch.setattr(settling, "_records", remember)
+    monkeypatch.setattr(moving_state, "_records", remember)
     killed_at(world, "settling")
     monkeypatch.undo()
 

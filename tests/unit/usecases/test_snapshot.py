@@ -29,7 +29,7 @@ from tests.explorer.groups import NothingToCompare
 from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.counting import Questions
 from tests.fakes.positions import MemoryGroups, MemoryPositions
-from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
+from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

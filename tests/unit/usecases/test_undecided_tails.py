@@ -15,7 +15,7 @@ from tanist.usecases.approvals import ApprovalTerms, sign
 from tanist.usecases.failback.deciding import permitted, undecided_tails
 from tanist.usecases.failback.survey import MirrorReversed
 from tests.unit.domain.test_findings import DR, LINEAGE, UNDECIDED, mirror, topic, view
-from tests.unit.usecases.failover.world import FailoverWorld
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.returning import returned
 
 

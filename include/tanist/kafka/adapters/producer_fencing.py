@@ -17,7 +17,7 @@ from tanist.domain.errors import CouldNotTell, MalformedFrame, TanistError
 from tanist.domain.gap_markers import LAST_EPOCH, coordinator_epochs
 from tanist.domain.names import DestinationOffset, MirrorPartition
 from tanist.kafka.adapters.bounds import settled_ends
-from tanist.kafka.adapters.keeping import DATA_EPOCH, Keeping, copied_ends
+from tanist.kafka.adapters.durable_fences import DATA_EPOCH, Keeping, copied_ends
 from tanist.kafka.wire.requests import Markers, describe_producers, write_markers
 from tanist.ports.fencing import NO_HISTORY, ProducerFence
 

@@ -17,7 +17,7 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.domain.state_view import NOTHING_YET
 from tanist.ports.topics import TopicFacts
-from tanist.usecases.failback import old_source, recreating, settling
+from tanist.usecases.failback import moving_state, old_source, recreating
 from tanist.usecases.failback.old_source import record_fences
 from tanist.usecases.failback.reversal import PURPOSE, given_at_source, mirror_logins, topic_plans
 from tanist.usecases.failback.reversing import Reversing
@@ -58,16 +58,18 @@ REVERSAL: Final[RunTable[Reversing, Reversing, None]] = RunTable(
             old_source.configure_as_before,
         ),
         RunRow("remember", "brokers of the old source remember producer ids longer", old_source.remember_ids),
-        RunRow("ready", "the topics of the mirror's state are at the old source", settling.make_ready),
+        RunRow("ready", "the topics of the mirror's state are at the old source", moving_state.make_ready),
         RunRow("lift", "the source fences are lifted", old_source.lift_fences, old_source.fence_again),
         RunRow("admit", "the mirror may write to the topics", old_source.admit_mirror),
-        RunRow("settle", "the mirror's state is at the old source (the point of no return)", settling.settle),
+        RunRow("settle", "the mirror's state is at the old source (the point of no return)", moving_state.settle),
         RunRow("release", "topics that stay behind have the retention of before", old_source.release_behind),
         RunRow(
-            "forget", "the old destination has no offset maps and positions of groups any more", settling.forget_state
+            "forget",
+            "the old destination has no offset maps and positions of groups any more",
+            moving_state.forget_state,
         ),
-        RunRow("leave", "the old destination has a forwarding record", settling.leave),
-        RunRow("arrive", "the mirror is unlocked at its new destination", settling.arrive),
+        RunRow("leave", "the old destination has a forwarding record", moving_state.leave),
+        RunRow("arrive", "the mirror is unlocked at its new destination", moving_state.arrive),
     ),
     no_return="settle",
 )

@@ -27,11 +27,11 @@ from tanist.domain.problems import each as each_of
 from tanist.domain.records import STATE_TOPIC, MirrorSpec, TopicDesired
 from tanist.domain.tails import TailStage
 from tanist.usecases import snapshot
+from tanist.usecases.failback.moving_state import end_arrival
 from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.reversal import PURPOSE, ReversalRequest, approval_of, last_withdrawn, plan
 from tanist.usecases.failback.reversal_route import REVERSAL, cannot_end, put_back_all, topics_before
 from tanist.usecases.failback.reversing import Reversing
-from tanist.usecases.failback.settling import end_arrival
 from tanist.usecases.failover.journal import BEGINS, DONE, NOT_YET, add_event
 from tanist.usecases.lock import mirror_lock
 

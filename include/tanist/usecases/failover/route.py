@@ -16,12 +16,12 @@ from tanist.usecases.failover.steps import (
     configs,
     drain,
     fence,
-    generation,
+    fence_producers,
     groups,
-    hold,
-    movers,
+    lock_mirror,
+    notify_source,
     opening,
-    seal,
+    record_promotion,
 )
 from tanist.usecases.runs.table import RunRow, RunTable
 
@@ -30,7 +30,7 @@ Step: TypeAlias = RunRow[StepContext, Undoing, Done, Intent, Facts]
 ROUTE: Final[RunTable[StepContext, Undoing, Done, Intent, Facts]] = RunTable(
     "a failover",
     (
-        RunRow("hold", "the mirror is locked: metadata and offset syncs wait", hold.do, holds=after.locked),
+        RunRow("hold", "the mirror is locked: metadata and offset syncs wait", lock_mirror.do, holds=after.locked),
         RunRow(
             "fence",
             "producers are blocked at the source, or the source fence is pending",
@@ -48,13 +48,13 @@ ROUTE: Final[RunTable[StepContext, Undoing, Done, Intent, Facts]] = RunTable(
         RunRow(
             "seal",
             "the mirror's producers are fenced for good (the point of no return)",
-            seal.do,
+            fence_producers.do,
             holds=after.producers_fenced,
         ),
         RunRow(
             "generation",
             "the promotion is recorded and the topics have left the mirror",
-            generation.do,
+            record_promotion.do,
             holds=after.promoted,
         ),
         RunRow("configs", "topic configurations match the source", configs.do, holds=after.configured),
@@ -65,7 +65,7 @@ ROUTE: Final[RunTable[StepContext, Undoing, Done, Intent, Facts]] = RunTable(
         RunRow(
             "movers",
             "the old source is notified and remaining producers are listed",
-            movers.do,
+            notify_source.do,
             holds=after.notified,
         ),
     ),

@@ -34,7 +34,7 @@ from tanist.usecases.failover.planning import must_not_answer
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
 from tanist.usecases.failover.runner import Runner
 from tanist.usecases.failover.step import WAIT_SECONDS, RunSession, record_of
-from tanist.usecases.failover.steps.hold import ensure_permissions
+from tanist.usecases.failover.steps.lock_mirror import ensure_permissions
 from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
 from tanist.usecases.failover.step import UNDO_SECONDS, StepContext, StepRefused, Undoing
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
-from tanist.usecases.failover.steps.seal import reserve_estimates, reserve_gaps
+from tanist.usecases.failover.steps.fence_producers import reserve_estimates, reserve_gaps
 from tanist.usecases.rights import REFUSALS
 
 if TYPE_CHECKING:

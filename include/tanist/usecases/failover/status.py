@@ -24,7 +24,7 @@ from tanist.ports.fencing import Kept, ProducerFence
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE, STEP_IDS
 from tanist.usecases.failover.source_seen import look_at_all_fences, look_at_fences, soon
-from tanist.usecases.failover.steps.movers import left_behind
+from tanist.usecases.failover.steps.notify_source import left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

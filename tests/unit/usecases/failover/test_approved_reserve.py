@@ -18,8 +18,8 @@ from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover.items import outcome_item, plan_item
 from tanist.usecases.failover.planning import FailoverRequest
+from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, RATE, TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.failover.test_run import lose_source
-from tests.unit.usecases.failover.world import DR, PARTITIONS, RATE, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,8 +37,8 @@ from tanist.usecases.failover.run import RunAborted
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import MemoryFencing
 from tests.fakes.sink import MemorySink
+from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.failover.test_run import PLANNED, killer
-from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

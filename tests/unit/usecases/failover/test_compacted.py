@@ -13,9 +13,9 @@ from tanist.fetcher.producer_fences import KEEP_SECONDS
 from tanist.usecases.command import Silence
 from tanist.usecases.failover.status import checks
 from tests.fakes.failover import MemoryProducerFencing
-from tests.unit.fetcher.test_debts import debts, settled
+from tests.unit.fetcher.test_fence_reconciler import debts, settled
+from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld, Killed
 from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
-from tests.unit.usecases.failover.world import PARTITIONS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from tanist.domain.checks import Check

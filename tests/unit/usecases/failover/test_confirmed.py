@@ -25,10 +25,10 @@ from tanist.usecases.mirrors import administer, desire, forget
 from tests.fakes.failover import MemoryFencing, MemoryOpening, MemoryProducerFencing
 from tests.fakes.state import MemoryStateStore
 from tests.fakes.topics import MemoryTopics
-from tests.unit.fetcher.test_debts import debts, settled
+from tests.unit.fetcher.test_fence_reconciler import debts, settled
+from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.failover.test_lock import empty
 from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
-from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

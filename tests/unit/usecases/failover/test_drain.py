@@ -21,8 +21,8 @@ from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tests.fakes.failover import MemoryReplicas
 from tests.fakes.logs import MemoryLogs
+from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
 from tests.unit.usecases.failover.test_run import assert_promoted
-from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

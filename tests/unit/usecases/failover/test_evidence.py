@@ -11,7 +11,7 @@ from tanist.domain.failover.evidence import as_json, as_page
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.planning import FailoverRequest
-from tests.unit.usecases.failover.world import FailoverWorld
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 REASON = "corruption seen by billing <ticket 4711>"
 

@@ -8,7 +8,7 @@ from tanist.domain.checks import Mode, Readiness
 from tanist.domain.failover import forecast
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.records import RunStatus
-from tests.unit.usecases.failover.world import PARTITIONS, FailoverWorld
+from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
 
 AT = PARTITIONS[0]
 

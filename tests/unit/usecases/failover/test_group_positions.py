@@ -21,7 +21,7 @@ from tanist.usecases.mirror import OpenMirror
 from tests.fakes.cluster import nowhere as nobody
 from tests.fakes.cluster import pair_with
 from tests.fakes.positions import BEFORE_END, BEFORE_PENDING, BEFORE_READ, MemoryGroups, MemoryPositions
-from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld, Killed
+from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

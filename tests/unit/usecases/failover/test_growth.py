@@ -17,7 +17,7 @@ from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.states import DesiredState, MirrorState
 from tests.fakes.topics import MemoryTopics
-from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld
+from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,8 +14,8 @@ from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.runner import InvariantBroken
 from tests.fakes.failover import MemoryFencing
+from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld
 from tests.unit.usecases.failover.test_run import assert_promoted
-from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

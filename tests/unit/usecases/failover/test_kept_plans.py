@@ -31,8 +31,8 @@ from tanist.usecases.failover.items import plan_item
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked, PlanNotKept, SourceAnswers
 from tanist.usecases.failover.source_seen import foreign
 from tests.fakes.topics import MemoryTopics
+from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
 from tests.unit.usecases.failover.test_run import TAIL, lose_source
-from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval

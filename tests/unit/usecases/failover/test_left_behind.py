@@ -11,8 +11,8 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.records import RunStatus
 from tanist.usecases.command import Silence
 from tanist.usecases.failover.status import checks
+from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
 from tests.unit.usecases.failover.test_growth import MORE, grow
-from tests.unit.usecases.failover.world import PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from typing import Any

@@ -13,10 +13,10 @@ from tanist.domain.fences import FenceStatus
 from tanist.domain.selection import Selection
 from tanist.usecases.failover.fences import StillNeeded, lift, set_again
 from tests.fakes.failover import MemoryFencing
-from tests.unit.fetcher.test_debts import debts, settled
+from tests.unit.fetcher.test_fence_reconciler import debts, settled
+from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.failover.test_run import killer
 from tests.unit.usecases.failover.test_source_fences import fences, view
-from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic

@@ -22,9 +22,9 @@ from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.run import RunAborted
 from tanist.usecases.lock import FRESH_MS, LockedMirror, Purpose, mirror_lock
 from tanist.usecases.mirrors import administer, desire
-from tests.unit.fetcher.test_debts import debts, late_fence, settled
+from tests.unit.fetcher.test_fence_reconciler import debts, late_fence, settled
+from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
-from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.approving import NotApproved
+from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
 from tests.unit.usecases.failover.test_run import assert_promoted
-from tests.unit.usecases.failover.world import DR, FailoverWorld
 
 
 def test_a_run_past_the_point_of_no_return_is_finished_though_its_approval_is_gone() -> None:

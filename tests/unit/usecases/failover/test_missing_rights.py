@@ -17,7 +17,7 @@ from tanist.usecases.failover.run import run
 from tanist.usecases.failover.step import StepRefused
 from tests.fakes.access import MemoryAccess
 from tests.fakes.failover import MemoryProducerFencing
-from tests.unit.usecases.failover.world import DR, FailoverWorld
+from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.checks import Verdict
 from tanist.usecases.command import Silence
 from tanist.usecases.failover.status import checks
-from tests.unit.usecases.failover.world import FailoverWorld
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 if TYPE_CHECKING:
     from tanist.domain.checks import Check

@@ -19,8 +19,8 @@ from tanist.usecases.command import Silence
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.status import checks
 from tests.fakes.failover import MemoryProducerFencing, MemoryReplicas
-from tests.unit.fetcher.test_debts import debts, settled, view
-from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld
+from tests.unit.fetcher.test_fence_reconciler import debts, settled, view
+from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld
 
 if TYPE_CHECKING:
     from typing import Any

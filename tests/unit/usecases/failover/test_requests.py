@@ -25,8 +25,8 @@ from tanist.usecases.approvals import withdraw as withdrawn
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanNotKept
 from tanist.usecases.failover.run import run
-from tests.unit.fetcher.test_debts import debts, settled
-from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
+from tests.unit.fetcher.test_fence_reconciler import debts, settled
+from tests.unit.usecases.failover.in_memory import DR, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from tanist.domain.failover.plan import ApprovedPlan
 from tanist.usecases.failover import planning, unfinished_runs
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.failover.planning import FailoverRequest, Planned
-from tests.unit.usecases.failover.world import TOPICS, FailoverWorld
+from tests.unit.usecases.failover.in_memory import TOPICS, FailoverWorld
 
 WANTED = FailoverRequest(reverse=True)
 

@@ -18,7 +18,7 @@ from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.run import run
 from tanist.usecases.failover.step import StepRefused
 from tanist.usecases.status import doctor
-from tests.unit.usecases.failover.world import DR, FailoverWorld
+from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
 
 if TYPE_CHECKING:
     from tests.fakes.failover import GuardedCluster

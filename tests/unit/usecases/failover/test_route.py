@@ -6,7 +6,7 @@ import re
 
 from tanist.usecases.failover.route import STEP_IDS
 from tests.conftest import PROJECT
-from tests.unit.usecases.failover.world import FailoverWorld
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 
 def test_the_documentation_has_the_steps_of_the_route_in_their_order() -> None:

@@ -25,7 +25,7 @@ from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tests.fakes.failover import MemoryFencing, MemoryReplicas
-from tests.unit.usecases.failover.world import DATA, DR, FILLER, PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
+from tests.unit.usecases.failover.in_memory import DATA, DR, FILLER, PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -22,8 +22,8 @@ from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.status import checks
 from tanist.usecases.failover.steps.fence import lifted, to_be_set
 from tests.fakes.failover import MemoryFencing
+from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, TOPICS, FailoverWorld
 from tests.unit.usecases.failover.test_run import assert_promoted
-from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

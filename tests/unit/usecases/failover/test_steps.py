@@ -15,8 +15,8 @@ from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.unfinished_runs import left_alone
+from tests.unit.usecases.failover.in_memory import DR, FailoverWorld, Killed
 from tests.unit.usecases.failover.test_run import PLANNED, UNPLANNED, assert_promoted, killer
-from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from tanist.usecases.failover.route import Step

@@ -12,7 +12,7 @@ from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten, RunStatus
 from tanist.domain.states import MirrorState
 from tests.fakes.logs import MemoryLogs
-from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
+from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -28,8 +28,8 @@ from tanist.usecases.failover.abort import NothingToAbort
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.route import STEP_IDS
+from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
 from tests.unit.usecases.failover.test_run import assert_promoted, lose_source
-from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval

@@ -17,8 +17,8 @@ from tanist.domain.tails import TailStage
 from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.steps.fence import Watch
-from tanist.usecases.failover.steps.generation import generations
-from tanist.usecases.failover.steps.seal import of_run
+from tanist.usecases.failover.steps.fence_producers import of_run
+from tanist.usecases.failover.steps.record_promotion import generations
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.snapshot import SourceSnapshot
 

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as At
 
 from tanist.domain.names import MirrorPartition
 from tanist.domain.recovery import ProducerIds
-from tanist.kafka.adapters.keeping import Keeping
+from tanist.kafka.adapters.durable_fences import Keeping
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire import requests

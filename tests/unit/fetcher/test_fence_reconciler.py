@@ -34,8 +34,8 @@ from tanist.usecases.failover.fences import lift
 from tanist.usecases.failover.status import checks
 from tanist.usecases.lock import Purpose, mirror_lock
 from tests.fakes.failover import MemoryFencing, MemoryProducerFencing, MemoryReplicas
+from tests.unit.usecases.failover.in_memory import DATA, DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.failover.test_run import PLANNED, killer
-from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

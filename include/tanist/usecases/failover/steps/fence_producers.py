@@ -19,7 +19,7 @@ from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.fencing import Kept
 from tanist.usecases.failover.step import Done, NotYet, must_all
-from tanist.usecases.failover.steps.hold import ensure_permissions
+from tanist.usecases.failover.steps.lock_mirror import ensure_permissions
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
