@@ -14,6 +14,7 @@ from tanist.domain.failover.approving import NotApproved, NotPermitted
 from tanist.domain.names import EpochMs, MirrorPartition, TopicPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERY_TOPIC
+from tanist.usecases import lock
 from tanist.usecases.approvals import ApprovalTerms, sign, withdraw
 from tanist.usecases.failback import aborting
 from tanist.usecases.failback.aborting import abort_transactions, approve_abort, plan_abort
@@ -100,7 +101,7 @@ def test_an_abort_whose_approval_ends_while_the_lock_is_waited_for_ends_nothing(
     clusters = with_transactions(world, port)
     plan = plan_abort(clusters, EVERY_TOPIC, world.command()).plan
     approve_abort(plan.hash, EVERY_TOPIC, clusters, world.command(), terms=TERMS)
-    take_lock = aborting.changing
+    take_lock = lock.changing
 
     @contextmanager
     def wait(*given: Any, **named: Any) -> Iterator[Any]:

@@ -48,7 +48,8 @@ def test_tails_of_topics_that_stay_behind_are_still_held_once_the_reversal_is_wi
     assert spec is not None
     facts = world.east.topics["payments"]
     own = {**facts.configs, "retention.ms": "60000"}
-    world.east.topics["payments"] = replace(facts, configs=own | hold_changes(own))
+    held = {name: value for name, value in hold_changes(own).items() if value is not None}
+    world.east.topics["payments"] = replace(facts, configs=own | held)
     world.west.write(STATE_TOPIC, hold_of(DR, spec.mirror_id, "payments", own, facts.topic_id, world.clock.now()))
     made = reversal.plan(request, clusters, world.command()).plan
     reversal.approve(made.hash, request, clusters, world.command(), terms=ApprovalTerms.of("drill", 3600))
