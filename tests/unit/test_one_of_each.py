@@ -70,6 +70,30 @@ NAME_OFFSET_MAPS = frozenset(
 )
 
 
+MADE = {
+    "OpenMirror": {"wiring/registry.py"},
+    "ReturnedMirror": {"usecases/mirror.py"},
+    "FailoverRun": {"usecases/failover/step.py"},
+    "TailDecision": {"usecases/failback/deciding.py"},
+    "MirrorMove": {"usecases/failback/reverse.py"},
+    "ApprovalRequest": {"usecases/approvals.py"},
+    "Withdrawal": {"usecases/approvals.py", "kafka/protocol/stored.py"},
+    "Approval": {"domain/failover/approving.py", "kafka/protocol/stored.py"},
+}
+"""By class: the only modules that make one. Whatever is stored of a run is made from its approval, in one place."""
+ASK_FOR_APPROVALS = frozenset(
+    {
+        "usecases/approvals.py",
+        "usecases/failback/deciding.py",
+        "usecases/failover/approval_gate.py",
+        "usecases/failover/removal.py",
+        "usecases/failover/unfinished_runs.py",
+        "wiring/registry.py",
+    }
+)
+"""Who has the approvers' topic of a cluster in hand."""
+
+
 def calls(tree: ast.AST) -> Iterator[str]:
     """What is called, as it is written, without what stands before the last two names."""
     for node in ast.walk(tree):
@@ -78,14 +102,16 @@ def calls(tree: ast.AST) -> Iterator[str]:
 
 
 @cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
+    """Every module of the product: its path below it, and its syntax tree."""
+    files = sorted(PRODUCT.rglob("*.py"))
+    return tuple((each.relative_to(PRODUCT).as_posix(), ast.parse(each.read_text(encoding="utf-8"))) for each in files)
+
+
+@cache
 def called() -> dict[str, frozenset[str]]:
     """By module of the product, as its path below it; without those that only compute, or only carry out."""
-    files = {file.relative_to(PRODUCT).as_posix(): file for file in PRODUCT.rglob("*.py")}
-    return {
-        where: frozenset(calls(ast.parse(file.read_text(encoding="utf-8"))))
-        for where, file in files.items()
-        if not where.startswith(("domain/", "kafka/"))
-    }
+    return {where: frozenset(calls(tree)) for where, tree in modules() if not where.startswith(("domain/", "kafka/"))}
 
 
 @pytest.mark.parametrize(
@@ -106,13 +132,51 @@ def test_one_module(what: str, function: str, module: str) -> None:
     assert [where for where, names in called().items() if function in names] == [module], what
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_who_makes_what_is_stored_or_given_to_use_cases_is_listed(name: str) -> None:
+    assert {where for where, tree in modules() if name in set(calls(tree))} == MADE[name]
+
+
+def test_nothing_that_is_made_once_is_imported_under_another_name() -> None:
+    """Else a second place would not be seen here."""
+    guarded = {*MADE, "time_objections", "choose", "unexpired"}
+    found = [
+        (where, each.name)
+        for where, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for each in node.names
+        if each.name in guarded and each.asname is not None
+    ]
+    assert found == []
+
+
+def reads(attribute: str) -> set[str]:
+    """The modules that read an attribute of this name."""
+    return {
+        where
+        for where, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load)
+    }
+
+
+def test_only_the_rule_of_approvals_reads_when_one_expires() -> None:
+    """One other module shows it. A second rule looked at our clock, and not at the brokers'."""
+    assert reads("expires_at") == {"domain/failover/approving.py", "usecases/failover/items.py"}
+
+
+def test_who_has_the_approvers_topic_in_hand_is_listed() -> None:
+    assert {where for where in reads("approvals") if not where.startswith("kafka/")} == ASK_FOR_APPROVALS
+
+
 def test_one_function_finds_a_mirror_by_its_name_and_proves_its_destination() -> None:
     """Seven did; whoever looks again under a lock has proved it before."""
     ritual = {"identify", "snapshot.spec_of", "same_as_pinned"}
     found = [
         node.name
-        for file in PRODUCT.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for _, tree in modules()
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and ritual <= set(calls(node))
     ]
     assert found == ["spec_at"]

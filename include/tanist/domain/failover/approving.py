@@ -271,6 +271,11 @@ def time_objections(approval: Approval, now: EpochMs, brokers_time: EpochMs | No
     return tuple(found)
 
 
+def unexpired(entries: Iterable[Entry], now: EpochMs) -> tuple[Approval, ...]:
+    """The approvals that have not expired by our clock alone: whether one may be used, `time_objections` says."""
+    return tuple(each for each in approvals(entries) if each.expires_at > now)
+
+
 def answer_to(entries: Sequence[Entry], mirror: MirrorName, request: str) -> Entry | None:
     """What approvers have answered to `request`, of one run of an orchestrator; None: nothing that stands.
 

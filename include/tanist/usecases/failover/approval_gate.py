@@ -17,6 +17,7 @@ from tanist.domain.failover.approving import (
     NotPermitted,
     approvals,
     recorded,
+    unexpired,
 )
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.kept_plans import is_full, kept_plan, to_keep
@@ -93,7 +94,7 @@ def _approved(clusters: OpenMirror, command: CommandContext) -> frozenset[str] |
     found = attempt(lambda: clusters.destination.approvals.all(command.by))
     if isinstance(found, TanistError):
         return frozenset() if isinstance(found, NoApproverTopic) else None
-    return frozenset(each.plan for each in approvals(found) if each.expires_at > command.clock.now())
+    return frozenset(each.plan for each in unexpired(found, command.clock.now()))
 
 
 def kept_words(plan: str, clusters: OpenMirror, command: CommandContext) -> str | None:
