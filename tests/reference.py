@@ -158,8 +158,9 @@ def limitations() -> str:
 
 _RUNS: Final = """\
 What a command does that runs an approved plan, in this order, and what is true after each step. A command that was
-killed is run again: it continues with the step that is not done. What can be undone is undone in the reverse order, if
-the run is aborted or withdrawn before its point of no return; behind that point the run can only be completed.
+killed is run again. A failover continues with the first step that is not done; the others do every step again up to
+their point of no return, each of which finds out what is left of it. What can be undone is undone in the reverse order,
+if the run is aborted or withdrawn before its point of no return; behind that point the run can only be completed.
 See [failover.md](../failover.md) and [failback.md](../failback.md).
 """
 

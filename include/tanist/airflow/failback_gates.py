@@ -102,8 +102,7 @@ class ReversalGate(PlanGate):
                 task.context,
                 terms=terms_of(context, who),
             )
-        self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
-        return approved_item(approval)
+        return self.stored(approval)
 
     def take_back(self, context: Context, plan: str, reason: str) -> str:
         """As that of `PlanGate`, at the mirror's destination of that time."""

@@ -203,6 +203,10 @@ class PlanGate(ApprovalOperator):
                 request=request_of(context),
                 shown=_text(shown, "words"),
             )
+        return self.stored(approval)
+
+    def stored(self, approval: Approval) -> dict[str, Any]:
+        """What the gate returns of an approval that was written; the log names it."""
         self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
         if approval.unread:
             self.log.warning("approval %s is written, but could not be read back: %s", approval.id, approval.unread)

@@ -21,7 +21,7 @@ APPLICATION: Final = "offset_reconciliation.py"
 def reconciliation(
     registry: ClusterRegistry, destination: str, paired: Paired, positions: tuple[PositionRequest, ...], folder: Path
 ) -> Submission:
-    """The job that reconciles `paired`; `tanist.wiring.validation.validate` runs it.
+    """The job that reconciles `paired`.
 
     Raises:
         Misconfigured: no such cluster. MissingDependency: no Java.

@@ -99,7 +99,7 @@ class ReversalRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedReversal:
-    """The plan, and what the survey has found. `workers`: fetchers that are alive at the new destination."""
+    """The plan, and what the survey has found."""
 
     plan: Reversal
     found: tuple[PartitionSurvey, ...]

@@ -21,9 +21,8 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.ports.clock import Deadline
-from tanist.usecases.approvals import read_plan, sign
+from tanist.usecases.approvals import sign
 from tanist.usecases.failover.approval_gate import (
-    FAILOVERS,
     AnotherPlan,
     PlanBlocked,
     keep,
@@ -376,9 +375,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         words, facts = now.plan.canonical_plan, now.facts
         must_not_be_blocked(now)
     shows = partial(show, read_words(plan_hash, words, clusters), facts) if show is not None else None
-    approval = sign(words, terms, clusters, command, request=request, show=shows)
-    read_plan(FAILOVERS, approval, clusters)
-    return approval
+    return sign(words, terms, clusters, command, request=request, show=shows)
 
 
 def _made_by(wanted: FailoverRequest | None, plan_hash: str, clusters: OpenMirror, command: CommandContext) -> Planned:

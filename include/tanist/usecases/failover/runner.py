@@ -55,7 +55,7 @@ _UNDONE_BY_ITSELF: Final = (DrainMissed, FenceLeaks)
 
 
 class Ran(NamedTuple):
-    """What came of the loop. `seconds`, `waited`, `did` and `broken`: as in `Outcome`."""
+    """What came of the loop. `seconds`, `waited`, `did` and `broken`: as in `RunOutcome`."""
 
     facts: Facts
     seconds: float
