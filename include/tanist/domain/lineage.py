@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
-from tanist.domain.state_record import MirrorRecord, stored
+from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
 
-@stored("lineage", "mirror", "topic", "promotion_epoch")
+@stored("lineage", "mirror", "topic", "promotion_epoch", policy=RecordPolicy(moves=True, stays=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLineage(MirrorRecord):
     """Where each partition of a topic passed from one cluster to the next at a promotion. Stored on both clusters.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from tanist.domain.errors import PartitionBroken
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourceOffset
-from tanist.domain.state_record import MirrorRecord, Placement, stored
+from tanist.domain.state_record import MirrorRecord, Placement, RecordPolicy, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ class LostRange:
         return f"{self.start} to {self.until - 1}"
 
 
-@stored("lost", "mirror", "partition", placement=Placement.HASHED)
+@stored("lost", "mirror", "partition", policy=RecordPolicy(stays=True), placement=Placement.HASHED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostOffsets(MirrorRecord):
     """The records of a partition that the source deleted before they were copied; written before copying continues.
@@ -96,7 +96,7 @@ def describe(ranges: Sequence[LostRange], earlier: int) -> str:
     return f"{counted} offsets were deleted at the source before they were copied: {', '.join([*listed, *more])}"
 
 
-@stored("tombstones", "mirror", "partition")
+@stored("tombstones", "mirror", "partition", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TombstonesMissed(MirrorRecord):
     """Tombstones may be missing in a mirror partition: its copy may hold keys that were deleted at the source.

@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.errors import UnknownMirror
 from tanist.domain.fences import FencedTopic
-from tanist.domain.lineage import TopicLineage
-from tanist.domain.losses import LostOffsets
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
-from tanist.domain.records import PromotionEpoch
-from tanist.domain.state_record import MirrorRecord, stored
+from tanist.domain.state_record import KINDS, MirrorRecord, RecordPolicy, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +36,7 @@ class MoveStatus(StrEnum):
 UNFINISHED: Final = frozenset({MoveStatus.MOVING, MoveStatus.WITHDRAWING})
 
 
-@stored("moved", "mirror")
+@stored("moved", "mirror", policy=RecordPolicy(stays=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorMove(MirrorRecord):
     """At the old destination of a mirror: which cluster is its destination now, or becomes it.
@@ -70,7 +67,7 @@ class MirrorMove(MirrorRecord):
         return (*self.used, self.approval)
 
 
-@stored("returning", "mirror", "topic")
+@stored("returning", "mirror", "topic", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicBefore(MirrorRecord):
     """At the old destination: a topic of the old source before its reversal; deleted once that is done or withdrawn.
@@ -91,7 +88,7 @@ class TopicBefore(MirrorRecord):
     mirror_id: str = ""
 
 
-@stored("kept_fence", "mirror", "cluster_id")
+@stored("kept_fence", "mirror", "cluster_id", policy=RecordPolicy(compared=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFences(MirrorRecord):
     """The source fences at one cluster of a mirror whose topics a reversal has left behind there."""
@@ -127,9 +124,7 @@ def opposite(spec: MirrorSpec) -> MirrorSpec:
     )
 
 
-_STAYS: Final = tuple(f"{kind.stored_as}/" for kind in (PromotionEpoch, TopicLineage, LostOffsets, MirrorMove))
-
-
 def left_over(keys: Iterable[str]) -> tuple[str, ...]:
     """The keys of a mirror that a cluster has no use for once it is its source: all but what is true of its logs."""
-    return tuple(key for key in keys if not key.startswith(_STAYS))
+    kinds = {kind for kind, declared in KINDS.items() if declared.policy.stays}
+    return tuple(key for key in keys if key.partition("/")[0] not in kinds)

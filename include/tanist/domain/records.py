@@ -25,7 +25,7 @@ from tanist.domain.names import (
     TopicNames,
 )
 from tanist.domain.recovery import ProducerIds
-from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored, stored_under
+from tanist.domain.state_record import MirrorRecord, Placement, RecordPolicy, StateRecord, stored, stored_under
 from tanist.domain.states import RESUMED_ROW, DesiredState, MirrorState
 
 STATE_TOPIC: Final = "__mirror_state"
@@ -49,7 +49,7 @@ class SmallBatches(StrEnum):
     AUTO, OFF = "auto", "off"
 
 
-@stored("mirror", "mirror")
+@stored("mirror", "mirror", policy=RecordPolicy(compared=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSpec(StateRecord):
     """One mirror. Cluster ids and producer ids are pinned at creation and never change."""
@@ -97,7 +97,7 @@ class MirrorSpec(StateRecord):
         return ProducerIds(self.data_id, self.marker_id, self.start_id)
 
 
-@stored("topic", "mirror", "topic")
+@stored("topic", "mirror", "topic", policy=RecordPolicy(compared=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDesired(MirrorRecord):
     """The desired state of one topic of a mirror."""
@@ -134,7 +134,7 @@ class TopicDesired(MirrorRecord):
         return DestinationOffset(self.copy_starts[partition] if partition < len(self.copy_starts) else 0)
 
 
-@stored("generation", "mirror", "topic")
+@stored("generation", "mirror", "topic", policy=RecordPolicy(compared=True, stays=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromotionEpoch(MirrorRecord):
     """Counts promotions of a topic. A worker that sees a higher count than the topic's own does not copy."""
@@ -147,7 +147,7 @@ class PromotionEpoch(MirrorRecord):
     mirror_id: str = ""
 
 
-@stored("copied", "mirror", "topic")
+@stored("copied", "mirror", "topic", policy=RecordPolicy(compared=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedUpTo(MirrorRecord):
     """Up to which source offset each partition had been copied when its topic was failed over.
@@ -172,7 +172,7 @@ class CopiedUpTo(MirrorRecord):
     markers_per_second: int = 0
 
 
-@stored("partition", "mirror", "partition", placement=Placement.HASHED)
+@stored("partition", "mirror", "partition", policy=RecordPolicy(compared=True), placement=Placement.HASHED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionObserved(MirrorRecord):
     """Written on transitions only, by the worker that holds `claim_epoch` of its state partition."""
@@ -204,7 +204,7 @@ class PartitionObserved(MirrorRecord):
         return MirrorState.FAILED if self.row == RESUMED_ROW else self.state
 
 
-@stored("claim", "slice", placement=Placement.NUMBERED)
+@stored("claim", "slice", policy=RecordPolicy(), placement=Placement.NUMBERED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim(StateRecord):
     """The owner of a state partition. `epoch` increases with every claim; it is the producer epoch of gap markers."""
@@ -214,7 +214,7 @@ class Claim(StateRecord):
     worker: str
 
 
-@stored("worker", "worker")
+@stored("worker", "worker", policy=RecordPolicy(saved=False))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAlive(StateRecord):
     """`principal` and `unbound`: its login at the destination, see `LoginSeen`; None: not reported, or unknown.
@@ -232,7 +232,7 @@ class WorkerAlive(StateRecord):
     reads_merged: bool = False
 
 
-@stored("run", "mirror", "partition", "source", "destination")
+@stored("run", "mirror", "partition", "source", "destination", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRangeWritten(MirrorRecord):
     """A range of the offset map, written before its first record is sent. In `__mirror_offsets`, never overwritten."""
@@ -245,7 +245,7 @@ class OffsetRangeWritten(MirrorRecord):
     mirror_id: str = ""
 
 
-@stored("fence", "mirror")
+@stored("fence", "mirror", policy=RecordPolicy(compared=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fences(MirrorRecord):
     """All source fences of a mirror, in force or pending; written *before* anything is fenced."""
@@ -260,7 +260,7 @@ class RunStatus(StrEnum):
     RUNNING, DONE, ABORTED = "RUNNING", "DONE", "ABORTED"
 
 
-@stored("failover", "mirror", "plan")
+@stored("failover", "mirror", "plan", policy=RecordPolicy(compared=True, moves=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverRun(MirrorRecord):
     """A failover run. It holds the mirror's lock, and records actions that leave no other trace.
@@ -296,7 +296,7 @@ class FailoverRun(MirrorRecord):
         )
 
 
-@stored("plan", "mirror", "plan")
+@stored("plan", "mirror", "plan", policy=RecordPolicy(saved=False))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPlan(MirrorRecord):
     """The words of a plan, as somebody was shown them. It permits nothing; `domain.failover.kept_plans` has its rules.
@@ -311,7 +311,7 @@ class KeptPlan(MirrorRecord):
     mirror_id: str = ""
 
 
-@stored("group", "mirror", "group", "partition")
+@stored("group", "mirror", "group", "partition", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPosition(MirrorRecord):
     """The latest committed offset of a group at the source. In `__mirror_groups`, written when it changes.
@@ -335,7 +335,7 @@ class OffsetTailMode(StrEnum):
     TAILING, POLLING, DEGRADED = "tailing", "polling", "troubled"
 
 
-@stored("groups", "mirror")
+@stored("groups", "mirror", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSyncStatus(MirrorRecord):
     """How committed offsets of a mirror's groups reach the destination, and up to when they are complete.
@@ -355,7 +355,7 @@ class GroupSyncStatus(MirrorRecord):
     mirror_id: str = ""
 
 
-@stored("lock", "mirror")
+@stored("lock", "mirror", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorLock(MirrorRecord):
     """The holder of a mirror's lock. The lock itself is the mirror's transactional id.

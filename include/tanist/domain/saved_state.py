@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused, UnknownMirror
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus, restored_fence
 from tanist.domain.kept_fences import fences_with
-from tanist.domain.moves import KeptFences
 from tanist.domain.names import MirrorName
 from tanist.domain.records import (
     STATE_TOPIC,
     Claim,
-    CopiedUpTo,
     FailoverRun,
     Fences,
-    KeptPlan,
     MirrorLock,
     MirrorSpec,
     PartitionObserved,
     PromotionEpoch,
     RunStatus,
     TopicDesired,
-    WorkerAlive,
 )
 from tanist.domain.state_record import mirror_of
 from tanist.domain.states import MIRROR_STATES, RESTORED_ROW, SOURCE_DELETED_ROW, DesiredState, MirrorState
@@ -43,17 +39,6 @@ VERSION: Final = 1
 """Of the file. A reader refuses a newer one."""
 _REASON: Final = {row.number: row.reason for row in MIRROR_STATES}
 _PROMOTED_ROW: Final = 302
-_COMPARED: Final = (
-    MirrorSpec,
-    TopicDesired,
-    PartitionObserved,
-    PromotionEpoch,
-    CopiedUpTo,
-    Fences,
-    KeptFences,
-    FailoverRun,
-)
-"""What only people and transitions change: the rest of a mirror's state moves while it is copied."""
 
 
 class StateFileInvalid(Misconfigured):
@@ -171,14 +156,9 @@ def not_the_old_source(at_source: StateView, spec: MirrorSpec, topic: str, count
     return f"cluster {last.new_cluster_id} took over again after the export, at promotion {last.promotion_epoch}"
 
 
-def is_saved(record: StateRecord) -> bool:
-    """Whether a record is exported: heartbeats of workers and kept plans are not, both are of the moment."""
-    return not isinstance(record, WorkerAlive | KeptPlan)
-
-
 def compared(view: StateView, mirror: MirrorName) -> dict[str, StateRecord]:
     """What a cluster has of a mirror, as far as only people and transitions change it."""
-    return {key: view[key] for key in view.keys_of(mirror) if isinstance(view[key], _COMPARED)}
+    return {key: view[key] for key in view.keys_of(mirror) if view[key].policy.compared}
 
 
 def conflict(
@@ -189,7 +169,7 @@ def conflict(
     `present`: what the cluster has, see `compared`; `restored`: the same records as they are restored.
     """
     before = {record.key: record for record in saved}
-    wanted = {key for key, record in {**before, **restored}.items() if isinstance(record, _COMPARED)}
+    wanted = {key for key, record in {**before, **restored}.items() if record.policy.compared}
     others = (key for key in sorted(present) if present[key] not in (before.get(key), restored.get(key)))
     return next(others, min(wanted - present.keys(), default=None))
 

@@ -10,7 +10,7 @@ from tanist.domain.names import (  # noqa: TC001 -- the codec reads the annotati
     SourceOffset,
     SourcePartition,
 )
-from tanist.domain.state_record import MirrorRecord, stored
+from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class SourceEnd:
     silent_since: EpochMs | None = None
 
 
-@stored("ends", "mirror", "chunk")
+@stored("ends", "mirror", "chunk", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceEnds(MirrorRecord):
     """The last known ends of the source partitions in one state partition. `at`: the oldest of their times."""

@@ -71,6 +71,22 @@ class Placement(Enum):
     NUMBERED = "the number behind the kind"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPolicy:
+    """What becomes of the records of a kind; every kind states it.
+
+    `saved`: `tanist state export` writes them; not what is of the moment. `compared`: only people and transitions
+    change them, so a restore is refused where the cluster has another one. `moves`: a reversal takes them to the
+    mirror's new destination as they are. `stays`: they are true of the logs of the old destination, so a reversal
+    leaves them there.
+    """
+
+    saved: bool = True
+    compared: bool = False
+    moves: bool = False
+    stays: bool = False
+
+
 class StateRecord:
     """A record of a state topic. Subclasses are frozen dataclasses that `stored` declares."""
 
@@ -82,6 +98,7 @@ class StateRecord:
     key_attributes: ClassVar[tuple[str, ...]] = ()
     """The Python names of the same fields."""
     placement: ClassVar[Placement] = Placement.FIRST
+    policy: ClassVar[RecordPolicy] = RecordPolicy()
 
     @property
     def key(self) -> str:
@@ -107,14 +124,16 @@ KINDS: Final[dict[str, type[StateRecord]]] = {}
 """Record classes by the first part of their keys, which is stored and never changes."""
 
 
-def stored(kind: str, *key_fields: str, placement: Placement = Placement.FIRST) -> Callable[[_Record], _Record]:
+def stored(
+    kind: str, *key_fields: str, policy: RecordPolicy, placement: Placement = Placement.FIRST
+) -> Callable[[_Record], _Record]:
     """Declare a record: stored under `kind` and the values of `key_fields` (stored names), in that order."""
 
     def declare(record: _Record) -> _Record:
         declared: Any = record
         names = {stored_name(field): field.name for field in fields(declared)}
         record.key_attributes = tuple(names[name] for name in key_fields)
-        record.stored_as, record.key_fields, record.placement = kind, key_fields, placement
+        record.stored_as, record.key_fields, record.placement, record.policy = kind, key_fields, placement, policy
         KINDS[kind] = record
         return record
 

@@ -295,6 +295,11 @@ class StateView(Mapping[str, StateRecord]):
         """Every key of every mirror that has ever had this name."""
         return tuple(sorted(key for key in self._records if mirror_of(key) == mirror))
 
+    def taken_along(self, mirror: MirrorName) -> tuple[MirrorRecord, ...]:
+        """What a reversal takes to the mirror's new destination as it is."""
+        kinds = (kind for kind in self._kinds() if issubclass(kind, MirrorRecord) and kind.policy.moves)
+        return tuple(each for kind in kinds for each in self._all_of(kind, mirror))
+
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _found(self, kind: type[_R], key: str) -> _R | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.records import RunStatus  # noqa: TC001 -- the codec reads the annotations
-from tanist.domain.state_record import MirrorRecord, stored
+from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -88,7 +88,7 @@ class PartitionTail:
         return self.copied_to >= 0 or not self.records
 
 
-@stored("tail", "mirror", "topic", "promotion_epoch")
+@stored("tail", "mirror", "topic", "promotion_epoch", policy=RecordPolicy(moves=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTails(MirrorRecord):
     """The tails that a promotion of a topic has left on the old source, all partitions, by number.
@@ -119,7 +119,7 @@ class TopicTails(MirrorRecord):
         return MirrorPartition(self.topic, tail.partition)
 
 
-@stored("accepted", "mirror", "topic", "promotion_epoch")
+@stored("accepted", "mirror", "topic", "promotion_epoch", policy=RecordPolicy(moves=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingsAccepted(MirrorRecord):
     """Findings about the tails of a promotion that somebody accepts.
@@ -156,7 +156,7 @@ class TailFinding:
         return f"{self.topic}: {self.finding} ({self.offsets} offsets)"
 
 
-@stored("held", "mirror", "topic")
+@stored("held", "mirror", "topic", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionHeld(MirrorRecord):
     """A topic of the old source whose records are kept until its tails are done; written before that is set.
@@ -241,7 +241,7 @@ def quarantine_topic(topic: str) -> str:
     return f"{name[: _LONGEST - len(digest) - 1]}.{digest}"
 
 
-@stored("decision", "mirror", "plan")
+@stored("decision", "mirror", "plan", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailDecision(MirrorRecord):
     """An approved plan that is being carried out, or was. `plan_json`: the plan, word for word.
@@ -263,7 +263,7 @@ class TailDecision(MirrorRecord):
     expired_at: int = -1
 
 
-@stored("replay", "mirror", "partition", "promotion_epoch")
+@stored("replay", "mirror", "partition", "promotion_epoch", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayProgress(MirrorRecord):
     """How far the rescued records of a partition are replayed; written before each batch.

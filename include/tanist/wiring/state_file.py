@@ -13,7 +13,7 @@ from tanist.domain.errors import Misconfigured, NoStateTopic, Refused
 from tanist.domain.names import EpochMs
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.saved_state import FORMAT, VERSION, SavedState, StateFileInvalid, is_saved
+from tanist.domain.saved_state import FORMAT, VERSION, SavedState, StateFileInvalid
 from tanist.usecases import snapshot
 from tanist.usecases.mirror import identify
 
@@ -57,7 +57,7 @@ def save(registry: ClusterRegistry, destination: Cluster, context: CommandContex
             view, problems = store.catch_up(context.by), store.problems()
         if problems:
             refuse([StateUnreadable(f"the record {each.key} of topic {topic}: {each.why}") for each in problems])
-        records[topic] = tuple(view[key] for key in sorted(view) if is_saved(view[key]))
+        records[topic] = tuple(view[key] for key in sorted(view) if view[key].policy.saved)
     return SavedState(cluster=destination.name, cluster_id=cluster_id, exported_at=context.clock.now(), records=records)
 
 

@@ -19,7 +19,7 @@ from tanist.domain.records import (
     TopicDesired,
     WorkerAlive,
 )
-from tanist.domain.saved_state import PromotedSince, as_restored, compared, conflict, is_saved
+from tanist.domain.saved_state import PromotedSince, as_restored, compared, conflict
 from tanist.domain.state_view import StateView
 from tanist.domain.states import RESTORED_ROW, SOURCE_DELETED_ROW, DesiredState, MirrorState
 from tanist.fetcher.assignment import Report
@@ -143,9 +143,9 @@ def test_a_partition_whose_source_topic_was_deleted_keeps_its_reason() -> None:
 def test_a_lock_is_restored_as_released_and_what_is_of_the_moment_is_not_saved() -> None:
     lock = MirrorLock(mirror=M, mirror_id="one", epoch=7, holder="h", operation="o", at=EpochMs(1))
     assert restored(lock)[lock.key] == replace(lock, holder="")
-    assert is_saved(lock)
-    assert not is_saved(WorkerAlive(worker="w", version="1", host="h", started_at=EpochMs(0), at=EpochMs(1)))
-    assert not is_saved(KeptPlan(mirror=M, mirror_id="one", plan="h", plan_json="{}", at=EpochMs(1)))
+    assert lock.policy.saved
+    assert not WorkerAlive(worker="w", version="1", host="h", started_at=EpochMs(0), at=EpochMs(1)).policy.saved
+    assert not KeptPlan(mirror=M, mirror_id="one", plan="h", plan_json="{}", at=EpochMs(1)).policy.saved
 
 
 def test_a_source_fence_that_was_lifted_since_is_not_set_again() -> None:

@@ -147,9 +147,8 @@ def _records(of: Reversing, ends: Mapping[MirrorPartition, int]) -> list[StateRe
         for each in of.reversal.topics
     ]
     epochs = [_epoch(view, topic) for topic in view.removed(spec.mirror)]
-    history = (*view.lineage(spec.mirror), *view.failovers(spec.mirror), *view.tails(spec.mirror))
     kept = kept_after(view, of.spec, set(of.returning), now)
-    return [spec, *topics, *epochs, *history, *view.findings_accepted(spec.mirror), *kept]
+    return [spec, *topics, *epochs, *view.taken_along(spec.mirror), *kept]
 
 
 def _epoch(view: StateView, topic: TopicDesired) -> PromotionEpoch:
