@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTruncated
+from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
 from tanist.domain.names import SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.states import MirrorState
@@ -73,7 +74,7 @@ class PartitionRow:
     """The source's brokers stamp its records; the copy has the producers' times."""
 
     resume_requested: bool = False
-    """A person has resumed it after it FAILED, and no worker has compared both logs since."""
+    """A person has resumed it after it FAILED, or accepted the loss it FAILED for, and no worker has followed since."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -117,6 +118,12 @@ def mode(destination_end: DestinationOffset | None, offsets: OffsetMap) -> str:
     if destination_end is not None:
         shift = offsets.shift_at(offsets.origin(destination_end))
     return f"mapped({shift:+d})" if shift else "identical"
+
+
+def is_loss_accepted(spec: MirrorSpec, observed: PartitionObserved) -> bool:
+    """Whether the mirror is now allowed to continue after what a partition FAILED for, and no worker has followed."""
+    failed = observed.state is MirrorState.FAILED and observed.error == UncopiedRecordsDeleted.name
+    return failed and spec.on_loss is OnLoss.CONTINUE
 
 
 def last_known(view: StateView, mirror: MirrorName) -> dict[SourcePartition, KnownEnd]:

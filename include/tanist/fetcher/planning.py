@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION, holes_of, is_compacted
 from tanist.domain.errors import SourceTopicRecreated
-from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
+from tanist.domain.lag import is_loss_accepted
 from tanist.domain.names import SourcePartition, topic_id_of, topic_id_text
 from tanist.domain.records import PartitionObserved
 from tanist.domain.small_batches import may_merge
@@ -105,7 +105,7 @@ def _desired(topic: TopicDesired, held: PartitionObserved | None) -> DesiredStat
 
 
 def _finding(mine: Owned, held: PartitionObserved | None, report: Report) -> Finding | None:
-    if _is_accepted(mine.spec, held):
+    if held is not None and is_loss_accepted(mine.spec, held):
         return Finding.ACCEPTED
     return Finding.RESUMED if _is_resumed(mine.topic, held, report) else report.finding
 
@@ -145,12 +145,6 @@ def _stays_stopped(topic: TopicDesired, held: PartitionObserved, report: Report)
         return True  # in the second case its promotion was read before the wish that goes with it
     deleted = held.row == SOURCE_DELETED_ROW and topic.promotion_epoch == held.promotion_epoch
     return deleted and report.finding is not Finding.BROKEN
-
-
-def _is_accepted(spec: MirrorSpec, held: PartitionObserved | None) -> bool:
-    """Whether the mirror is now allowed to continue after what a partition failed for."""
-    failed = held is not None and held.state is MirrorState.FAILED and held.error == UncopiedRecordsDeleted.name
-    return failed and spec.on_loss is OnLoss.CONTINUE
 
 
 def _trouble(held: PartitionObserved | None, report: Report, claim_epoch: int, now: Moment) -> PartitionObserved | None:

@@ -11,6 +11,7 @@ from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.compaction import Holes
+from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset, SourcePartition
 from tanist.domain.problems import Problems
 from tanist.domain.records import (
@@ -131,6 +132,17 @@ def test_a_wait_does_not_give_up_on_a_failed_partition_that_was_just_resumed(pai
     pair.observed(MirrorState.FAILED, error="RECORD_TOO_LARGE")
     desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_run())
     with pytest.raises(GoalNotReached, match="RECORD_TOO_LARGE"):
+        wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_run())
+
+
+def test_a_wait_does_not_give_up_on_a_failed_partition_whose_loss_was_just_accepted(pair: Pair) -> None:
+    """It ended at once with the error whose next step had just been done: the workers had not followed yet."""
+    pair.observed(MirrorState.FAILED, error=UncopiedRecordsDeleted.name)
+    pair.write(replace(pair.spec, on_loss=OnLoss.FAIL))
+    with pytest.raises(WaitedInVain, match="UNCOPIED_RECORDS_DELETED"):
+        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run())
+    pair.write(replace(pair.spec, on_loss=OnLoss.CONTINUE))
+    with pytest.raises(GoalNotReached, match="UNCOPIED_RECORDS_DELETED"):
         wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_run())
 
 

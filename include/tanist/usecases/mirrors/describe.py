@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tanist.domain import losses, records
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.growth import growth
-from tanist.domain.lag import KnownEnd, PartitionRow, last_known, maps
+from tanist.domain.lag import KnownEnd, PartitionRow, is_loss_accepted, last_known, maps
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.selection import EVERY_TOPIC
@@ -118,9 +118,10 @@ def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -
     )
 
 
-def is_resumed(topic: TopicDesired, observed: PartitionObserved) -> bool:
-    """Whether a person has resumed a FAILED partition, and no worker has followed yet."""
-    return observed.state is MirrorState.FAILED and observed.resumes != topic.resumes
+def is_resumed(spec: MirrorSpec, topic: TopicDesired, observed: PartitionObserved) -> bool:
+    """Whether a person has resumed a FAILED partition, or accepted its loss, and no worker has followed yet."""
+    resumed = observed.state is MirrorState.FAILED and observed.resumes != topic.resumes
+    return resumed or is_loss_accepted(spec, observed)
 
 
 def _row(
@@ -142,7 +143,7 @@ def _row(
         lost=seen.state.lost(spec.mirror, partition, observed.topic_id if observed else ""),
         source_error=seen.source.error(at_source),
         destination_error=seen.destination.error(partition),
-        resume_requested=observed is not None and is_resumed(topic, observed),
+        resume_requested=observed is not None and is_resumed(spec, topic, observed),
         log_append_time=dict(topic.deferred_configs).get(TIMESTAMP_TYPE) == LOG_APPEND_TIME,
     )
 
