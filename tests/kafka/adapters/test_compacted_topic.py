@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from tanist.domain.answers import answered
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.errors import StateLogLost, TanistError, Unreachable, UnsafeStateTopic
@@ -21,9 +22,11 @@ from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch
 from tanist.domain.source_ends import SourceEnds
 from tanist.domain.state_record import state_partition_of
 from tanist.domain.states import MirrorState
+from tanist.kafka.adapters import state_reader
 from tanist.kafka.adapters.bounds import LogBoundsReader
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout
 from tanist.kafka.adapters.state_writer import StateWriter, confirmed
+from tanist.kafka.adapters.tail import Tail
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.stored import encode
 from tanist.kafka.wire.clock import SystemClock
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
+    from tanist.kafka.adapters.tail import Burst
     from tanist.ports.clock import Deadline
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import ClusterFactory
@@ -289,6 +293,32 @@ def test_a_restarted_broker_costs_time_but_no_record(cluster_factory: ClusterFac
         assert len(operator.catch_up(SOON(30))) == 11
         assert operator.append([generation(2)], SOON(30))[generation(2).key] == generation(2)
         operator.close()
+
+
+def test_a_consumer_that_stops_for_ever_is_replaced_and_no_record_is_missed(
+    east: Endpoint, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads of librdkafka waited for each other: what was written meanwhile was not seen any more."""
+    monkeypatch.setattr(state_reader, "STUCK_SECONDS", 1.0)
+    burst, stopped = Tail.burst, list[Tail | None]()
+
+    def stop(tail: Tail, seconds: float) -> dict[str, Burst]:
+        found = burst(tail, seconds)
+        return {} if tail in stopped else found
+
+    monkeypatch.setattr(Tail, "burst", stop)
+    with closing(open_topic(east, topic_name, "a")) as store:
+        store.append([generation(1)], SOON(20))
+        stopped.append(store._reader._follower._tail)
+        with closing(open_topic(east, topic_name, "b")) as other:
+            other.append([generation(2), *states(20)], SOON(20))
+        by, view = SOON(20), None
+        while view is None and by.left(CLOCK.monotonic()):
+            view = answered(lambda: store.catch_up(SOON(0.7)))
+        assert view is not None
+        assert view.promotions(MIRROR, "t") == 2
+        assert len(view.all_observed()) == 20
+        assert store._reader._follower._tail not in stopped
 
 
 def test_an_address_where_nobody_listens_is_named_within_seconds(topic_name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -19,17 +20,26 @@ if TYPE_CHECKING:
     from tanist.kafka.adapters.tail import Burst
     from tanist.ports.clock import Deadline
 
+log = logging.getLogger(__name__)
+
 _LONGEST_WAIT: Final = 0.1
 """Seconds of one poll, and so the longest time that `close` takes."""
 
 LOST_AFTER_SECONDS: Final = 5.0
 """A new leader may briefly report an end below what was read."""
+STUCK_SECONDS: Final = 20.0
+"""A partition of which nothing is read for so long, although it has more, is read by another consumer.
+
+The threads of a consumer of librdkafka may wait for each other for ever, if a leader is lost while the consumer asks
+whether its position is still in the log (OffsetForLeaderEpoch, librdkafka #5476).
+"""
 
 
 class Follower:
     """Follows topics with one consumer, in a thread of its own, and passes records to the reader of each topic.
 
-    Thread-safe. Connects with the first reader.
+    Thread-safe. Connects with the first reader. A consumer that is stuck is left to its thread, which may never end,
+    and another one goes on from the position of each reader.
     """
 
     def __init__(self, endpoint: Endpoint, quiet_ms: int) -> None:
@@ -41,6 +51,7 @@ class Follower:
         """Readers that come, or have left."""
         self._tail: Tail | None = None
         self._thread: threading.Thread | None = None
+        self._made_at = 0.0
         self._failure: TanistError | None = None
         self._closing = False
 
@@ -62,12 +73,30 @@ class Follower:
                 return reader
             self._readers[topic] = reader
             self._due += [reader] if held is None else [held, reader]
-            self._tail = self._tail or Tail(self._endpoint, self._quiet_ms)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tanist-follower", daemon=True)
-                self._thread.start()
+                self._begin()
             self._changed.notify_all()
             return reader
+
+    def renew(self, stuck: Reader) -> None:
+        """Go on with another consumer; nothing, if this one is new, or `stuck` is not read any more."""
+        with self._changed:
+            if self._closing or self._failure or self._readers.get(stuck.topic) is not stuck:
+                return
+            if time.monotonic() - self._made_at < STUCK_SECONDS:
+                return
+            log.warning("nothing is read for %.0f s: going on with another consumer (%s)", STUCK_SECONDS, stuck.what)
+            for reader in self._readers.values():
+                reader.followed = False
+            self._due = list(self._readers.values())
+            self._begin()
+            self._changed.notify_all()
+
+    def _begin(self) -> None:
+        """Another consumer, and a thread that reads with it; called under the lock."""
+        self._tail, self._made_at = Tail(self._endpoint, self._quiet_ms), time.monotonic()
+        self._thread = threading.Thread(target=self._run, args=(self._tail,), name="tanist-follower", daemon=True)
+        self._thread.start()
 
     def release(self, reader: Reader) -> None:
         """One user less of a reader; the consumer stays for others."""
@@ -94,32 +123,31 @@ class Follower:
 
     # ── the thread ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _run(self) -> None:
-        assert self._tail is not None  # noqa: S101  # made before the thread
+    def _run(self, tail: Tail) -> None:
         failure: TanistError = Stopped(f"state topics of {self._endpoint.name}: closed")
         try:
-            while self._go_on(self._tail):
-                for topic, burst in self._tail.burst(self._wait).items():
-                    self._hand_over(topic, burst)
+            while self._go_on(tail):
+                for topic, burst in tail.burst(self._wait).items():
+                    self._hand_over(tail, topic, burst)
         except TanistError as error:
             failure = error
         finally:
             with self._changed:
-                self._failure = failure
-                readers = list(self._readers.values())
+                readers = list(self._readers.values()) if self._tail is tail else []
+                self._failure = failure if self._tail is tail else self._failure
             for reader in readers:
                 reader.end(failure)
-            self._tail.close()
+            tail.close()
 
     def _go_on(self, tail: Tail) -> bool:
-        """Wait for a topic to follow; False: closed."""
+        """Wait for a topic to follow; False: closed, or another consumer goes on."""
         with self._changed:
-            while not self._closing and not self._readers and not self._due:
+            while self._tail is tail and not self._closing and not self._readers and not self._due:
                 self._changed.wait()
+            if self._closing or self._tail is not tail:
+                return False
             due, self._due = self._due, []
             come = dict.fromkeys(each for each in due if self._readers.get(each.topic) is each)
-            if self._closing:
-                return False
         for reader in due:
             if reader.followed:
                 tail.remove(reader.topic)
@@ -129,11 +157,12 @@ class Follower:
             reader.followed = True
         return True
 
-    def _hand_over(self, topic: str, burst: Burst) -> None:
-        reader = self._readers.get(topic)
-        if reader is None or not reader.followed:
-            return
-        reader.fold(burst)
+    def _hand_over(self, tail: Tail, topic: str, burst: Burst) -> None:
+        with self._changed:
+            reader = self._readers.get(topic)
+            if self._tail is not tail or reader is None or not reader.followed:
+                return
+            reader.fold(burst)
         if burst.failure:
             reader.end(burst.failure)
 
@@ -156,6 +185,8 @@ class Reader:
         self._published: StateView | None = StateView()
         self._failure: TanistError | None = None
         self._shrunk_since: float | None = None
+        self._behind: dict[int, tuple[int, float]] = {}
+        """By partition that was found behind: its position, and since when it has that (monotonic seconds)."""
 
     def view(self) -> StateView:
         """The current records, immutable. Copied once for each change that is read."""
@@ -181,12 +212,17 @@ class Reader:
             TimedOut, Unreachable, StateLogLost, Stopped; the error that ended reading.
         """
         with self._changed:
-            while not self._reached(ends):
+            in_time = True
+            while in_time and not self._reached(ends):
                 if self._failure:
                     raise self._failure
-                if not self._changed.wait(by.left(time.monotonic())) and not self._reached(ends):
-                    raise self._follower.likely_cause() or TimedOut(f"{self.what}: {self._missing(ends)}")
-        return self.view()
+                in_time = self._changed.wait(by.left(time.monotonic()))
+            reached, stuck, missing = self._reached(ends), self._is_stuck(ends), self._missing(ends)
+        if reached:
+            return self.view()
+        if stuck:
+            self._follower.renew(self)
+        raise self._follower.likely_cause() or TimedOut(f"{self.what}: {missing}")
 
     def positions(self) -> Mapping[int, int]:
         """How far each partition has been read."""
@@ -240,6 +276,13 @@ class Reader:
         self._unreadable.pop(key, None)
         if take(self._records, record):
             self._published = None
+
+    def _is_stuck(self, ends: Mapping[int, int]) -> bool:
+        """Whether a partition is behind, and has been where it is for long."""
+        now, before = time.monotonic(), self._behind
+        at = {n: self._positions.get(n, 0) for n, end in ends.items() if self._positions.get(n, 0) < end}
+        self._behind = {n: before[n] if n in before and before[n][0] == here else (here, now) for n, here in at.items()}
+        return any(now - since >= STUCK_SECONDS for _, since in self._behind.values())
 
     def _reached(self, ends: Mapping[int, int]) -> bool:
         return all(self._positions.get(n, 0) >= end for n, end in ends.items())
