@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LONGEST_WAIT: Final = 0.1
-"""Seconds of one poll, and so the longest time that `close` takes."""
+"""Seconds of one poll, and so the longest time that `close` takes unless the consumer is stuck."""
 
 LOST_AFTER_SECONDS: Final = 5.0
 """A new leader may briefly report an end below what was read."""
@@ -33,6 +33,8 @@ STUCK_SECONDS: Final = 20.0
 The threads of a consumer of librdkafka may wait for each other for ever, if a leader is lost while the consumer asks
 whether its position is still in the log (OffsetForLeaderEpoch, librdkafka #5476).
 """
+CLOSE_SECONDS: Final = 10.0
+"""How long `close` waits. A consumer that is stuck does not close either: its thread ends with the process."""
 
 
 class Follower:
@@ -119,7 +121,7 @@ class Follower:
             self._closing = True
             self._changed.notify_all()
         if self._thread and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS)
 
     # ── the thread ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -98,3 +98,11 @@ def test_a_reader_that_keeps_up_keeps_its_consumer(follower: Follower) -> None:
         reader.reach({0: 1}, soon(5))
         time.sleep(0.1)  # noqa: TID251 -- longer than a stuck consumer is waited for, all together
     assert len(ScriptedTail.made) == 1
+
+
+def test_a_consumer_that_does_not_close_holds_nobody_up(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_reader, "CLOSE_SECONDS", 0.1)
+    follower.reader(STATE_TOPIC, {0: 0}).reach({0: 1}, soon(5))
+    began = time.monotonic()
+    follower.close()
+    assert time.monotonic() - began < 5
