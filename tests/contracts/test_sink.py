@@ -14,7 +14,7 @@ from tests.unit.usecases.failover.in_memory import FailoverWorld
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tanist.usecases.failover.journal import Sink
+    from tanist.usecases.runs.runner import Sink
 
 
 @pytest.fixture(params=["memory", "files"])

@@ -76,9 +76,9 @@ from tanist.usecases.failback import (
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failover import abort, fences, planning
 from tanist.usecases.failover import run as running
-from tanist.usecases.failover.journal import GroupsMoved, Timeouts, Tools
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE
+from tanist.usecases.failover.tools import GroupsMoved, Timeouts, Tools
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.lock import Purpose, mirror_lock

@@ -122,8 +122,8 @@ def called() -> dict[str, frozenset[str]]:
         ("makes the approvers' topic", "approvals.create", "usecases/approvals.py"),
         ("signs for a user", "ApprovalRequest", "usecases/approvals.py"),
         ("reads what was approved", "kind.read", "usecases/approvals.py"),
-        ("puts back the rows of a run", "row.undo", "usecases/runs/table.py"),
-        ("asks for the postcondition of a row", "row.holds", "usecases/runs/table.py"),
+        ("puts back the rows of a run", "row.undo", "usecases/runs/runner.py"),
+        ("asks for the postcondition of a row", "row.holds", "usecases/runs/runner.py"),
         ("asks whether an approval has expired", "time_objections", "usecases/approvals.py"),
     ],
 )

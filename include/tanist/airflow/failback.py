@@ -34,6 +34,7 @@ from tanist.usecases.failback.reverse import reverse_mirror, switched
 from tanist.usecases.failback.survey import survey_item
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
+from tanist.usecases.runs.runner import Reporting
 from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
@@ -285,6 +286,10 @@ def _say(what: str) -> None:
     print(what)  # noqa: T201  # the task's log
 
 
+def _step(step: str, what: str, reason: str = "") -> None:
+    _say(f"{step}: {what}{f': {reason}' if reason else ''}")
+
+
 def reverse() -> dict[str, Any]:
     """Reverse the mirror, so that it copies to the old source. Raises as `reverse_mirror`."""
     params = FailbackParams.of(get_current_context())
@@ -303,7 +308,10 @@ def _reversed(leg: ReversalLeg, opposite: ReversalLeg) -> dict[str, Any]:
             there = opposite.clusters(task)
             changed = there is not None and end_arrival(there.destination, there.spec.mirror, task.context)
             return {"mirror": leg.mirror, "changed": changed}
-        done = reverse_mirror(leg.request, clusters, task.context)
+        base = connections.evidence()
+        Folder(base).check()
+        to = Reporting(sink_of=lambda plan: Folder(base / plan), listener=_step)
+        done = reverse_mirror(leg.request, clusters, task.context, to=to)
     return {
         "mirror": leg.mirror,
         "changed": done.changed,

@@ -28,11 +28,11 @@ from tanist.usecases.failover import planning, unfinished_runs
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.abort import NothingToAbort, WasCleared, abort
 from tanist.usecases.failover.items import outcome_item, run_item
-from tanist.usecases.failover.journal import Tools
 from tanist.usecases.failover.planning import must_not_answer
 from tanist.usecases.failover.route import ROUTE, STEP_IDS
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.step import UNDO_SECONDS
+from tanist.usecases.failover.tools import Tools
 from tanist.usecases.failover.unfinished_runs import left_alone, unfinished
 from tanist.usecases.items import status_item
 from tanist.wiring.failover import Folder, is_process_dead, runner

@@ -18,8 +18,8 @@ from tanist.domain.failover.approving import run_request
 from tanist.domain.failover.reserve import budget_of, time_of
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.selection import EVERYTHING
-from tanist.usecases.failover.journal import Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
+from tanist.usecases.failover.tools import Timeouts
 from tanist.usecases.failover.unfinished_runs import must_be_asked_for, not_reversed, unfinished
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
-from tanist.cli.output import emit, say, say_unread, stages
+from tanist.cli.output import emit, line, say, say_unread, stages
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failback.decision import TailAction, TailClass
 from tanist.domain.failback.reversal import without_copies
@@ -31,6 +31,7 @@ from tanist.usecases.failback.rescue import RESCUE_COLUMNS, RescueTools, tail_it
 from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.survey import SURVEY_COLUMNS, exit_code, survey_item
 from tanist.usecases.failover.items import approval_item
+from tanist.usecases.runs.runner import Reporting
 from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ def replay(
     tools = ReplayTools(
         manifest=lambda manifest: folder.write_manifest(manifest, f"replay-{Path(plan).name}.json"),
         report=lambda at, seen: tell(f"{at}: {seen.replayed} replayed, {seen.dropped} dropped"),
+        to=Reporting(listener=lambda *event: tell(line(*event))),
     )
     outcome = replay_tails(plan, clusters, tools, now.context)
     for topic, why in sorted(outcome.not_released.items()):
@@ -320,7 +322,9 @@ def _show(now: Session, name: str, topics: Selection, clusters: ReturnedMirror) 
 
 
 def _run(now: Session, name: str, plan: str, clusters: ReturnedMirror) -> None:
-    done, time = abort_transactions(plan, clusters, now.context), now.context.clock.now()
+    tell = stages(now.context.clock)
+    done = abort_transactions(plan, clusters, now.context, Reporting(listener=lambda *event: tell(line(*event))))
+    time = now.context.clock.now()
     rows = [transaction_item(each, time, aborted=True) for each in done.aborted if each not in done.still_open]
     rows += [transaction_item(each, time) for each in done.still_open]
     item = {"mirror": name, "plan_hash": done.plan, "transactions": rows}

@@ -47,9 +47,9 @@ from tanist.usecases.failover.items import (
     run_item,
     seen_item,
 )
-from tanist.usecases.failover.journal import Timeouts, Tools
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import run as run_plan
+from tanist.usecases.failover.tools import Timeouts, Tools
 from tanist.wiring.failover import Folder, is_process_dead, runner
 
 if TYPE_CHECKING:

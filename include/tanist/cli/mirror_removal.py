@@ -11,8 +11,8 @@ from tanist.cli.output import say
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured
 from tanist.usecases.failover import removal
-from tanist.usecases.failover.journal import Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
+from tanist.usecases.failover.tools import Timeouts
 
 if TYPE_CHECKING:
     import typer

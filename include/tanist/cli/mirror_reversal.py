@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tanist.cli.options import WHY, MirrorArgument, Session, asking, lasting
-from tanist.cli.output import emit, say, say_unread
+from tanist.cli.output import emit, say, say_unread, watching
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failback.reversal import TO_ACCEPT, MappedOffsetsUnsupported
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.reversal_route import REVERSAL, withdrawable
 from tanist.usecases.failback.reversal_route import withdraw as withdraw_reversal
-from tanist.usecases.failback.reversal_route import withdrawable
 from tanist.usecases.failback.reverse import reverse_mirror
+from tanist.usecases.runs.runner import Reporting
+from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tanist.usecases.failback.reversal import PlannedReversal
     from tanist.usecases.failback.reverse import Reversed
     from tanist.usecases.mirror import ReturnedMirror
@@ -50,6 +55,10 @@ ApproveOption = Annotated[
     str | None,
     typer.Option("--approve", metavar="HASH", help="Approve the plan with this hash, as the principal of this login."),
 ]
+EvidenceOption = Annotated[
+    Path | None,
+    typer.Option("--evidence", metavar="DIR", help="Directory for the evidence (default: ./evidence/HASH)."),
+]
 WithdrawOption = Annotated[
     bool,
     typer.Option("--withdraw", help="Put back what an unfinished reversal has changed; needs --reason."),
@@ -69,6 +78,7 @@ def reverse(
     withdraw: WithdrawOption = False,
     reason: Annotated[str, WHY] = "",
     valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
+    evidence: EvidenceOption = None,
 ) -> None:
     """Let a mirror that has failed over copy from its new primary to its old source, at identical offsets.
 
@@ -87,7 +97,7 @@ def reverse(
     request = ReversalRequest(exclude=tuple(exclude or ()), accept=tuple(accept or ()), recreate=tuple(recreate or ()))
     clusters = now.mirror(name).returned()
     if withdraw:
-        _withdraw(now, clusters, reason)
+        _withdraw(now, clusters, reason, evidence)
     elif approve is not None:
         found = reversal.approve(approve, request, clusters, now.context, terms=ApprovalTerms.of(reason, valid))
         say(f"{found.approver} approved plan {found.plan}")
@@ -100,17 +110,27 @@ def reverse(
     elif now.context.dry_run:
         show(name, reversal.plan(request, clusters, now.context), now.as_json)
     else:
-        _done(now, reverse_mirror(request, clusters, now.context))
+        with watching(now.as_json, REVERSAL) as tell:
+            done = reverse_mirror(request, clusters, now.context, to=_reporting(evidence, tell))
+        _done(now, done)
 
 
-def _withdraw(now: Session, clusters: ReturnedMirror, reason: str) -> None:
+def _reporting(given: Path | None, listener: Callable[[str, str, str], None]) -> Reporting:
+    """Raises Misconfigured: the folder of the evidence cannot be written to."""
+    Folder(given or Path("evidence")).check()
+    return Reporting(sink_of=lambda plan: Folder(given or Path("evidence") / plan), listener=listener)
+
+
+def _withdraw(now: Session, clusters: ReturnedMirror, reason: str, evidence: Path | None) -> None:
     if not reason.strip():
         raise Misconfigured("--withdraw needs a --reason, which is stored with it")
     move = withdrawable(clusters, now.context)
     if now.context.dry_run:
         say(f"would withdraw the reversal {move.plan}, which is {move.status}")
     else:
-        say(withdraw_reversal(clusters, reason, now.context))
+        with watching(now.as_json, REVERSAL) as tell:
+            said = withdraw_reversal(clusters, reason, now.context, to=_reporting(evidence, tell))
+        say(said)
     withdrawn = {"mirror": move.mirror, "plan_hash": move.plan, "changed": not now.context.dry_run}
     emit([withdrawn], ("mirror", "plan_hash", "changed"), now.as_json)
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.approving import Approval
     from tanist.ports.clock import Clock
+    from tanist.usecases.runs.runner import RunTable
+
+    AnyTable = RunTable[Any, Any, Any, *tuple[Any, ...]]
 
 
 REFUSED: Final = 1
@@ -176,9 +179,10 @@ _MARKS: Final = {"begins": "…", "done": "✔", "not yet": "⟳", "undone": "�
 
 
 class Board:
-    """The steps and their progress."""
+    """The steps of a table, and their progress."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: AnyTable) -> None:
+        self._of = of
         self._seen: dict[str, tuple[str, float, float]] = {}
         self._reasons: dict[str, str] = {}
 
@@ -193,7 +197,7 @@ class Board:
         from rich.text import Text  # noqa: PLC0415
 
         table = Table("", "step", "postcondition", "s", box=None, pad_edge=False)
-        for step in ROUTE:
+        for step in self._of:
             what, began, last = self._seen.get(step.id, ("", 0.0, 0.0))
             end = time.monotonic() if what in {"begins", "not yet"} else last
             reported = Text(self._reasons.get(step.id) or step.title)
@@ -210,7 +214,7 @@ def line(step: str, what: str, reason: str = "") -> str:
 
 
 @contextmanager
-def watching(as_json: bool) -> Iterator[Callable[[str, str, str], None]]:
+def watching(as_json: bool, of: AnyTable = ROUTE) -> Iterator[Callable[[str, str, str], None]]:
     """The receiver of progress events. With JSON or without a terminal it prints lines to standard error."""
     if as_json or not sys.stderr.isatty():
         yield lambda step, what, reason: say(line(step, what, reason))
@@ -218,7 +222,7 @@ def watching(as_json: bool) -> Iterator[Callable[[str, str, str], None]]:
     from rich.console import Console  # noqa: PLC0415
     from rich.live import Live  # noqa: PLC0415
 
-    board = Board()
+    board = Board(of)
     with Live(board, console=Console(stderr=True), refresh_per_second=4):
         yield board.take
 

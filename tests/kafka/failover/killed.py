@@ -16,8 +16,8 @@ from tanist.kafka.adapters import producer_fencing
 from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
-from tanist.usecases.failover.journal import Timeouts, Tools
 from tanist.usecases.failover.run import run
+from tanist.usecases.failover.tools import Timeouts, Tools
 from tanist.wiring.failover import Folder, is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 from tests.fakes.halves import Halves

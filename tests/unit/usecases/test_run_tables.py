@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tanist.domain.errors import Misconfigured
@@ -10,7 +14,11 @@ from tanist.usecases.failback.recreating import RECREATION
 from tanist.usecases.failback.replay import REPLAY
 from tanist.usecases.failback.reversal_route import REVERSAL
 from tanist.usecases.failover.route import ROUTE
-from tanist.usecases.runs.table import RunRow, RunTable
+from tanist.usecases.runs.runner import Reporting, RowRunner, RunRow, RunTable, Unrecorded
+from tests.fakes.clock import JumpingClock
+
+if TYPE_CHECKING:
+    from tanist.domain.failover.evidence import Evidence
 
 ROWS: tuple[RunRow[list[str], list[str], None, int], ...] = (
     RunRow("a", "A", lambda did: did.append("a"), lambda did: did.append("not a")),
@@ -21,12 +29,56 @@ ROWS: tuple[RunRow[list[str], list[str], None, int], ...] = (
 TABLE = RunTable("a test", ROWS, no_return="d", is_past=lambda seen: seen > 2)
 
 
+class Book:
+    """The port `Sink`, in memory."""
+
+    def __init__(self) -> None:
+        self.evidence: Evidence | None = None
+
+    def flush(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+
+    def before(self) -> Evidence | None:
+        return self.evidence
+
+
+RECORD = Unrecorded("dr", "cafe", "{}", "0-1", "ann")
+
+
+def runner(book: Book, heard: list[str]) -> RowRunner:
+    to = Reporting(sink_of=lambda _plan: book, listener=lambda step, what, _reason: heard.append(f"{step} {what}"))
+    return RowRunner.of(RECORD, to, JumpingClock(), {"run": "test"})
+
+
 def test_rows_are_done_in_order_and_put_back_backwards() -> None:
-    did: list[str] = []
-    TABLE.do(did, until="c")
+    did, heard, book = list[str](), list[str](), Book()
+    runner(book, heard).do(TABLE, did, until="c")
     TABLE.put_back(did)
-    TABLE.do(did, after="c")
+    runner(book, heard).do(TABLE, did, after="c")
     assert did == ["a", "b", "c", "not c", "not a", "d"]
+    assert heard == [f"{each} {what}" for each in "abcd" for what in ("begins", "done")]
+
+
+def test_the_evidence_of_a_run_is_continued_by_the_command_that_continues_it() -> None:
+    book, heard = Book(), list[str]()
+
+    def refuse(_did: list[str]) -> None:
+        raise Misconfigured("the disk is full")
+
+    broken = RunTable("a test", (*ROWS[:2], replace(ROWS[2], act=refuse), ROWS[3]), no_return="d")
+    with pytest.raises(Misconfigured, match="the disk is full"):
+        runner(book, heard).do(broken, [])
+    assert heard[-1] == "c stopped"
+    runner(book, heard).do(TABLE, [], after="b")
+    assert book.evidence is not None
+    assert book.evidence.broken_at() is None
+    assert [(each.step, each.what) for each in book.evidence.events] == [
+        *((each, what) for each in "ab" for what in ("begins", "done")),
+        ("c", "begins"),
+        ("c", "stopped"),
+        *((each, what) for each in "cd" for what in ("begins", "done")),
+    ]
+    assert json.loads(book.evidence.head)["approval"] == {"id": "0-1", "by": "ann"}
 
 
 def test_a_row_whose_postcondition_holds_is_not_left() -> None:

@@ -132,13 +132,17 @@ def as_page(evidence: Evidence) -> str:
     head: Mapping[str, Any] = json.loads(evidence.head)
     work, waited = evidence.seconds()
     return _PAGE.substitute(
-        title=html.escape(f"Failover of {head.get('mirror', '')}, plan {head.get('plan_hash', '')}"),
+        title=html.escape(f"{_title(head)} of {head.get('mirror', '')}, plan {head.get('plan_hash', '')}"),
         head="\n".join(_pair(name, value) for name, value in head.items()),
         rows="\n".join(_row(event) for event in evidence.events),
         work=f"{work:.1f}",
         waited=f"{waited:.1f}",
         tip=evidence.tip,
     )
+
+
+def _title(head: Mapping[str, Any]) -> str:
+    return str(head.get("run", "failover")).capitalize()
 
 
 def _event(event: Event) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import LockedMirror, changing, ensure_unlocked
 from tanist.usecases.rights import named
-from tanist.usecases.runs.table import RunRow, RunTable
+from tanist.usecases.runs.runner import UNREPORTED, RowRunner, RunRow, RunTable, Unrecorded
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, TopicPartition
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
-    from tanist.usecases.approvals import ApprovalTerms
+    from tanist.usecases.approvals import ApprovalTerms, Permit
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import Rehearsal
     from tanist.usecases.mirror import ReturnedMirror
+    from tanist.usecases.runs.runner import Reporting
 
 ABORT_COLUMNS: Final = ("transactional_id", "producer_id", "state", "age_s", "partitions", "aborted")
 
@@ -149,7 +150,9 @@ def approve_abort(  # what an approver says, named
     return sign(plan.canonical_plan, terms, clusters, command)
 
 
-def abort_transactions(plan_hash: str, clusters: ReturnedMirror, command: CommandContext) -> AbortOutcome:
+def abort_transactions(
+    plan_hash: str, clusters: ReturnedMirror, command: CommandContext, to: Reporting = UNREPORTED
+) -> AbortOutcome:
     """Abort the approved transactions that are still open. The approval is looked at again under the lock.
 
     Raises:
@@ -158,17 +161,17 @@ def abort_transactions(plan_hash: str, clusters: ReturnedMirror, command: Comman
     """
     mirror = clusters.spec.mirror
 
-    def permitted() -> AbortPlan:
-        return permit(ABORTS, plan_hash, (), clusters, command).approved
+    def permitted() -> Permit[AbortPlan]:
+        return permit(ABORTS, plan_hash, (), clusters, command)
 
     def check(view: StateView) -> object:
         return permitted(), failed_over(view, mirror, EVERY_TOPIC)
 
     with changing(clusters.destination, mirror, "failback abort-transactions", command, check, patient=True) as locked:
-        plan = permitted()
-        run = _Aborting(plan, clusters, locked)
-        ABORT.do(run)
-        return AbortOutcome(plan=plan_hash, aborted=tuple(run.aborted), still_open=plan.still_open(run.open()))
+        given = permitted()
+        run = _Aborting(given.approved, clusters, locked)
+        RowRunner.of(Unrecorded.of(given.approval), to, command.clock).do(ABORT, run)
+        return AbortOutcome(plan=plan_hash, aborted=tuple(run.aborted), still_open=run.plan.still_open(run.open()))
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from tanist.usecases.failback.recreation_plan import known_topics, plan_recreati
 from tanist.usecases.failback.rescued import QuarantineChanged, altered_topics
 from tanist.usecases.failback.survey import survey
 from tanist.usecases.rights import named
-from tanist.usecases.runs.table import RunRow, RunTable
+from tanist.usecases.runs.runner import RunRow, RunTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -69,7 +69,7 @@ def recreate(of: Reversing) -> None:
     if topics:
         described = known_topics(of.old.topics.describe(sorted(t.topic for t in topics), of.command.by), missing=True)
         old = [each for each in topics if _is_old(each, described.get(each.topic))]
-        RECREATION.do(Recreating(of, topics, old))
+        of.rows.do(RECREATION, Recreating(of, topics, old))
 
 
 @dataclass(frozen=True, slots=True)

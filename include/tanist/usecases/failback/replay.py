@@ -25,7 +25,7 @@ from tanist.usecases.failback.deciding import ReplayDenied, permitted
 from tanist.usecases.failback.recording import release
 from tanist.usecases.failback.rescued import KeyWatch, records_from, replay_of, rules_of, watch_keys
 from tanist.usecases.lock import LockedMirror, changing
-from tanist.usecases.runs.table import RunRow, RunTable
+from tanist.usecases.runs.runner import UNREPORTED, RowRunner, RunRow, RunTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import Rehearsal
     from tanist.usecases.mirror import ReturnedMirror
+    from tanist.usecases.runs.runner import Reporting
 
 REPLAY_COLUMNS = ("topic", "partition", "records", "replayed", "dropped", "restated", "done")
 _MOST_RECORDS: Final = 1_000
@@ -61,9 +62,13 @@ def _nothing(*_said: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTools:
-    """`manifest`: is given the counts at the end. `report` hears of progress; `checkpoint`: tests stop it there."""
+    """`manifest`: is given the counts at the end. `report` hears of progress; `checkpoint`: tests stop it there.
+
+    `to`: where the rows are reported.
+    """
 
     manifest: Callable[[Mapping[str, Any]], None]
+    to: Reporting = UNREPORTED
     report: Callable[[MirrorPartition, ReplayProgress], None] = field(default=_nothing)
     checkpoint: Callable[[str], None] = field(default=_nothing)
 
@@ -140,7 +145,7 @@ class _Replay:
         self.tails = [each for each in tails if (each.topic, each.promotion_epoch) in epochs]
 
     def run(self) -> ReplayOutcome:
-        REPLAY.do(self)
+        RowRunner.of(self.decision, self.tools.to, self.locked.command.clock).do(REPLAY, self)
         outcome = _outcome(self.decision, self.view, self.not_released)
         self.tools.manifest({"schema_version": 1, **replay_item(outcome)})
         return outcome

@@ -22,7 +22,7 @@ from tanist.usecases.failback.old_source import record_fences
 from tanist.usecases.failback.reversal import PURPOSE, given_at_source, mirror_logins, topic_plans
 from tanist.usecases.failback.reversing import Reversing
 from tanist.usecases.lock import mirror_lock
-from tanist.usecases.runs.table import RunRow, RunTable
+from tanist.usecases.runs.runner import BEGINS, UNDONE, UNREPORTED, RunRow, RunTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import ReturnedMirror
+    from tanist.usecases.runs.runner import Reporting
 
 
 REVERSAL: Final[RunTable[Reversing, Reversing, None]] = RunTable(
@@ -82,6 +83,7 @@ may be the same DENY.
 """
 
 
+WITHDRAW: Final = "withdraw"
 _STAYS_UNFINISHED: Final = (AuthorizationFailed, MirrorLocked, OperatorFenced)
 """A permission can be granted; who has lost the lock changes nothing any more."""
 
@@ -161,7 +163,9 @@ def put_back_all(of: Reversing, reason: str) -> NoReturn:
         of.move = replace(of.move, status=MoveStatus.WITHDRAWING, reason=reason)
         of.lock.append([of.move])
     of.checkpoint("withdrawing")
+    of.rows.journal.report(WITHDRAW, BEGINS, {"reason": reason})
     REVERSAL.put_back(of)
+    of.rows.journal.report(WITHDRAW, UNDONE, {"reason": reason})
     of.checkpoint("undone")
     _store_withdrawn(of, reason, _to_survey_again(of))
     raise ReversalWithdrawn(f"plan {of.move.plan} is withdrawn: {reason}")
@@ -211,7 +215,11 @@ def withdrawable(clusters: ReturnedMirror, command: CommandContext) -> MirrorMov
 
 
 def withdraw(
-    clusters: ReturnedMirror, reason: str, command: CommandContext, checkpoint: Callable[[str], None] = _at_no_point
+    clusters: ReturnedMirror,
+    reason: str,
+    command: CommandContext,
+    checkpoint: Callable[[str], None] = _at_no_point,
+    to: Reporting = UNREPORTED,
 ) -> str:
     """Put back what an unfinished reversal has changed; returns what was done. `reason`: is stored with it.
 
@@ -225,6 +233,6 @@ def withdraw(
         if move is None:
             raise NoReversal(f"the reversal of mirror {mirror!r} has been withdrawn by another command")
         try:
-            put_back_all(Reversing(clusters, command, lock, checkpoint, move), reason)
+            put_back_all(Reversing.of(move, clusters, lock, command, checkpoint=checkpoint, to=to), reason)
         except ReversalWithdrawn as done:
             return done.reason

@@ -32,8 +32,8 @@ from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.reversal import PURPOSE, ReversalRequest, approval_of, last_withdrawn, plan
 from tanist.usecases.failback.reversal_route import REVERSAL, cannot_end, put_back_all, topics_before
 from tanist.usecases.failback.reversing import Reversing
-from tanist.usecases.failover.journal import BEGINS, DONE, NOT_YET, add_event
 from tanist.usecases.lock import mirror_lock
+from tanist.usecases.runs.runner import BEGINS, DONE, NOT_YET, UNREPORTED, add_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.domain.state_record import StateRecord
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.journal import Sink
     from tanist.usecases.mirror import ReturnedMirror
+    from tanist.usecases.runs.runner import Reporting, Sink
 
 _SETTLE_SECONDS: Final = 30.0
 _REVERSE: Final = "reverse"
@@ -68,8 +68,9 @@ def reverse(
     clusters: ReturnedMirror,
     command: CommandContext,
     checkpoint: Callable[[str], None] = _at_no_point,
+    to: Reporting = UNREPORTED,
 ) -> Reversed:
-    """Reverse the mirror, or complete an interrupted reversal.
+    """Reverse the mirror, or complete an interrupted reversal. `to`: where it reports.
 
     Raises:
         NotApproved: with the command that approves the plan. MirrorLocked: another command changes the mirror.
@@ -84,7 +85,7 @@ def reverse(
         if move is None:
             move, stored = _approved(request, clusters, command)
             lock.append([*stored, move])
-        return _complete(Reversing(clusters, command, lock, checkpoint, move))
+        return _complete(Reversing.of(move, clusters, lock, command, checkpoint=checkpoint, to=to))
 
 
 def _approved(
@@ -126,7 +127,7 @@ def _complete(of: Reversing) -> Reversed:
     if place.stage is not CircleStage.HANDED_OVER:
         _bring_state(of)
     of.checkpoint("state")
-    REVERSAL.do(of, after=REVERSAL.no_return)
+    of.rows.do(REVERSAL, of, after=REVERSAL.no_return)
     view = of.there()
     spec = snapshot.spec_of(view, of.spec.mirror, of.old.name)
     if not any(of.command.clock.now() - each.at <= SILENT_MS for each in view.workers()):
@@ -141,7 +142,7 @@ def _bring_state(of: Reversing) -> None:
     if of.move.status is MoveStatus.WITHDRAWING:
         put_back_all(of, of.move.reason)
     try:
-        REVERSAL.do(of, until=REVERSAL.no_return)
+        of.rows.do(REVERSAL, of, until=REVERSAL.no_return)
     except TanistError as why:
         if cannot_end(why):
             put_back_all(of, "; ".join(f"{one.name}: {one.reason}" for one in each_of(why)))
@@ -156,6 +157,7 @@ def reverse_mirror(
     clusters: ReturnedMirror,
     command: CommandContext,
     checkpoint: Callable[[str], None] = _at_no_point,
+    to: Reporting = UNREPORTED,
 ) -> Reversed:
     """Reverse a mirror; or complete an interrupted reversal, also one that has brought it to where it is now.
 
@@ -166,14 +168,14 @@ def reverse_mirror(
     snapshot.spec_of(here, mirror, clusters.destination.name)
     place = locate(mirror, here, clusters.source.state(STATE_TOPIC, by))
     if place.source_is_incomplete:
-        done = reverse(request, clusters.from_source(command).returned(), command, checkpoint)
+        done = reverse(request, clusters.from_source(command).returned(), command, checkpoint, to)
         if done.topics:
             return done
     else:
         completed = place.arrival is not None and end_arrival(clusters.destination, mirror, command)
         if place.came_by is not None and place.mirrored:
             return Reversed(spec=clusters.spec, plan=place.came_by.plan, topics=place.mirrored, changed=completed)
-    return reverse(request, clusters, command, checkpoint)
+    return reverse(request, clusters, command, checkpoint, to)
 
 
 # ── after a failover ──────────────────────────────────────────────────────────────────────────────────────────────

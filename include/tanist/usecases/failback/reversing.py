@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tanist.domain.errors import Interrupted, TanistError
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failback.reversal import mirror_logins, topic_plans
 from tanist.usecases.rights import named
+from tanist.usecases.runs.runner import RowRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
     from tanist.usecases.lock import LockedMirror
     from tanist.usecases.mirror import ReturnedMirror
     from tanist.usecases.mirrors.take import TopicPlan
+    from tanist.usecases.runs.runner import Reporting
 
 
 @dataclass(slots=True)
 class Reversing:
     """One attempt, under the lock of the mirror at its old destination. `checkpoint`: tests stop it there.
 
-    `move`: as it is stored. `warnings`: for the person, at the end.
+    `move`: as it is stored. `rows`: does the rows, and reports them. `warnings`: for the person, at the end.
     """
 
     clusters: ReturnedMirror
@@ -36,6 +38,7 @@ class Reversing:
     lock: LockedMirror
     checkpoint: Callable[[str], None]
     move: MirrorMove
+    rows: RowRunner
     warnings: list[str] = field(default_factory=list)
     spec: MirrorSpec = field(init=False)
     """As the mirror is before it moves."""
@@ -55,6 +58,21 @@ class Reversing:
         self.reversal = Reversal.read(self.move.plan_json)
         self.names = tuple(each.topic for each in self.reversal.topics)
         self.returning = frozenset(self.names)
+
+    @classmethod
+    def of(
+        cls,
+        move: MirrorMove,
+        clusters: ReturnedMirror,
+        lock: LockedMirror,
+        command: CommandContext,
+        *,
+        checkpoint: Callable[[str], None],
+        to: Reporting,
+    ) -> Self:
+        """A new attempt at `move`. Its evidence is continued, or begins here with the plan and its approval."""
+        head = {"run": "reversal", "source": clusters.spec.destination, "destination": clusters.spec.source}
+        return cls(clusters, command, lock, checkpoint, move, RowRunner.of(move, to, command.clock, head))
 
     def there(self) -> StateView:
         """What the state topic of the old source says now."""

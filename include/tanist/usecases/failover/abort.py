@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import PastReturn, Refused
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.records import FailoverRun, RunStatus
-from tanist.usecases.failover.journal import BEGINS, Journal, open_evidence
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.step import UNDO_SECONDS, RunSession, Undoing
 from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.runs.runner import BEGINS, UNDONE, Journal, open_evidence
 
 if TYPE_CHECKING:
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.journal import Tools
+    from tanist.usecases.failover.tools import Tools
     from tanist.usecases.mirror import OpenMirror
 
 
@@ -61,12 +61,13 @@ def abort(
         record = _to_abort(lock.view(), clusters, approval)
         fresh = replace(command, by=command.clock.deadline(UNDO_SECONDS))
         session = RunSession(lock=lock, command=fresh, record=record, begun=True)
-        journal = Journal(tools=tools, clock=command.clock, evidence=open_evidence(tools, record, {}))
+        evidence = open_evidence(tools.sink, record, {})
+        journal = Journal(sink=tools.sink, listener=tools.report, clock=command.clock, evidence=evidence)
         why = _abort_reason(record, journal.evidence, tools.runner, reason)
         tools.report("abort", BEGINS, "")
         intent = ApprovedPlan.read(record.plan_json).intent
         owed = undo(Undoing(intent=intent, clusters=clusters, session=session, checkpoint=tools.checkpoint), why)
-        journal.report("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
+        journal.report("abort", UNDONE, {"by": tools.runner, "reason": why, "owed": owed})
         return AbortResult(record=session.record, pending=tuple(owed))
 
 

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from tanist.domain.failover import invariants as after
 from tanist.domain.failover.facts import Facts
 from tanist.domain.failover.plan import Intent, past_return
-from tanist.usecases.failover.step import Done, StepContext, Undoing
+from tanist.usecases.failover.step import StepContext, Undoing
 from tanist.usecases.failover.steps import (
     configs,
     drain,
@@ -23,7 +23,7 @@ from tanist.usecases.failover.steps import (
     opening,
     record_promotion,
 )
-from tanist.usecases.runs.table import RunRow, RunTable
+from tanist.usecases.runs.runner import Done, RunRow, RunTable
 
 Step: TypeAlias = RunRow[StepContext, Undoing, Done, Intent, Facts]
 

@@ -7,7 +7,7 @@ steps of `route`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode, named
@@ -24,11 +24,11 @@ from tanist.domain.errors import (
 )
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import iso_time
+from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.plan import lived_on, past_return, plan_of
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.state_record import Tombstone
 from tanist.usecases.failover.approval_gate import ApprovalGate, NotToldNow
-from tanist.usecases.failover.journal import NOT_YET, Journal, evidence_head, open_evidence
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.planning import must_not_answer
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
@@ -36,10 +36,12 @@ from tanist.usecases.failover.runner import Runner
 from tanist.usecases.failover.step import WAIT_SECONDS, RunSession, record_of
 from tanist.usecases.failover.steps.lock_mirror import ensure_permissions
 from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
+from tanist.usecases.runs.runner import NOT_YET, Journal, open_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.approvals import Permit
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.journal import Tools
+    from tanist.usecases.failover.tools import Tools
     from tanist.usecases.lock import LockedMirror
     from tanist.usecases.mirror import OpenMirror
 
@@ -186,7 +188,7 @@ def _over(gate: ApprovalGate, view: StateView, tools: Tools, until: str | None) 
     if until is None and gate.is_approved_anew(view):
         return None
     _must_be_the_last_life(found, gate.clusters.spec, view)
-    return RunOutcome(record=found, evidence=open_evidence(tools, found, {}), seconds=0.0, waited=0.0)
+    return RunOutcome(record=found, evidence=open_evidence(tools.sink, found, {}), seconds=0.0, waited=0.0)
 
 
 def _must_be_the_last_life(done: FailoverRun, spec: MirrorSpec, view: StateView) -> None:
@@ -214,7 +216,7 @@ def _done_already(look: _Look, tools: Tools, until: str | None) -> RunOutcome | 
         return None  # they are translated again
     left = ROUTE.left(intent, facts)
     return RunOutcome(
-        record=facts.run, evidence=open_evidence(tools, facts.run, {}), left=left, seconds=0.0, waited=0.0
+        record=facts.run, evidence=open_evidence(tools.sink, facts.run, {}), left=left, seconds=0.0, waited=0.0
     )
 
 
@@ -233,7 +235,7 @@ def _runner(lock: LockedMirror, look: _Look, gate: ApprovalGate, tools: Tools, o
     clusters, before, permit = gate.clusters, look.facts.run, look.permit
     record = record_of(before, permit.approval, clusters.spec, gate.command)
     begun = before is not None and before.status is RunStatus.RUNNING
-    evidence = open_evidence(tools, record, evidence_head(permit.approval, permit.approved, look.facts, clusters))
+    evidence = open_evidence(tools.sink, record, _evidence_head(permit.approval, permit.approved, look.facts, clusters))
     tools.sink.flush(evidence)
     return Runner(
         gate=gate,
@@ -242,8 +244,34 @@ def _runner(lock: LockedMirror, look: _Look, gate: ApprovalGate, tools: Tools, o
         tools=tools,
         observer=observer,
         session=RunSession(lock=lock, command=gate.command, record=record, begun=begun),
-        journal=Journal(tools=tools, clock=gate.command.clock, evidence=evidence),
+        journal=Journal(sink=tools.sink, listener=tools.report, clock=gate.command.clock, evidence=evidence),
     )
+
+
+def _evidence_head(approval: Approval, plan: ApprovedPlan, facts: Facts, clusters: OpenMirror) -> Mapping[str, Any]:
+    """Approval, forecast and facts as they are when the run begins."""
+    cost = forecast(plan.intent, facts)
+    return {
+        "mode": plan.intent.mode,
+        "source": [clusters.spec.source, plan.intent.source_cluster_id],
+        "destination": [clusters.spec.destination, plan.intent.destination_cluster_id],
+        "topics": list(plan.intent.names),
+        "groups": list(plan.intent.groups),
+        "limitations_accepted": sorted(plan.limitations),
+        "approval": {"id": approval.id, "by": approval.approver, "reason": approval.reason, "at": approval.at},
+        "forecast": {"offsets_at_risk": cost.offsets_at_risk, "estimate": cost.estimate, "age_ms": cost.age_ms},
+        "partitions": {
+            str(each.partition): {
+                "state": each.state,
+                "error": each.error,
+                "destination_end": each.end,
+                "source_end": each.live.high_watermark if each.live else None,
+                "source_last_known": each.known.high_watermark if each.known else None,
+                "last_mirrored_epoch": each.last_mirrored_epoch,
+            }
+            for each in facts.partitions
+        },
+    }
 
 
 def _go(runner: Runner, facts: Facts, began: float, until: str | None) -> RunOutcome:

@@ -19,24 +19,25 @@ from tanist.domain.failover.invariants import Breach, check_invariants
 from tanist.domain.records import RunStatus
 from tanist.domain.rights import step_needs
 from tanist.usecases.failover.abort import undo
-from tanist.usecases.failover.journal import BEGINS, DONE, STOPPED
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
 from tanist.usecases.failover.step import UNDO_SECONDS, StepContext, StepRefused, Undoing
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tanist.usecases.failover.steps.fence_producers import reserve_estimates, reserve_gaps
 from tanist.usecases.rights import REFUSALS
+from tanist.usecases.runs.runner import DONE, STOPPED, UNDONE, Done, RowRunner
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan, Intent
     from tanist.usecases.approvals import Permit
     from tanist.usecases.failover.approval_gate import ApprovalGate
-    from tanist.usecases.failover.journal import Journal, Tools
     from tanist.usecases.failover.observe import Observer
     from tanist.usecases.failover.route import Step
-    from tanist.usecases.failover.step import Done, RunSession
+    from tanist.usecases.failover.step import RunSession
+    from tanist.usecases.failover.tools import Tools
     from tanist.usecases.mirror import OpenMirror
+    from tanist.usecases.runs.runner import Journal
 
 INVARIANTS: Final = "invariants"
 """In the evidence: in place of a step, where an invariant is broken."""
@@ -134,14 +135,11 @@ class Runner:
 
         A heartbeat comes first: brokers put down when they took it, and that is what the approval is judged by.
         """
-        clock = self.session.command.clock
+        rows = RowRunner(journal=self.journal, clock=self.session.command.clock, checkpoint=self.tools.checkpoint)
         try:
             self.session.beat()
             self._must_go_on(facts)
-            self.journal.report(step.id, BEGINS, {})
-            self.tools.checkpoint(f"before:{step.id}")
-            began = clock.monotonic()
-            done = step.act(self._context(facts))
+            return rows.attempt(step, self._context(facts))
         except _UNDONE_BY_ITSELF as missed:
             self._undo(missed)
             raise
@@ -152,10 +150,6 @@ class Runner:
         except (CouldNotTell, BrokerError) as why:
             self._again(step, why)
             return None
-        seconds = clock.monotonic() - began
-        self.tools.checkpoint(f"after:{step.id}")
-        self.journal.report(step.id, DONE, done.detail, seconds=seconds, waited=done.waited)
-        return done
 
     def _context(self, facts: Facts) -> StepContext:
         return StepContext(
@@ -258,7 +252,7 @@ class Runner:
         session = replace(self.session, command=replace(command, by=command.clock.deadline(UNDO_SECONDS)))
         undoing = Undoing(intent=self.intent, clusters=self.clusters, session=session, checkpoint=self.tools.checkpoint)
         owed = undo(undoing, why.name)
-        self.journal.report("abort", "undone", {"reason": str(why), "owed": owed})
+        self.journal.report("abort", UNDONE, {"reason": str(why), "owed": owed})
 
 
 def _unmended(found: tuple[Breach, ...], todo: tuple[Step, ...], just_done: str | None) -> bool:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.journal import MoveGroups, Timeouts
     from tanist.usecases.failover.observe import Observer
+    from tanist.usecases.failover.tools import MoveGroups, Timeouts
     from tanist.usecases.lock import LockedMirror
     from tanist.usecases.mirror import OpenMirror
 
@@ -174,18 +174,6 @@ def must_all(answers: Mapping[_K, _V | TanistError | None], what: str) -> None:
 
 def _some(whys: Mapping[_K, object]) -> str:
     return "; ".join(f"{item}: {why}" for item, why in list(whys.items())[:3])
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a step has to show for itself. `waited`: seconds that only waited for a proof.
-
-    `facts`: of the look with which the step ended; None: it did not end with one.
-    """
-
-    detail: Mapping[str, Any]
-    waited: float = 0.0
-    facts: Facts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,8 +31,8 @@ from tanist.ports.access import NOBODY
 from tanist.ports.fencing import ProducerFence
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
-from tanist.usecases.failover.journal import Timeouts, Tools
 from tanist.usecases.failover.run import run
+from tanist.usecases.failover.tools import Timeouts, Tools
 from tanist.wiring.failover import Folder, runner
 from tanist.wiring.registry import ClusterRegistry
 from tests.fakes.halves import HALF, Halves

@@ -25,9 +25,9 @@ from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.journal import GroupsMoved, Timeouts, Tools
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import RunOutcome, run
+from tanist.usecases.failover.tools import GroupsMoved, Timeouts, Tools
 from tanist.usecases.mirror import OpenMirror
 from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import nowhere, pair_with

@@ -13,8 +13,8 @@ from tanist.domain.names import EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.domain.translation import Proof, Withheld
 from tanist.ports.positions import ProofResult
-from tanist.usecases.failover.journal import move_groups
 from tanist.usecases.failover.run import run as run_failover
+from tanist.usecases.failover.tools import move_groups
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.lock import FRESH_MS, Purpose, mirror_lock
 from tanist.usecases.mirror import OpenMirror
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster, ClusterPair
     from tanist.ports.positions import GroupFacts, Pair
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.failover.journal import GroupsMoved
     from tanist.usecases.failover.run import RunOutcome
+    from tanist.usecases.failover.tools import GroupsMoved
     from tanist.usecases.groups.sync import GroupSyncResult
 
 GROUP, AT = "billing", PARTITIONS[0]

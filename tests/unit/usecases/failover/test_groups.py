@@ -18,8 +18,8 @@ from tanist.ports.positions import ProofResult
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.items import outcome_item, plan_item
-from tanist.usecases.failover.journal import GroupsMoved, moved_by
 from tanist.usecases.failover.planning import FailoverRequest
+from tanist.usecases.failover.tools import GroupsMoved, moved_by
 from tanist.usecases.groups.gather import Freshest, Gathered
 from tanist.usecases.groups.gather import SourceAnswer as AskedSource
 from tanist.usecases.groups.rows import DestinationGroups, PositionRow

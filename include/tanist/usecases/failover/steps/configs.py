@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.takeover import missing
 from tanist.ports.topics import TopicFacts
-from tanist.usecases.failover.step import Done, must_all
+from tanist.usecases.failover.step import must_all
 from tanist.usecases.rights import named
+from tanist.usecases.runs.runner import Done
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

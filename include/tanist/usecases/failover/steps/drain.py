@@ -10,7 +10,7 @@ from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.invariants import drained
 from tanist.usecases.command import SILENT_SECONDS
-from tanist.usecases.failover.step import Done
+from tanist.usecases.runs.runner import Done
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts, PartitionFacts

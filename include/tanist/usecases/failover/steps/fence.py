@@ -13,8 +13,8 @@ from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceKind, Fe
 from tanist.domain.kept_fences import fences_with
 from tanist.domain.names import EpochMs
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.step import Done
 from tanist.usecases.rights import named
+from tanist.usecases.runs.runner import Done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -18,9 +18,10 @@ from tanist.domain.names import MirrorPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.fencing import Kept
-from tanist.usecases.failover.step import Done, NotYet, must_all
+from tanist.usecases.failover.step import NotYet, must_all
 from tanist.usecases.failover.steps.lock_mirror import ensure_permissions
 from tanist.usecases.rights import named
+from tanist.usecases.runs.runner import Done
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.failover.facts import SourceState
-from tanist.usecases.failover.step import Done
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest
+from tanist.usecases.runs.runner import Done
 
 if TYPE_CHECKING:
     from tanist.usecases.failover.step import StepContext

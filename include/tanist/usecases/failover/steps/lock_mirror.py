@@ -9,8 +9,8 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.rights import ClusterRole
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.step import Done
 from tanist.usecases.rights import refusals, run_needs
+from tanist.usecases.runs.runner import Done
 
 if TYPE_CHECKING:
     from tanist.domain.failover.plan import Intent

@@ -15,11 +15,11 @@ from tanist.domain.promotions import unreported
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.tails import TailStage
 from tanist.usecases.command import SOURCE_SECONDS
-from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.steps.fence import Watch
 from tanist.usecases.failover.steps.fence_producers import of_run
 from tanist.usecases.failover.steps.record_promotion import generations
 from tanist.usecases.mirror import same_as_pinned
+from tanist.usecases.runs.runner import Done
 from tanist.usecases.snapshot import SourceSnapshot
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.plan import NOT_SHUT_OUT, has_accepted
 from tanist.domain.logins import SETTING, principals
 from tanist.domain.write_access import own_acls, to_give
-from tanist.usecases.failover.step import WAIT_SECONDS, Done, NotYet, must_all
+from tanist.usecases.failover.step import WAIT_SECONDS, NotYet, must_all
 from tanist.usecases.rights import named
+from tanist.usecases.runs.runner import Done
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

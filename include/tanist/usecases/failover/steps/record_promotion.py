@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.records import PartitionObserved, PromotionEpoch
 from tanist.domain.states import DesiredState, Finding, MirrorState, next_row
-from tanist.usecases.failover.step import Done
+from tanist.usecases.runs.runner import Done
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
