@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 LIMITS = {
-    "failover plan, approve, run": (28, 973, 11),
-    "mirrors reverse: plan, approve, run": (29, 534, 10),
+    "failover plan, approve, run": (27, 962, 11),
+    "mirrors reverse: plan, approve, run": (29, 531, 10),
     "status": (10, 58, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""

@@ -47,6 +47,15 @@ class ApprovedAt(Protocol):
     def destination(self) -> Cluster: ...
 
 
+class MadePlan(Protocol):
+    """A plan of any kind."""
+
+    @property
+    def hash(self) -> str: ...
+    @property
+    def canonical_plan(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalTerms:
     """What an approver says beside the plan.
@@ -124,6 +133,27 @@ def sign(  # what is signed, for what, and how
     return at.destination.approvals.append(signed, command.by)
 
 
+def approve(  # noqa: PLR0913  # what is approved, what is made now, and how
+    kind: PlanKind[P],
+    plan: str,
+    made: MadePlan,
+    terms: ApprovalTerms,
+    at: ApprovedAt,
+    command: CommandContext,
+    *,
+    request: str = "",
+    says: str = "",
+) -> Approval:
+    """Put our name under the plan with the hash `plan`, if it is the one that is `made` now; `says`: what that says.
+
+    Raises:
+        What `kind.another` is. Otherwise as `sign`.
+    """
+    if made.hash != plan:
+        raise kind.another(f"{plan} was requested, but the plan is now {made.hash}{says}")
+    return sign(made.canonical_plan, terms, at, command, request=request)
+
+
 def withdraw(plan: str, at: ApprovedAt, command: CommandContext, *, request: str = "", reason: str) -> None:
     """Take back what was approved of a plan, as far as nothing has begun on it: what has continues.
 
@@ -142,8 +172,9 @@ class PlanKind(Generic[P]):
 
     `read`: of canonical JSON; raises ValueError, KeyError, TypeError or RecursionError for a plan of another kind, and
     `unreadable` says that of an approval. `fits`: whether a plan is of the mirror as it is now, `unfit` says that it is
-    not. `command`: approves a plan, with `{mirror}`, `{destination}` and `{plan}`; empty: errors do not name it.
-    `without_topic`: where there is no topic of approvals either, a plan is just not approved; False: NoApproverTopic.
+    not. `another`: the plan that is to be approved is not made any more. `command`: approves a plan, with `{mirror}`,
+    `{destination}` and `{plan}`; empty: errors do not name it. `without_topic`: where there is no topic of approvals
+    either, a plan is just not approved; False: NoApproverTopic.
     """
 
     read: Callable[[str], P]
@@ -152,6 +183,7 @@ class PlanKind(Generic[P]):
     unfit: str
     not_approved: type[NotApproved]
     not_permitted: type[Refused]
+    another: type[Refused]
     command: str = ""
     without_topic: bool = False
 

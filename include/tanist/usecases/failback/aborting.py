@@ -15,7 +15,8 @@ from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactio
 from tanist.domain.failover.approving import NotApproved, NotPermitted
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
-from tanist.usecases.approvals import PlanKind, permit, sign
+from tanist.usecases import approvals
+from tanist.usecases.approvals import PlanKind, permit
 from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import LockedMirror, changing, ensure_unlocked
@@ -63,6 +64,7 @@ ABORTS: Final = PlanKind(
     unfit="the plan is for another mirror, or for another source than the mirror has now",
     not_approved=AbortNotApproved,
     not_permitted=AbortRefused,
+    another=AnotherAbort,
     command="tanist failback abort-transactions {mirror} --destination {destination} --approve {plan} --reason ...",
     without_topic=True,
 )
@@ -145,9 +147,7 @@ def approve_abort(  # what an approver says, named
     plan = plan_abort(clusters, topics, command).plan
     if not plan.transactions:
         raise NoOpenTransactions(f"no transaction is open in topics that mirror {plan.mirror!r} has failed over")
-    if plan.hash != plan_hash:
-        raise AnotherAbort(f"{plan_hash} was requested, but the plan is now {plan.hash}")
-    return sign(plan.canonical_plan, terms, clusters, command)
+    return approvals.approve(ABORTS, plan_hash, plan, terms, clusters, command)
 
 
 def abort_transactions(

@@ -26,7 +26,7 @@ from tanist.domain.failback.pending import rescued_tails
 from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.tails import TailDecision, TailStage
-from tanist.usecases.approvals import PlanKind, permit, sign
+from tanist.usecases.approvals import PlanKind, approve, permit
 from tanist.usecases.failback.rescued import ensure_present, records_from, replay_of, rules_of, watch_keys
 from tanist.usecases.failback.survey import MirrorReversed
 from tanist.usecases.lock import ensure_unlocked
@@ -62,6 +62,11 @@ class ReplayDenied(AuthorizationFailed):
     )
 
 
+class AnotherDecision(Refused):
+    name = "ANOTHER_DECISION"
+    operator_action = "`tanist failback decide` shows the current plan; nothing was approved"
+
+
 DECISIONS: Final = PlanKind(
     read=DecisionPlan.read,
     unreadable="is not one of a decision about tails",
@@ -72,6 +77,7 @@ DECISIONS: Final = PlanKind(
     unfit="the plan is for another mirror, or for other clusters than the mirror has now",
     not_approved=NotApproved,
     not_permitted=DecisionRefused,
+    another=AnotherDecision,
 )
 
 
@@ -147,11 +153,6 @@ def _must_be_writable(plan: DecisionPlan, clusters: ReturnedMirror, command: Com
 
 
 DECISION_COLUMNS = ("topic", "partition", "records", *(str(each) for each in TailClass), "compacted")
-
-
-class AnotherDecision(Refused):
-    name = "ANOTHER_DECISION"
-    operator_action = "`tanist failback decide` shows the current plan; nothing was approved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +262,7 @@ def approve_decision(  # what an approver says, named
         AnotherDecision: they make another one. NoApproverTopic. AuthorizationFailed: we are no approver. Misconfigured.
     """
     plan = plan_decision(clusters, topics, given, command, plan_hash).plan
-    return sign(plan.canonical_plan, terms, clusters, command)
+    return approve(DECISIONS, plan_hash, plan, terms, clusters, command)
 
 
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -29,7 +29,8 @@ from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, only, pattern_problems
-from tanist.usecases.approvals import PlanKind, permit, sign
+from tanist.usecases import approvals
+from tanist.usecases.approvals import PlanKind, permit
 from tanist.usecases.failback.recreation_plan import plan_recreations, uncompared_topics, unfit_topics
 from tanist.usecases.failback.rescued import altered_topics
 from tanist.usecases.failback.survey import NothingFailedOver, survey, topics_only_there
@@ -319,13 +320,10 @@ def approve(  # what an approver says, named
         What `plan` raises.
     """
     made = plan(request, clusters, command, approves=True).plan
-    if made.hash != plan_hash:
-        named = ", ".join(each.name for each in made.limitations) or "nothing"
-        raise AnotherReversal(
-            f"{plan_hash} was requested, but the plan is now {made.hash}: {len(made.topics)} topic(s) return, and "
-            f"{named} speaks against it"
-        )
-    return sign(made.canonical_plan, terms, clusters, command, request=request.answers or "")
+    named = ", ".join(each.name for each in made.limitations) or "nothing"
+    says = f": {len(made.topics)} topic(s) return, and {named} speaks against it"
+    request_id = request.answers or ""
+    return approvals.approve(REVERSALS, plan_hash, made, terms, clusters, command, request=request_id, says=says)
 
 
 REVERSALS: Final = PlanKind(
@@ -338,6 +336,7 @@ REVERSALS: Final = PlanKind(
     unfit="the plan is for another mirror, or for other clusters than the mirror has now",
     not_approved=ReversalNotApproved,
     not_permitted=ReversalNotApproved,
+    another=AnotherReversal,
     command="tanist mirrors reverse {mirror} --destination {destination} --approve {plan} --reason ...",
     without_topic=True,
 )

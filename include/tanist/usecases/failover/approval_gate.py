@@ -205,6 +205,7 @@ FAILOVERS: Final = PlanKind(
     unfit="the plan is for an earlier mirror of this name, or for other clusters than the mirror has now",
     not_approved=NotApproved,
     not_permitted=NotPermitted,
+    another=AnotherPlan,
     command="tanist failover approve {mirror} {plan} --destination {destination} --reason ...",
 )
 
