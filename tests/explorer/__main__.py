@@ -12,8 +12,9 @@ from typing import Final
 from tests.explorer.circle_story import drawn_circle
 from tests.explorer.explore import describe, explore, shortest
 from tests.explorer.story import drawn
+from tests.explorer.table_story import drawn_rows
 
-KINDS: Final = {"failover": drawn, "circle": drawn_circle}
+KINDS: Final = {"failover": drawn, "circle": drawn_circle, "rows": drawn_rows}
 
 
 def say(text: str) -> None:
@@ -26,11 +27,11 @@ def main() -> int:
     asked.add_argument("--runs", type=int, default=1_000, help="how many stories")
     asked.add_argument("--seed", type=int, default=1, help="of the first; each one after it is the next number")
     asked.add_argument("--rule", help="stop at the first story that breaks this rule")
-    asked.add_argument("--kind", choices=(*KINDS, "both"), default="both", help="of story; each seed tells one of each")
+    asked.add_argument("--kind", choices=(*KINDS, "all"), default="all", help="of story; each seed tells one of each")
     given = asked.parse_args()
     logging.disable()
     began, broken, points, number = time.perf_counter(), Counter[str](), 0, 0
-    kinds = KINDS.values() if given.kind == "both" else [KINDS[given.kind]]
+    kinds = KINDS.values() if given.kind == "all" else [KINDS[given.kind]]
     stories = (
         played
         for seed in range(given.seed, given.seed + given.runs)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
-from unittest.mock import patch
+from typing import TYPE_CHECKING, Final
 
-from tests.explorer import circle_judge
+from tests.explorer import circle_judge, row_judge
 from tests.explorer.circle import Circle
 from tests.explorer.place import DR, PARTITIONS, TOPICS
-from tests.explorer.product import Mode, TanistError, findings_of, reversal_route, reverse
+from tests.explorer.product import Mode, TanistError, findings_of
 from tests.explorer.returner import person
+from tests.explorer.rows import watched
 from tests.explorer.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from tests.explorer.returner import Returner
     from tests.explorer.stage import Stage
     from tests.explorer.story import Story
@@ -31,7 +27,8 @@ def played(stage: Stage, story: Story) -> Circle:
     """The circle as it is left, once everybody has come to rest, and somebody has gone the rest of the way."""
     circle = Circle(stage, authorizer=story.authorizer, writing=story.writing)
     circle.check = lambda when: circle_judge.check(circle, when)
-    with _watched_rows(circle):
+    circle.row_done = lambda table, what: row_judge.done(circle, table, what)
+    with watched(circle):
         _workers(circle, "worker")
         stage.enter("time", lambda: stage.sleep(6.0))
         stage.play(60.0)
@@ -84,12 +81,13 @@ def _step(last: Returner) -> bool:
     """What is to be done next, as status says; whether that was all."""
     circle = last.circle
     view, say = circle.view(), circle.stage.say
-    promoted = [topic for topic in TOPICS if view.promoted(DR, topic)]
+    inside = [topic for topic in TOPICS if not circle.is_behind(topic)]
+    promoted = [topic for topic in inside if view.promoted(DR, topic)]
     if view.unfinished(DR) is not None:
         say(f"goes on: {last.go_on()}")
     elif circle.moves():
         say(f"completes: {last.reverse()}")
-    elif len(promoted) == len(TOPICS):
+    elif promoted == inside:
         if circle.other(circle.home()).named:
             last.abort_transactions()
         say(f"goes back: {last.way_back('safe')}")
@@ -103,28 +101,3 @@ def _step(last: Returner) -> bool:
         say(f"fails over: {last.planned()}")
         return True
     return False
-
-
-@contextmanager
-def _watched_rows(circle: Circle) -> Iterator[None]:
-    """After each row of a reversal, and after each undo, everything is judged, and people may be frozen or killed."""
-
-    def done(what: str) -> None:
-        circle.check(f"row {what}")
-        circle.stage.point(f"row:{what}")
-
-    def then(deed: Callable[[Any], None], what: str) -> Callable[[Any], None]:
-        def both(context: Any) -> None:
-            deed(context)
-            done(what)
-
-        return both
-
-    def watched(row: Any) -> Any:
-        undo = None if row.undo is None else then(row.undo, f"undo {row.id}")
-        return replace(row, act=then(row.act, row.id), undo=undo)
-
-    table: Any = vars(reverse)["REVERSAL"]
-    table = replace(table, rows=tuple(map(watched, table)))
-    with patch.object(reverse, "REVERSAL", table), patch.object(reversal_route, "REVERSAL", table):
-        yield

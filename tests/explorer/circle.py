@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.ports.topics import Topics
     from tests.explorer.place import Book
-    from tests.explorer.product import CommittedPosition, MirrorSpec, StateView, TailStage
+    from tests.explorer.product import CommittedPosition, MirrorMove, MirrorSpec, StateView, TailStage
 
 CLIENTS_SECONDS: Final = 2.0
 RETENTION_MS: Final = "86400000"
@@ -77,6 +77,8 @@ class Circle:
     given_up: set[int] = field(default_factory=set)
     truncated: bool = False
     """Retention has deleted at an old source what the new primary still has: no failover to it for a while."""
+    row_done: Callable[[str, str], None] = field(default=lambda _table, _what: None)
+    """Judges a row: the name of its table, and its id; with `undo` before it, that it was put back."""
     beats: float = 0.0
     late: float = float("-inf")
     """When a call was done last that its actor was frozen directly before."""
@@ -89,6 +91,8 @@ class Circle:
         self._numbers = count(1)
         self._since: dict[str, float] = {}
         self._was: dict[str, dict[str, TopicWas]] = {}
+        self._led_by: dict[str, RecordedCluster] = {}
+        self._home: tuple[tuple[StateView, StateView], RecordedCluster] | None = None
         for name, partitions in TOPICS.items():
             self.east.with_topic(name, partitions, retention_ms=RETENTION_MS)
             if self.authorizer:
@@ -113,17 +117,23 @@ class Circle:
         return self.east if name == "east" else self.west
 
     def state(self, cluster: RecordedCluster) -> StateView:
-        """The state topic of a cluster, past everybody."""
+        """The state topic of a cluster, past everybody: the same view as long as nothing is added."""
+        found = cluster.folded.get(STATE_TOPIC)
+        if found is not None and found[0] == len(cluster.states[STATE_TOPIC]):
+            return found[1]
         return MemoryStateStore(cluster, STATE_TOPIC).view()
 
     def views(self) -> tuple[StateView, StateView]:
         return self.state(self.east), self.state(self.west)
 
     def home(self) -> RecordedCluster:
-        """Where the mirror is; of two, where it arrives."""
-        has = [each for each in self.both if self.state(each).mirror(DR) is not None]
-        arrived = [each for each in has if self._arrives(each)]
-        return (arrived or has)[0]
+        """Where the mirror is; of two, where it arrives. Everything that is judged asks for it, so it is kept."""
+        east, west = self.views()
+        if self._home is None or self._home[0][0] is not east or self._home[0][1] is not west:
+            has = [each for each in self.both if self.state(each).mirror(DR) is not None]
+            arrived = [each for each in has if self._arrives(each)]
+            self._home = (east, west), (arrived or has)[0]
+        return self._home[1]
 
     def _arrives(self, cluster: RecordedCluster) -> bool:
         return locate(DR, self.state(cluster)).arrival is not None
@@ -150,13 +160,23 @@ class Circle:
         if cluster.name in self.off or topic not in cluster.topics or not cluster.may_write(topic, APP):
             return False
         view = self.state(cluster)
-        copies = view.mirror(DR) is not None and not view.promoted(DR, topic)
+        copies = view.topic(DR, topic) is not None and not view.promoted(DR, topic)
         return self.authorizer or not copies
 
     def primary(self, topic: str) -> RecordedCluster:
-        """Whose log the topic's records belong to."""
+        """Whose log the topic's records belong to. That of a topic that a reversal has left behind stays the same."""
         home = self.home()
-        return home if self.state(home).promoted(DR, topic) else self.other(home)
+        if topic not in self._led_by or not self.is_behind(topic):
+            self._led_by[topic] = home if self.state(home).promoted(DR, topic) else self.other(home)
+        return self._led_by[topic]
+
+    def is_behind(self, topic: str) -> bool:
+        """Whether a reversal has left the topic behind: the mirror has it no more."""
+        return self.view().topic(DR, topic) is None
+
+    def has_old_source(self, topic: str) -> bool:
+        """Whether its former primary has a log that nobody copies from any more, or that is not copied to yet."""
+        return self.is_behind(topic) or self.view().promoted(DR, topic)
 
     def other(self, cluster: RecordedCluster) -> RecordedCluster:
         return self.west if cluster is self.east else self.east
@@ -255,6 +275,10 @@ class Circle:
                 for at in (each for each in old.ends if each.topic == topic):
                     self.given_up |= {record.number for _, record in old.log(MirrorPartition(*at))}
 
+    def recreated(self, move: MirrorMove) -> list[str]:
+        """The topics that this reversal deletes and creates again."""
+        return [each.topic for each in Reversal.read(move.plan_json).topics if each.recreation is not None]
+
     def is_replaced(self, topic: str) -> bool:
         """Whether the old source of a promoted topic has another one of that name by now."""
         home = self.home()
@@ -329,10 +353,10 @@ class Circle:
 
     def retention_runs(self) -> None:
         """At an old source retention deletes all that is not held."""
-        home = self.home()
-        old, promoted = self.other(home), [topic for topic in TOPICS if self.state(home).promoted(DR, topic)]
-        for topic in promoted if old.name not in self.off else ():
-            if topic in old.topics and old.topics[topic].configs.get("retention.ms") == RETENTION_MS:
+        for topic in filter(self.has_old_source, TOPICS):
+            old = self.other(self.primary(topic))
+            retention = old.topics[topic].configs.get("retention.ms") if topic in old.topics else None
+            if old.name not in self.off and retention == RETENTION_MS:
                 self._expires(old, topic)
 
     def _expires(self, old: RecordedCluster, topic: str) -> None:

@@ -85,12 +85,11 @@ def _fence_is_known(circle: Circle, topic: str, when: str) -> None:
 
 def _records(circle: Circle, when: str) -> None:
     views = circle.views()
-    switching = any(view.unfinished(DR) is not None for view in views)
     for at in PARTITIONS:
         primary = circle.primary(at.topic)
         mine = dict(primary.log(at)) if at in primary.ends else {}
         _each_once(circle, at, [each.number for each in mine.values() if each.origin >= 0])
-        if not switching and not any(circle.is_foreign(at, each) for each in circle.both):
+        if not any(circle.is_foreign(at, each) for each in circle.both):
             _one_record(circle, at, when)
             _none_is_missing(circle, at, {each.number for each in mine.values()}, views, when)
 
@@ -107,7 +106,7 @@ def _one_record(circle: Circle, at: MirrorPartition, when: str) -> None:
     ours, theirs = (dict(each.log(at)) if at in each.ends else {} for each in circle.both)
     view = circle.view()
     ends = [each.reserve_ends[at.partition] for each in view.lineage(DR, at.topic)]
-    free_from = ends[-1] if ends and view.promoted(DR, at.topic) else None
+    free_from = ends[-1] if ends and circle.has_old_source(at.topic) else None
     for offset in ours.keys() & theirs.keys():
         if ours[offset].number != theirs[offset].number and (free_from is None or offset < free_from):
             circle.violated(ONE_RECORD, f"offset {offset} of {at} names two ({when})")

@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from tests.explorer.product import Mode
+from tests.explorer.rows import row_point
 from tests.explorer.stage import AT_LAST, Effect, Order
 from tests.explorer.story import Deed, Role, Story
 
@@ -57,7 +58,12 @@ def drawn_circle(seed: int) -> Story:
 def _order(draw: random.Random, names: Sequence[str]) -> Order:
     effect = draw.choices((Effect.FREEZE, Effect.KILL, Effect.LOSE), weights=(6, 4, 1))[0]
     at = draw.choice(
-        (f"row:{draw.choice(ROWS)}", draw.choice(CHECKPOINTS), draw.choice(CHECKPOINTS), draw.choice(CALLS))
+        (
+            row_point("a reversal", draw.choice(ROWS)),
+            draw.choice(CHECKPOINTS),
+            draw.choice(CHECKPOINTS),
+            draw.choice(CALLS),
+        )
     )
     if effect is Effect.LOSE:
         at = draw.choice(CALLS)
@@ -73,7 +79,7 @@ def _stopped(draw: random.Random) -> set[Order]:
     """Ann begins a reversal, and stops before it is settled; sometimes who withdraws it stops as well."""
     at = draw.choice(
         (
-            *(f"row:{each}" for each in ROWS[1 : ROWS.index("settle")]),
+            *(row_point("a reversal", each) for each in ROWS[1 : ROWS.index("settle")]),
             "reverse:lifting",
             "reverse:settling",
             "fencing.lift",

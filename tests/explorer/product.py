@@ -12,7 +12,8 @@ from tanist.domain.acl_entries import ANYBODY, AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.circle import locate
 from tanist.domain.errors import TanistError, TimedOut, Unreachable
-from tanist.domain.failback.decision import TailAction, TailClass
+from tanist.domain.failback import pending as pending_tails
+from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
 from tanist.domain.failback.pending import findings_of, left_undecided, pending
 from tanist.domain.failback.reversal import Reversal
 from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval
@@ -21,7 +22,7 @@ from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.failover.invariants import check_invariants
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import FencedTopic, FenceStatus, may_stand
-from tanist.domain.moves import MoveStatus
+from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import (
     EpochMs,
     MirrorName,
@@ -67,6 +68,7 @@ from tanist.usecases.failback import (
     moving_state,
     old_source,
     recording,
+    recreating,
     replay,
     rescue,
     reversal,
@@ -89,6 +91,7 @@ from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors import create as creating
 from tanist.usecases.mirrors.create import CreateRequest as MirrorRequest
 from tanist.usecases.mirrors.create import create
+from tanist.usecases.runs.runner import RowRunner, RunRow, RunTable
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
@@ -134,6 +137,7 @@ __all__ = [
     "CommandContext",
     "CommittedPosition",
     "Deadline",
+    "DecisionPlan",
     "DesiredState",
     "EpochMs",
     "Evidence",
@@ -167,6 +171,7 @@ __all__ = [
     "MemoryTopics",
     "MemoryTransactions",
     "MetadataRequest",
+    "MirrorMove",
     "MirrorName",
     "MirrorPartition",
     "MirrorRequest",
@@ -189,7 +194,10 @@ __all__ = [
     "Report",
     "ReturnedMirror",
     "Reversal",
+    "RowRunner",
+    "RunRow",
     "RunStatus",
+    "RunTable",
     "Selection",
     "Silence",
     "SourceEnd",
@@ -234,9 +242,11 @@ __all__ = [
     "old_source",
     "owned",
     "pending",
+    "pending_tails",
     "planning",
     "quarantine_topic",
     "recording",
+    "recreating",
     "repeatable",
     "replay",
     "rescue",

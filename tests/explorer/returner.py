@@ -105,6 +105,11 @@ class Returner(Operator):
                 self.circle.clock.wait(AGAIN_SECONDS)
         return str(getattr(self, deed)(*args) or "")
 
+    def follows(self, name: str) -> None:
+        """Wait until that person has left, or is frozen for good."""
+        while not self.circle.stage.is_out(name):
+            self.circle.clock.wait(1.0)
+
     # ── the way back ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def survey(self) -> str:
@@ -143,10 +148,11 @@ class Returner(Operator):
         aborting.approve_abort(made.hash, EVERY_TOPIC, clusters, run, terms=TERMS)
         return f"{len(aborting.abort_transactions(made.hash, clusters, run).aborted)} aborted"
 
-    def reverse(self, accept: str = "") -> str:
-        """Plan, approve, run; an unfinished reversal is completed."""
+    def reverse(self, accept: str = "", exclude: str = "") -> str:
+        """Plan, approve, run; an unfinished reversal is completed. `exclude`: a topic that stays behind."""
         run, checkpoint = self._command(), self._checkpoint("reverse")
-        asked = reversal.ReversalRequest(accept=(accept,) if accept else (), recreate=(EVERYTHING,))
+        accepted, excluded = ((each,) if each else () for each in (accept, exclude))
+        asked = reversal.ReversalRequest(accept=accepted, exclude=excluded, recreate=(EVERYTHING,))
         clusters = self._returned(run)
         if not self.circle.moves():
             made = reversal.plan(asked, clusters, run).plan

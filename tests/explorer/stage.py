@@ -131,6 +131,10 @@ class Stage:
     def is_gone(self, name: str) -> bool:
         return all(each.gone for each in self.actors if each.name == name)
 
+    def is_out(self, name: str) -> bool:
+        """Whether it is gone, or frozen until everybody else has left."""
+        return all(each.gone or each.wake == AT_LAST for each in self.actors if each.name == name)
+
     @property
     def player(self) -> str:
         """Who runs now."""

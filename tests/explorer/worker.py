@@ -41,7 +41,7 @@ from tests.explorer.product import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from tanist.domain.promotions import PromotionRecord
@@ -63,20 +63,22 @@ _FINDINGS: Final = {
 
 
 class _SourceStates:
-    """The port `SourceStates`."""
+    """The port `SourceStates`. `named`: the clusters by their names."""
 
-    def __init__(self, source: GuardedCluster) -> None:
-        self._source = source
+    def __init__(self, named: Mapping[str, GuardedCluster]) -> None:
+        self._named = named
 
-    def read(self, _spec: MirrorSpec, by: Deadline) -> StateView:
-        self._source.answer()
-        return MemoryStateStore(self._source, STATE_TOPIC).catch_up(by)
+    def read(self, spec: MirrorSpec, by: Deadline) -> StateView:
+        source = self._named[spec.source]
+        source.answer()
+        return MemoryStateStore(source, STATE_TOPIC).catch_up(by)
 
-    def report_promotions(self, _spec: MirrorSpec, promotions: Sequence[PromotionRecord], by: Deadline) -> None:
-        self._source.answer()
-        if STATE_TOPIC not in self._source.topics:
-            self._source.with_topic(STATE_TOPIC)
-        MemoryStateStore(self._source, STATE_TOPIC, WORKER).append(promotions, by)
+    def report_promotions(self, spec: MirrorSpec, promotions: Sequence[PromotionRecord], by: Deadline) -> None:
+        source = self._named[spec.source]
+        source.answer()
+        if STATE_TOPIC not in source.topics:
+            source.with_topic(STATE_TOPIC)
+        MemoryStateStore(source, STATE_TOPIC, WORKER).append(promotions, by)
 
     def close(self) -> None:
         pass
@@ -98,13 +100,14 @@ class Worker:
         home, away = self.home or place.west, self.away or place.east
         self._to: GuardedCluster = home
         self._from: GuardedCluster = away
+        named = {each.name: each for each in (home, away)}
         self.state = Pointed(place, "state", MemoryStateStore(home, STATE_TOPIC, WORKER))
         self.groups = MemoryStateStore(home, GROUPS_TOPIC, WORKER)
         guards = Guards(
-            fencing=lambda _source: Pointed(place, "fencing", MemoryFencing(away)),
+            fencing=lambda spec: Pointed(place, "fencing", MemoryFencing(named[spec.source])),
             producer_fencing=Pointed(place, "producer_fencing", MemoryProducerFencing(home)),
             replicas=Pointed(place, "replicas", MemoryReplicas(home)),
-            sources=Pointed(place, "sources", _SourceStates(away)),
+            sources=Pointed(place, "sources", _SourceStates(named)),
             lock=self._lock,
             topics=place.held_topics(away),
         )
