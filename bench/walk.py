@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from bench.figures import show
 from tanist.usecases.status.observe import observe
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.readings import reading
 from tests.unit.usecases.returning import reverses
 

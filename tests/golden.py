@@ -25,7 +25,8 @@ from tanist.usecases.failback.survey import survey, survey_item
 from tanist.usecases.failover.items import approval_item, outcome_item, plan_item
 from tanist.usecases.items import spec_item, status_item, topic_item
 from tanist.usecases.status.observe import observe
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.readings import reading
 from tests.unit.usecases.returning import returned
 

@@ -204,3 +204,32 @@ def test_who_depends_on_how_a_mirror_writes_is_listed(names: set[str], modules: 
     }
     assert found - modules == set(), "one more: can it be given what it needs?"
     assert modules - found == set(), "one less: take it off the list"
+
+
+def builders(module: ast.Module) -> Iterator[tuple[str, str]]:
+    """Names of what tests of a module are given, each with its syntax tree and those of what it uses of the module."""
+    found: dict[str, ast.AST] = {}
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("test_"):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+            (target,) = node.targets if isinstance(node, ast.Assign) else (node.target,)
+            found[ast.unparse(target)] = node.value
+
+    def whole(name: str, seen: tuple[str, ...] = ()) -> str:
+        used = {each.id for each in ast.walk(found[name]) if isinstance(each, ast.Name)} & found.keys()
+        below = [whole(each, (*seen, name)) for each in sorted(used - {*seen, name})]
+        return "\n".join((ast.unparse(found[name]), *below))
+
+    for name, built in found.items():
+        if not isinstance(built, ast.Call) or len(built.args) + len(built.keywords) > 1:
+            yield name, whole(name)
+
+
+def test_no_two_unit_test_modules_have_a_builder_of_one_name_and_one_body() -> None:
+    """Ten had the same mirror, fourteen its name: what several need is in `tests/builders.py`, or a conftest."""
+    homes: dict[tuple[str, str], list[str]] = {}
+    for file in sorted(Path(__file__).parent.rglob("*.py")):
+        for builder in builders(ast.parse(file.read_text(encoding="utf-8"))):
+            homes.setdefault(builder, []).append(file.name)
+    assert {name: files for (name, _), files in homes.items() if len(files) > 1} == {}

@@ -32,9 +32,10 @@ from tanist.domain.names import (
     SourceOffset,
     SourcePartition,
 )
-from tanist.domain.records import FailoverRun, GroupSyncStatus, OffsetTailMode, RunStatus
+from tanist.domain.records import FailoverRun, GroupSyncStatus, OffsetTailMode
 from tanist.domain.states import MirrorState
 from tanist.domain.tails import FindingKind, TailFinding
+from tests.builders import a_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,18 +167,7 @@ def _topic(luck: Random, name: str) -> ObservedTopic:
 
 
 def _run(luck: Random) -> FailoverRun:
-    return FailoverRun(
-        mirror=MIRROR,
-        plan="cafe",
-        plan_json="",
-        approval="0-0",
-        approver="carol",
-        runner="",
-        status=RunStatus.RUNNING,
-        no_return=luck.random() < 0.5,
-        started_at=NOW,
-        at=NOW,
-    )
+    return a_run(no_return=luck.random() < 0.5, started_at=NOW, at=NOW)
 
 
 def _fence(luck: Random, name: str, state: SourceState) -> FencedTopic | None:

@@ -12,12 +12,13 @@ from tanist.domain.circle import CircleStage, locate
 from tanist.domain.failback.reversal import ReturningTopic, Reversal
 from tanist.domain.moves import MirrorMove, MoveStatus, opposite
 from tanist.domain.records import FailoverRun, PromotionEpoch, RunStatus
-from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState
-from tests.unit.domain.test_pending_reversal import DR, INTENT, SPEC, TOPIC, run
+from tests.builders import DR, a_move, a_view
+from tests.unit.domain.test_pending_reversal import INTENT, SPEC, TOPIC, run
 
 if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
 
 S = CircleStage
 PLAN = Reversal(
@@ -27,17 +28,7 @@ PLAN = Reversal(
     destination_cluster_id="e",
     topics=(ReturningTopic(topic="orders", promotion_epoch=1, free_from=(0,)),),
 )
-AWAY = MirrorMove(
-    mirror=DR,
-    destination="east",
-    cluster_id="e",
-    status=MoveStatus.MOVING,
-    plan=PLAN.hash,
-    plan_json=PLAN.canonical_plan,
-    approval="a",
-    approver="bob",
-    at=run().at,
-)
+AWAY = a_move(plan=PLAN.hash, plan_json=PLAN.canonical_plan, approval="a", approver="bob", at=run().at)
 """A reversal from west, where SPEC is, to east."""
 HERE = replace(AWAY, destination="west", cluster_id="w")
 """One from east to west."""
@@ -52,36 +43,32 @@ TAKEN_BACK, ANOTHER = opposite(SPEC), replace(opposite(SPEC), mirror_id="another
 PROMOTED = PromotionEpoch(mirror=DR, mirror_id="", topic="orders", count=2)
 
 
-def view(*records: StateRecord) -> StateView:
-    return StateView({each.key: each for each in records})
-
-
 @pytest.mark.parametrize(
     ("stage", "here", "at_source"),
     [
-        (S.ABSENT, view(), view()),
-        (S.ABSENT, view(REMOVED, DONE), None),
-        (S.MOVED, view(FORWARDS), None),
-        (S.ARRIVING, view(SPEC, MIRRORED, HERE), None),
-        (S.ARRIVING, view(SPEC, MIRRORED, HERE), view(TAKEN_BACK, LEFT[0])),
-        (S.LEAVING, view(SPEC, REMOVED, DONE, AWAY), None),
-        (S.LEAVING, view(SPEC, REMOVED, DONE, AWAY), view(ANOTHER)),
-        (S.WITHDRAWING, view(SPEC, REMOVED, DONE, WITHDRAWING), view()),
-        (S.OUTDATED, view(SPEC, REMOVED, DONE, AWAY), view(PROMOTED)),
-        (S.OUTDATED, view(SPEC, REMOVED, DONE, WITHDRAWING, PROMOTED), view()),
-        (S.HANDED_OVER, view(SPEC, REMOVED, DONE, AWAY), view(TAKEN_BACK, AWAY)),
-        (S.HANDED_OVER, view(SPEC, REMOVED, DONE, WITHDRAWING), view(TAKEN_BACK, PROMOTED)),
-        (S.FAILING_OVER, view(SPEC, MIRRORED, RUNNING), None),
-        (S.FAILING_OVER, view(SPEC, REMOVED, RUNNING, WITHDRAWN), view(LEFT[0])),
-        (S.FAILED_OVER, view(SPEC, REMOVED, DONE), view()),
-        (S.FAILED_OVER, view(SPEC, REMOVED, DONE, WITHDRAWN), view(LEFT[1])),
-        (S.PARTLY_FAILED_OVER, view(SPEC, MIRRORED, REMOVED, DONE), view(LEFT[1])),
-        (S.EMPTY, view(SPEC), view()),
-        (S.MIRRORING, view(SPEC, MIRRORED), view()),
-        (S.MIRRORING, view(SPEC, MIRRORED), view(replace(LEFT[1], mirror_id="another"))),
-        (S.MIRRORING, view(SPEC, MIRRORED), None),
-        (S.REVERSED, view(SPEC, MIRRORED, DONE), view(LEFT[1])),
-        (S.REVERSED, view(SPEC, MIRRORED, DONE), view(LEFT[0], TAKEN_BACK)),
+        (S.ABSENT, a_view(), a_view()),
+        (S.ABSENT, a_view(REMOVED, DONE), None),
+        (S.MOVED, a_view(FORWARDS), None),
+        (S.ARRIVING, a_view(SPEC, MIRRORED, HERE), None),
+        (S.ARRIVING, a_view(SPEC, MIRRORED, HERE), a_view(TAKEN_BACK, LEFT[0])),
+        (S.LEAVING, a_view(SPEC, REMOVED, DONE, AWAY), None),
+        (S.LEAVING, a_view(SPEC, REMOVED, DONE, AWAY), a_view(ANOTHER)),
+        (S.WITHDRAWING, a_view(SPEC, REMOVED, DONE, WITHDRAWING), a_view()),
+        (S.OUTDATED, a_view(SPEC, REMOVED, DONE, AWAY), a_view(PROMOTED)),
+        (S.OUTDATED, a_view(SPEC, REMOVED, DONE, WITHDRAWING, PROMOTED), a_view()),
+        (S.HANDED_OVER, a_view(SPEC, REMOVED, DONE, AWAY), a_view(TAKEN_BACK, AWAY)),
+        (S.HANDED_OVER, a_view(SPEC, REMOVED, DONE, WITHDRAWING), a_view(TAKEN_BACK, PROMOTED)),
+        (S.FAILING_OVER, a_view(SPEC, MIRRORED, RUNNING), None),
+        (S.FAILING_OVER, a_view(SPEC, REMOVED, RUNNING, WITHDRAWN), a_view(LEFT[0])),
+        (S.FAILED_OVER, a_view(SPEC, REMOVED, DONE), a_view()),
+        (S.FAILED_OVER, a_view(SPEC, REMOVED, DONE, WITHDRAWN), a_view(LEFT[1])),
+        (S.PARTLY_FAILED_OVER, a_view(SPEC, MIRRORED, REMOVED, DONE), a_view(LEFT[1])),
+        (S.EMPTY, a_view(SPEC), a_view()),
+        (S.MIRRORING, a_view(SPEC, MIRRORED), a_view()),
+        (S.MIRRORING, a_view(SPEC, MIRRORED), a_view(replace(LEFT[1], mirror_id="another"))),
+        (S.MIRRORING, a_view(SPEC, MIRRORED), None),
+        (S.REVERSED, a_view(SPEC, MIRRORED, DONE), a_view(LEFT[1])),
+        (S.REVERSED, a_view(SPEC, MIRRORED, DONE), a_view(LEFT[0], TAKEN_BACK)),
     ],
 )
 def test_a_stage_is_what_both_clusters_have_on_record(
@@ -104,7 +91,7 @@ def test_exactly_one_stage_holds_of_whatever_is_on_record() -> None:
     """Each is said again here, without an order."""
     seen = set()
     for here, source in drawn():
-        place = locate(DR, view(*here), None if source is None else view(*source))
+        place = locate(DR, a_view(*here), None if source is None else a_view(*source))
         at_source = source or ()
         mirror, arrives = SPEC in here, HERE in here
         leaves = mirror and (AWAY in here or WITHDRAWING in here)
@@ -137,11 +124,11 @@ def test_exactly_one_stage_holds_of_whatever_is_on_record() -> None:
 def test_the_source_is_not_needed_to_know_that_a_mirror_arrives_leaves_or_has_left() -> None:
     """Without it, a reversal that has brought the state there still counts as unfinished."""
     for here, source in drawn():
-        place = locate(DR, view(*here), None if source is None else view(*source))
+        place = locate(DR, a_view(*here), None if source is None else a_view(*source))
         roles = (place.arrival, place.departure, place.forwarding)
         assert sum(each is not None for each in roles) <= 1, (here, source)
         assert all(each in {None, place.move} for each in roles)
-        alone = locate(DR, view(*here))
+        alone = locate(DR, a_view(*here))
         assert (alone.arrival, alone.departure, alone.forwarding) == roles
         assert alone.takeover == place.takeover
 
@@ -149,15 +136,15 @@ def test_the_source_is_not_needed_to_know_that_a_mirror_arrives_leaves_or_has_le
 def test_a_cluster_has_taken_over_from_the_end_of_its_failover_until_the_mirror_fails_over_from_it() -> None:
     """Round the circle; asked where the mirror is at that moment, of west (w), which it fails over to."""
     at_west = {
-        "mirroring": view(SPEC, MIRRORED),
-        "failing over": view(SPEC, REMOVED, run(status=RunStatus.RUNNING)),
-        "failed over": view(SPEC, REMOVED, DONE),
-        "leaving": view(SPEC, REMOVED, DONE, AWAY),
-        "withdrawing": view(SPEC, REMOVED, DONE, WITHDRAWING),
-        "withdrawn": view(SPEC, REMOVED, DONE, WITHDRAWN),
-        "partly": view(SPEC, REMOVED, MIRRORED, DONE),
+        "mirroring": a_view(SPEC, MIRRORED),
+        "failing over": a_view(SPEC, REMOVED, run(status=RunStatus.RUNNING)),
+        "failed over": a_view(SPEC, REMOVED, DONE),
+        "leaving": a_view(SPEC, REMOVED, DONE, AWAY),
+        "withdrawing": a_view(SPEC, REMOVED, DONE, WITHDRAWING),
+        "withdrawn": a_view(SPEC, REMOVED, DONE, WITHDRAWN),
+        "partly": a_view(SPEC, REMOVED, MIRRORED, DONE),
     }
-    found = {name: locate(DR, here, view()).switch_to("w") for name, here in at_west.items()}
+    found = {name: locate(DR, here, a_view()).switch_to("w") for name, here in at_west.items()}
     assert [name for name, switch in found.items() if switch == DONE] == [
         "failed over",
         "leaving",
@@ -169,13 +156,13 @@ def test_a_cluster_has_taken_over_from_the_end_of_its_failover_until_the_mirror_
     left = replace(AWAY, status=MoveStatus.MOVED)
     back = run(replace(INTENT, source_cluster_id="w", destination_cluster_id="e", reverse=False), at=9)
     at_east = {
-        "arriving": (view(TAKEN_BACK, MIRRORED, DONE, AWAY), view(SPEC, REMOVED, DONE, AWAY)),
-        "arrived": (view(TAKEN_BACK, MIRRORED, DONE, AWAY), view(left)),
-        "reversed": (view(TAKEN_BACK, MIRRORED, DONE), view(left)),
-        "its source not completed": (view(TAKEN_BACK, MIRRORED, DONE, RUNNING), view(SPEC, AWAY)),
-        "another way": (view(TAKEN_BACK, MIRRORED, DONE), view()),
-        "failing over": (view(TAKEN_BACK, REMOVED, DONE, RUNNING), view(left)),
-        "failed over": (view(TAKEN_BACK, REMOVED, DONE, back), view(left)),
+        "arriving": (a_view(TAKEN_BACK, MIRRORED, DONE, AWAY), a_view(SPEC, REMOVED, DONE, AWAY)),
+        "arrived": (a_view(TAKEN_BACK, MIRRORED, DONE, AWAY), a_view(left)),
+        "reversed": (a_view(TAKEN_BACK, MIRRORED, DONE), a_view(left)),
+        "its source not completed": (a_view(TAKEN_BACK, MIRRORED, DONE, RUNNING), a_view(SPEC, AWAY)),
+        "another way": (a_view(TAKEN_BACK, MIRRORED, DONE), a_view()),
+        "failing over": (a_view(TAKEN_BACK, REMOVED, DONE, RUNNING), a_view(left)),
+        "failed over": (a_view(TAKEN_BACK, REMOVED, DONE, back), a_view(left)),
     }
     found = {name: locate(DR, *views).switch_to("w") for name, views in at_east.items()}
     assert [name for name, switch in found.items() if switch == DONE] == [

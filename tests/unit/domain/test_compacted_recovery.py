@@ -10,16 +10,15 @@ import pytest
 from tanist.domain.compacted_recovery import recover_compacted_position
 from tanist.domain.errors import CompactionHole, Diverged, ForeignWrite
 from tanist.domain.log_ends import CopyEnds
-from tanist.domain.names import SEQUENCE_MODULUS, DestinationOffset, ProducerId, SourceOffset
+from tanist.domain.names import SEQUENCE_MODULUS, DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
-from tanist.domain.recovery import NotCommittedYet, ProducerIds, SourceStart, recover_position
+from tanist.domain.recovery import NotCommittedYet, SourceStart, recover_position
+from tests.builders import IDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.copying import Step
-
-IDS = ProducerIds(ProducerId(1), ProducerId(2), ProducerId(3))
 
 
 @dataclass(frozen=True)

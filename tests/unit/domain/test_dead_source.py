@@ -19,16 +19,18 @@ from tanist.domain.fences import FencedTopic, FenceStatus, ended_since
 from tanist.domain.lag import KnownEnd
 from tanist.domain.logins import NOT_KNOWN_MS
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
-from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.approvals import Permit
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover.approval_gate import ApprovalGate, ApprovalVoid
 from tanist.usecases.failover.route import STEP_IDS
+from tests.builders import a_run
 from tests.fakes.clock import JumpingClock
 from tests.unit.domain.facts_drawn import FOLLOWED, HEALTHY, MIRROR, NOW, drawn, intents, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tanist.domain.records import FailoverRun
 
 ROUTE = ("hold", "fence", "drain", "groups", "seal")
 DAY_MS = 24 * 3_600_000
@@ -103,17 +105,8 @@ def intent(seed: int, facts: Facts) -> Intent:
 
 def running(facts: Facts, luck: Random) -> FailoverRun:
     """A run that has begun, up to some step before the point of no return."""
-    return FailoverRun(
-        mirror=MIRROR,
-        plan="cafe",
-        plan_json="",
-        approval="0-0",
-        approver="carol",
-        runner="",
-        status=RunStatus.RUNNING,
-        marks=luck.choice(((), ("drain",), ("drain", "groups"))),
-        started_at=facts.now,
-        at=facts.now,
+    return a_run(
+        mirror=MIRROR, marks=luck.choice(((), ("drain",), ("drain", "groups"))), started_at=facts.now, at=facts.now
     )
 
 

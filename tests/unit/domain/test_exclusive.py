@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tanist.domain.exclusive import exclusive_ranges
-from tanist.domain.lineage import TopicLineage
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
+from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
-from tanist.domain.records import MirrorSpec
+from tests.builders import AT, a_lineage, a_mirror
 
-AT = MirrorPartition("orders", 0)
+if TYPE_CHECKING:
+    from tanist.domain.lineage import TopicLineage
+    from tanist.domain.records import MirrorSpec
+
 NO_MAP = OffsetMap()
-SPEC = MirrorSpec(
-    mirror=MirrorName("dr"),
-    source="east",
-    destination="west",
-    source_cluster_id="e",
-    destination_cluster_id="w",
-    data_id=ProducerId(1),
-    marker_id=ProducerId(2),
-    start_id=ProducerId(3),
-    created_at=EpochMs(0),
-)
-FIRST = TopicLineage(
-    mirror=MirrorName("dr"),
-    topic="orders",
-    promotion_epoch=1,
-    old_cluster_id=SPEC.source_cluster_id,
-    new_cluster_id=SPEC.destination_cluster_id,
-    old_ends=(100,),
-    reserve_ends=(150,),
-    at=EpochMs(1),
+SPEC = a_mirror()
+FIRST = a_lineage(
+    100, old_cluster_id=SPEC.source_cluster_id, new_cluster_id=SPEC.destination_cluster_id, reserve_ends=(150,)
 )
 REVERSED = replace(
     SPEC,

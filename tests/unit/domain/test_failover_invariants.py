@@ -14,6 +14,7 @@ from tanist.domain.failover.plan import Intent, Plan, TopicIntent
 from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.records import FailoverRun, RunStatus
+from tests.builders import a_run
 
 if TYPE_CHECKING:
     from typing import Any
@@ -27,16 +28,8 @@ INTENT: Final = Intent(
     destination_cluster_id="west",
     topics=(TopicIntent(topic="orders", partitions=2, promotion_epoch=BEFORE),),
 )
-RUN: Final = FailoverRun(
-    mirror=MirrorName("dr"),
-    plan="plan",
-    plan_json=Plan(INTENT, ("hold",), ()).canonical_plan,
-    approval="0-1",
-    approver="ann",
-    runner="ann@host",
-    status=RunStatus.RUNNING,
-    started_at=EpochMs(0),
-    at=EpochMs(0),
+RUN: Final = a_run(
+    plan="plan", plan_json=Plan(INTENT, ("hold",), ()).canonical_plan, approval="0-1", approver="ann", runner="ann@host"
 )
 PROVED: Final = FencedTopic(topic="orders", status=FenceStatus.PROVED, wanted_by="plan")
 TAKEN_OVER: Final = ObservedTopic(

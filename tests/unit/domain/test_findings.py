@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Verdict
 from tanist.domain.failback.pending import findings_check, findings_of, tails_check, tails_of, undecided
-from tanist.domain.lineage import TopicLineage
-from tanist.domain.names import EpochMs, MirrorName, ProducerId
-from tanist.domain.records import MirrorSpec, TopicDesired
-from tanist.domain.state_view import StateView
+from tanist.domain.names import EpochMs
 from tanist.domain.states import DesiredState
 from tanist.domain.tails import FindingKind, FindingsAccepted, PartitionTail, TailStage, TailVerdict, TopicTails
+from tests.builders import DR, a_lineage, a_mirror, a_topic, a_view
 
-DR = MirrorName("dr")
-LINEAGE = TopicLineage(
-    mirror=DR,
-    topic="orders",
-    promotion_epoch=1,
-    old_cluster_id="e",
-    new_cluster_id="w",
-    old_ends=(10, 10, 10),
-    reserve_ends=(15, 15, 15),
-    at=EpochMs(0),
-)
+if TYPE_CHECKING:
+    from tanist.domain.lineage import TopicLineage
+    from tanist.domain.records import MirrorSpec, TopicDesired
+
+LINEAGE = a_lineage(10, 10, 10, at=EpochMs(0), reserve_ends=(15, 15, 15))
 TAILS = TopicTails(
     mirror=DR,
     topic="orders",
@@ -53,14 +46,10 @@ def accepted(*amounts: int) -> FindingsAccepted:
     )
 
 
-def view(*records: TopicLineage | TopicTails | FindingsAccepted | TopicDesired | MirrorSpec) -> StateView:
-    return StateView({each.key: each for each in records})
-
-
 def test_each_finding_counts_the_offsets_that_it_is_about() -> None:
-    found = {each.finding: each.offsets for each in findings_of(view(LINEAGE, TAILS), DR)}
+    found = {each.finding: each.offsets for each in findings_of(a_view(LINEAGE, TAILS), DR)}
     assert found == {FindingKind.OVERLAP: 3, FindingKind.DIVERGED: 2, FindingKind.EXPIRED: 4}
-    check = findings_check(findings_of(view(LINEAGE, TAILS), DR))
+    check = findings_check(findings_of(a_view(LINEAGE, TAILS), DR))
     assert check.verdict is Verdict.FAIL
     assert "orders: TAIL_EXPIRED (4 offsets)" in check.reason
     assert "`tanist failback accept`" in check.reason
@@ -68,7 +57,7 @@ def test_each_finding_counts_the_offsets_that_it_is_about() -> None:
 
 def test_status_is_green_only_once_all_is_accepted_and_not_more_was_found_since() -> None:
     def verdict(*records: TopicLineage | TopicTails | FindingsAccepted) -> Verdict:
-        return findings_check(findings_of(view(*records), DR)).verdict
+        return findings_check(findings_of(a_view(*records), DR)).verdict
 
     assert verdict(LINEAGE, TAILS, accepted(3, 2)) is Verdict.FAIL
     assert verdict(LINEAGE, TAILS, accepted(3, 2, 4)) is Verdict.PASS
@@ -77,7 +66,7 @@ def test_status_is_green_only_once_all_is_accepted_and_not_more_was_found_since(
 
 
 def test_without_its_lineage_a_whole_tail_counts() -> None:
-    found = {each.finding: each.offsets for each in findings_of(view(TAILS), DR)}
+    found = {each.finding: each.offsets for each in findings_of(a_view(TAILS), DR)}
     assert found[FindingKind.OVERLAP] == 8
 
 
@@ -89,58 +78,48 @@ UNDECIDED = replace(
 
 
 def mirror(source: str, destination: str) -> MirrorSpec:
-    return MirrorSpec(
-        mirror=DR,
-        source=source,
-        destination=destination,
-        source_cluster_id=source,
-        destination_cluster_id=destination,
-        data_id=ProducerId(1),
-        marker_id=ProducerId(2),
-        start_id=ProducerId(3),
-        created_at=EpochMs(0),
+    return a_mirror(
+        source=source, destination=destination, source_cluster_id=source, destination_cluster_id=destination
     )
 
 
 def topic(desired: DesiredState) -> TopicDesired:
-    return TopicDesired(
-        mirror=DR, topic="orders", source_topic_id="id", partitions=3, desired=desired, changed_at=EpochMs(0)
-    )
+    return a_topic(partitions=3, desired=desired)
 
 
 def test_a_tail_that_was_accepted_as_undecided_at_a_reversal_is_still_counted() -> None:
     """It was in no check afterwards."""
     now = (mirror("w", "e"), topic(DesiredState.MIRRORING), LINEAGE, UNDECIDED)
-    found = undecided(view(*now), DR)
+    found = undecided(a_view(*now), DR)
     assert [(each.topic, each.promotion_epoch, each.offsets) for each in found] == [("orders", 1, 4)]
-    check = tails_check(tails_of(view(*now), DR), found)
+    check = tails_check(tails_of(a_view(*now), DR), found)
     assert check.verdict is Verdict.FAIL
     assert "1 undecided since a reversal" in check.observed
     assert "`tanist failback accept NAME --finding TAIL_UNDECIDED" in check.reason
     known = replace(accepted(), findings=(FindingKind.UNDECIDED,), amounts=(4,))
-    assert undecided(view(*now, known), DR) == ()
-    assert findings_check(findings_of(view(*now, known), DR)).verdict is Verdict.PASS
+    assert undecided(a_view(*now, known), DR) == ()
+    assert findings_check(findings_of(a_view(*now, known), DR)).verdict is Verdict.PASS
 
 
 def test_a_tail_stays_undecided_over_the_next_failovers() -> None:
     """The mirror has failed back, and copies from the cluster with the tail, though not from its beginning."""
     back = replace(LINEAGE, promotion_epoch=2, old_cluster_id="w", new_cluster_id="e")
     after = (mirror("w", "e"), topic(DesiredState.REMOVED), LINEAGE, back, UNDECIDED)
-    assert len(undecided(view(*after), DR)) == 1
+    assert len(undecided(a_view(*after), DR)) == 1
     first = (mirror("e", "w"), topic(DesiredState.MIRRORING), LINEAGE, back, UNDECIDED)
-    assert len(undecided(view(*first), DR)) == 1
+    assert len(undecided(a_view(*first), DR)) == 1
 
 
 def test_before_a_reversal_a_tail_is_pending_and_after_its_replay_it_is_done() -> None:
     before = (mirror("e", "w"), topic(DesiredState.REMOVED), LINEAGE, UNDECIDED)
-    assert undecided(view(*before), DR) == ()
-    assert [each.stage for each in tails_of(view(*before), DR)] == [TailStage.SURVEYED]
+    assert undecided(a_view(*before), DR) == ()
+    assert [each.stage for each in tails_of(a_view(*before), DR)] == [TailStage.SURVEYED]
     done = replace(UNDECIDED, stage=TailStage.DONE)
-    assert undecided(view(mirror("w", "e"), topic(DesiredState.MIRRORING), LINEAGE, done), DR) == ()
+    assert undecided(a_view(mirror("w", "e"), topic(DesiredState.MIRRORING), LINEAGE, done), DR) == ()
     again = (mirror("e", "w"), topic(DesiredState.MIRRORING), LINEAGE, UNDECIDED)
-    assert undecided(view(*again), DR) == (), "it is copied from its beginning again"
+    assert undecided(a_view(*again), DR) == (), "it is copied from its beginning again"
 
 
 def test_a_topic_that_a_reversal_left_behind_unsurveyed_is_counted() -> None:
-    found = undecided(view(mirror("w", "e"), LINEAGE), DR)
+    found = undecided(a_view(mirror("w", "e"), LINEAGE), DR)
     assert [(each.topic, each.offsets) for each in found] == [("orders", 15)]

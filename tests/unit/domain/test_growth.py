@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tanist.domain.errors import Unreachable
 from tanist.domain.growth import Grown, Growth, growth, new_topics
-from tanist.domain.lineage import TopicLineage
-from tanist.domain.names import EpochMs, MirrorName, SourcePartition
-from tanist.domain.records import TopicDesired
-from tanist.domain.state_view import StateView
-from tanist.domain.states import DesiredState
+from tanist.domain.names import EpochMs, SourcePartition
+from tests.builders import a_lineage, a_topic, a_view
 from tests.unit.domain.test_pending_reversal import SPEC
+
+if TYPE_CHECKING:
+    from tanist.domain.records import TopicDesired
 
 
 def topic(name: str, partitions: int) -> TopicDesired:
-    return TopicDesired(
-        mirror=MirrorName("dr"),
-        topic=name,
-        desired=DesiredState.MIRRORING,
-        source_topic_id=name,
-        partitions=partitions,
-        changed_at=EpochMs(0),
-    )
+    return a_topic(name, source_topic_id=name, partitions=partitions)
 
 
 def test_only_partitions_that_the_mirror_does_not_know_of_are_growth() -> None:
@@ -38,16 +32,7 @@ def test_only_partitions_that_the_mirror_does_not_know_of_are_growth() -> None:
 
 def test_a_topic_that_a_reversal_has_left_behind_is_not_new() -> None:
     """`metadata sync` took it back at once."""
-    entry = TopicLineage(
-        mirror=SPEC.mirror,
-        topic="left",
-        promotion_epoch=1,
-        old_cluster_id="w",
-        new_cluster_id="e",
-        old_ends=(0,),
-        reserve_ends=(0,),
-        at=EpochMs(0),
-    )
+    entry = a_lineage(0, mirror=SPEC.mirror, topic="left", old_cluster_id="w", new_cluster_id="e", at=EpochMs(0))
     spec = replace(SPEC, include=(".*",))
-    view = StateView({each.key: each for each in (spec, entry)})
+    view = a_view(spec, entry)
     assert new_topics(spec, ["left", "fresh"], view) == ("fresh",)

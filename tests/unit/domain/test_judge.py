@@ -16,14 +16,15 @@ from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan, Limitation
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
-from tanist.domain.records import WorkerAlive
 from tanist.domain.states import MirrorState
 from tanist.domain.tails import FindingKind, TailFinding
+from tests.builders import a_worker
 from tests.unit.domain.facts_drawn import FOLLOWED, HEALTHY, NOW, PARTITIONS, changed, drawn, intents, silent, source
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Plan
+    from tanist.domain.records import WorkerAlive
 
 GO, ACCEPT, NO_GO, UNKNOWN = Readiness
 PLANNED, UNPLANNED = Mode
@@ -403,7 +404,7 @@ def test_two_logs_of_one_length_are_no_copy_where_a_stranger_wrote_the_end(
 
 
 def worker(age_ms: int, name: str = "w1") -> WorkerAlive:
-    return WorkerAlive(worker=name, version="1", host="h", started_at=EpochMs(0), at=EpochMs(NOW - age_ms))
+    return a_worker(name, at=EpochMs(NOW - age_ms))
 
 
 @pytest.mark.parametrize(("age_ms", "verdict"), [(30_000, Verdict.PASS), (30_001, Verdict.FAIL)])

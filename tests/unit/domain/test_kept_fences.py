@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.kept_fences import fence_groups, kept_after, what_stays
-from tanist.domain.lineage import TopicLineage
 from tanist.domain.moves import KeptFences, opposite
 from tanist.domain.names import EpochMs
 from tanist.domain.records import Fences
-from tanist.domain.state_view import StateView
-from tests.unit.domain.test_pending_reversal import DR, SPEC, TOPIC
+from tests.builders import DR, a_lineage, a_view
+from tests.unit.domain.test_pending_reversal import SPEC, TOPIC
 
 NOW = EpochMs(7)
 
@@ -28,7 +27,7 @@ KEPT = KeptFences(mirror=DR, cluster_id="e", topics=(PENDING, STAYS), at=NOW)
 
 
 def test_a_reversal_keeps_the_fences_of_topics_that_do_not_return_pending_ones_too() -> None:
-    view = StateView({each.key: each for each in (SPEC, FAILED_OVER)})
+    view = a_view(SPEC, FAILED_OVER)
     assert kept_after(view, SPEC, {"orders"}, NOW) == (KEPT,)
     assert kept_after(view, SPEC, {"orders", "stays", "pending"}, NOW) == ()
 
@@ -37,7 +36,7 @@ def test_fences_that_were_kept_at_one_cluster_are_carried_on_when_the_mirror_com
     """And those that are kept at the other cluster then are told apart from them; what was lifted is forgotten."""
     here, gone = opposite(SPEC), replace(KEPT, topics=(replace(PENDING, status=FenceStatus.LIFTED), STAYS))
     later = Fences(mirror=DR, topics=(fence("more"), fence("orders")), at=EpochMs(5))
-    view = StateView({each.key: each for each in (here, gone, later)})
+    view = a_view(here, gone, later)
     at_east, at_west = kept_after(view, here, {"orders"}, NOW)
     assert (at_east.cluster_id, at_east.topics) == ("e", (STAYS,))
     assert (at_west.cluster_id, at_west.topics) == ("w", (fence("more"),))
@@ -45,7 +44,7 @@ def test_fences_that_were_kept_at_one_cluster_are_carried_on_when_the_mirror_com
 
 def test_a_kept_fence_is_of_its_own_cluster_whichever_direction_the_mirror_has() -> None:
     for spec in (SPEC, opposite(SPEC)):
-        view = StateView({each.key: each for each in (spec, KEPT)})
+        view = a_view(spec, KEPT)
         of_source, kept = fence_groups(view, spec)
         assert (of_source.spec, of_source.kept, of_source.topics) == (spec, False, ())
         assert (kept.spec.source, kept.kept, kept.topics) == ("east", True, (PENDING, STAYS))
@@ -58,7 +57,7 @@ def test_a_kept_fence_is_of_its_own_cluster_whichever_direction_the_mirror_has()
 def test_a_kept_fence_of_a_topic_that_the_mirror_copies_again_is_not_set() -> None:
     """It would shut out the mirror."""
     back = replace(TOPIC, topic="pending")
-    view = StateView({each.key: each for each in (SPEC, KEPT, back)})
+    view = a_view(SPEC, KEPT, back)
     _, kept = fence_groups(view, SPEC)
     assert kept.watched(view) == (STAYS,)
     assert not kept.must_stand(view, "pending")
@@ -66,28 +65,19 @@ def test_a_kept_fence_of_a_topic_that_the_mirror_copies_again_is_not_set() -> No
 
 def test_a_kept_fence_is_forgotten_once_its_cluster_has_taken_over_the_topic() -> None:
     """The topic was added again and failed over to it: the stale fence was set on the live primary."""
-    over = TopicLineage(
-        mirror=DR,
-        topic="stays",
-        promotion_epoch=2,
-        old_cluster_id="w",
-        new_cluster_id="e",
-        old_ends=(1,),
-        reserve_ends=(1,),
-        at=EpochMs(5),
-    )
+    over = a_lineage(1, topic="stays", promotion_epoch=2, old_cluster_id="w", new_cluster_id="e", at=EpochMs(5))
     for spec in (SPEC, opposite(SPEC)):
-        view = StateView({each.key: each for each in (spec, KEPT, over)})
+        view = a_view(spec, KEPT, over)
         _, kept = fence_groups(view, spec)
         assert kept.topics == (PENDING,)
         assert kept.again(view).topics == (PENDING,)
         assert [each.topics for each in kept_after(view, spec, (), NOW)] == [(PENDING,)]
         left = replace(over, new_cluster_id="w")
-        assert next(g for g in fence_groups(StateView({e.key: e for e in (spec, KEPT, left)}), spec) if g.kept).topics
+        assert next(g for g in fence_groups(a_view(spec, KEPT, left), spec) if g.kept).topics
 
 
 def test_a_kept_fence_of_a_topic_that_returns_is_not_carried_on() -> None:
-    view = StateView({each.key: each for each in (SPEC, KEPT)})
+    view = a_view(SPEC, KEPT)
     assert [each.topics for each in kept_after(view, SPEC, {"stays"}, NOW)] == [(PENDING,)]
 
 

@@ -8,8 +8,8 @@ from tanist.domain.errors import BrokerError, Diverged, ForeignWrite, SourceTrun
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.records import PartitionObserved
 from tanist.domain.states import DesiredState, MirrorState
+from tests.builders import a_partition
 
 
 @pytest.mark.parametrize(
@@ -18,9 +18,7 @@ from tanist.domain.states import DesiredState, MirrorState
 )
 def test_a_log_that_is_no_copy_any_more_has_no_lag(error: str, lag: int | None) -> None:
     at, dr = MirrorPartition("orders", 0), MirrorName("dr")
-    observed = PartitionObserved(
-        mirror=dr, partition=at, state=MirrorState.FAILED, row=0, error=error, claim_epoch=1, at=EpochMs(0)
-    )
+    observed = a_partition(MirrorState.FAILED, mirror=dr, partition=at, row=0, error=error, claim_epoch=1)
     row = PartitionRow(
         mirror=dr,
         partition=at,

@@ -8,21 +8,17 @@ import pytest
 
 from tanist.domain.adoption import CandidateLog
 from tanist.domain.lineage import Segment, TopicLineage, own_start, primary_until, reserved_ranges, segments, writer_of
-from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
-
-AT = MirrorPartition("orders", 0)
+from tanist.domain.names import MirrorPartition
+from tests.builders import AT, a_lineage
 
 
 def entry(epoch: int, old: str, new: str, old_end: int, reserve_end: int | None = None) -> TopicLineage:
-    return TopicLineage(
-        mirror=MirrorName("dr"),
-        topic="orders",
+    return a_lineage(
+        old_end,
         promotion_epoch=epoch,
         old_cluster_id=old,
         new_cluster_id=new,
-        old_ends=(old_end,),
         reserve_ends=(old_end if reserve_end is None else reserve_end,),
-        at=EpochMs(1),
     )
 
 

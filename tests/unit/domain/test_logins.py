@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tanist.domain.acl_entries import ANYBODY, AclEntry, writers
 from tanist.domain.logins import NOT_KNOWN_MS, MirrorLogin, logins_of, not_known_yet, principals, unbound
 from tanist.domain.names import EpochMs
-from tanist.domain.records import WorkerAlive
+from tests.builders import a_worker
+
+if TYPE_CHECKING:
+    from tanist.domain.records import WorkerAlive
 
 ME = "User:CN=mirror"
 ALLOWED = AclEntry(ME, "*", allowed=True)
@@ -39,7 +43,7 @@ def test_a_right_that_is_denied_is_a_super_users() -> None:
 
 def alive(name: str, at: int, principal: str | None, why: str = "") -> WorkerAlive:
     when = EpochMs(at)
-    return WorkerAlive(worker=name, version="1", host="h", started_at=when, at=when, principal=principal, unbound=why)
+    return a_worker(name, started_at=when, at=when, principal=principal, unbound=why)
 
 
 def test_login_of_a_worker_that_is_silent_for_long_still_counts() -> None:

@@ -11,14 +11,14 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.errors import TimedOut
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.metadata import EXCLUDED, Change, Decision, Kind, MetadataRules, Outcome, TopicMetadata, decide
-from tanist.domain.names import EpochMs, MirrorName
-from tanist.domain.records import TopicDesired
-from tanist.domain.states import DesiredState
 from tanist.domain.topic_configs import plan_configs
+from tests.builders import a_topic
 from tests.fakes import topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tanist.domain.records import TopicDesired
 
 DEFAULTS = topics.DEFAULTS | {
     "unclean.leader.election.enable": "false",
@@ -44,15 +44,7 @@ def seen(partitions: int = 2, own: Mapping[str, str] | None = None) -> TopicMeta
 def taken(source: TopicMetadata) -> tuple[TopicDesired, TopicMetadata]:
     """A topic of the mirror and its copy, as `mirrors add` leaves them."""
     planned = plan_configs(source.own, source.effective, known=RULES.known, replication_factor=3)
-    topic = TopicDesired(
-        mirror=MirrorName("dr"),
-        topic="t",
-        desired=DesiredState.MIRRORING,
-        source_topic_id="id",
-        partitions=source.partitions,
-        deferred_configs=planned.deferred,
-        changed_at=EpochMs(0),
-    )
+    topic = a_topic("t", partitions=source.partitions, deferred_configs=planned.deferred)
     return topic, seen(source.partitions, dict(planned.now))
 
 

@@ -10,27 +10,14 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.circle import ReversalStatus, pending_reversal, reversal_check
 from tanist.domain.failover.approving import Approval, NotApproved, choose, without
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, hash_of
-from tanist.domain.moves import MirrorMove, MoveStatus
-from tanist.domain.names import EpochMs, MirrorName, ProducerId
-from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, TopicDesired
-from tanist.domain.state_view import StateView
+from tanist.domain.moves import MoveStatus
+from tanist.domain.names import EpochMs
+from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.states import DesiredState
+from tests.builders import DR, a_mirror, a_move, a_run, a_topic, a_view
 
-DR = MirrorName("dr")
-SPEC = MirrorSpec(
-    mirror=DR,
-    source="east",
-    destination="west",
-    source_cluster_id="e",
-    destination_cluster_id="w",
-    data_id=ProducerId(1),
-    marker_id=ProducerId(2),
-    start_id=ProducerId(3),
-    created_at=EpochMs(0),
-)
-TOPIC = TopicDesired(
-    mirror=DR, topic="orders", source_topic_id="id", partitions=1, desired=DesiredState.REMOVED, changed_at=EpochMs(0)
-)
+SPEC = a_mirror()
+TOPIC = a_topic(desired=DesiredState.REMOVED)
 INTENT = Intent(
     mirror=DR,
     mode=Mode.PLANNED,
@@ -40,66 +27,50 @@ INTENT = Intent(
     reverse=True,
 )
 
-MOVE = MirrorMove(
-    mirror=DR,
-    destination="east",
-    cluster_id="e",
-    status=MoveStatus.MOVING,
-    plan="cafe",
-    plan_json="{}",
-    approval="a",
-    approver="bob",
-    at=EpochMs(9),
-)
+MOVE = a_move(approval="a", approver="bob", at=EpochMs(9))
 
 
 def run(intent: Intent = INTENT, status: RunStatus = RunStatus.DONE, at: int = 5) -> FailoverRun:
     plan = Plan(intent, ("lock",), ())
-    return FailoverRun(
-        mirror=DR,
+    return a_run(
         plan=plan.hash,
         plan_json=plan.canonical_plan,
         approval="a",
         approver="ann",
         status=status,
-        runner="",
         started_at=EpochMs(at),
         at=EpochMs(at),
     )
 
 
-def view(*records: MirrorSpec | TopicDesired | FailoverRun | MirrorMove) -> StateView:
-    return StateView({each.key: each for each in records})
-
-
 def test_a_reversal_is_pending_from_the_end_of_its_failover_until_the_mirror_copies_back() -> None:
     done = run()
-    assert pending_reversal(view(SPEC, TOPIC, run(status=RunStatus.RUNNING)), DR) is None
-    found = pending_reversal(view(SPEC, TOPIC, done), DR)
+    assert pending_reversal(a_view(SPEC, TOPIC, run(status=RunStatus.RUNNING)), DR) is None
+    found = pending_reversal(a_view(SPEC, TOPIC, done), DR)
     assert found is not None
     assert (found.status, found.run) == (ReversalStatus.PENDING, done)
     assert found.next_command == f"tanist failover run dr --destination west --plan {done.plan}"
     back = replace(TOPIC, desired=DesiredState.MIRRORING)
-    assert pending_reversal(view(SPEC, back, done), DR) is None
+    assert pending_reversal(a_view(SPEC, back, done), DR) is None
     check = reversal_check(found)
     assert (check.verdict, found.next_command in check.reason) == (Verdict.FAIL, True)
     assert reversal_check(None).verdict is Verdict.PASS
 
 
 def test_a_failover_without_a_reversal_leaves_none_pending() -> None:
-    assert pending_reversal(view(SPEC, TOPIC, run(replace(INTENT, reverse=False))), DR) is None
+    assert pending_reversal(a_view(SPEC, TOPIC, run(replace(INTENT, reverse=False))), DR) is None
     later = run(replace(INTENT, reverse=False), at=9)
-    assert pending_reversal(view(SPEC, TOPIC, run(), later), DR) is None
+    assert pending_reversal(a_view(SPEC, TOPIC, run(), later), DR) is None
 
 
 def test_a_reversal_that_was_withdrawn_has_used_the_approval_of_its_failover() -> None:
     """The command of the failover would be refused: another reversal has to be planned and approved."""
     withdrawn = replace(MOVE, status=MoveStatus.WITHDRAWN)
-    found = pending_reversal(view(SPEC, TOPIC, run(), withdrawn), DR)
+    found = pending_reversal(a_view(SPEC, TOPIC, run(), withdrawn), DR)
     assert found is not None
     assert (found.status, found.run) == (ReversalStatus.WITHDRAWN, None)
     assert found.next_command == "tanist mirrors reverse dr --destination west --dry-run"
-    other = pending_reversal(view(SPEC, TOPIC, run(), replace(withdrawn, approval="earlier")), DR)
+    other = pending_reversal(a_view(SPEC, TOPIC, run(), replace(withdrawn, approval="earlier")), DR)
     assert other is not None
     assert other.status is ReversalStatus.PENDING
 
@@ -108,7 +79,7 @@ def test_an_approval_that_a_withdrawn_reversal_has_used_does_not_count_after_a_s
     """The second one was approved by itself; the record of it remembers the approval of the first one."""
     first = replace(MOVE, status=MoveStatus.WITHDRAWN)
     second = replace(first, approval="b", plan="beef", used=first.approvals_used)
-    found = pending_reversal(view(SPEC, TOPIC, run(), second), DR)
+    found = pending_reversal(a_view(SPEC, TOPIC, run(), second), DR)
     assert found is not None
     assert (found.status, found.plan) == (ReversalStatus.WITHDRAWN, "beef")
 
@@ -134,11 +105,11 @@ def test_an_approval_that_was_used_before_the_last_withdrawn_reversal_is_not_cho
 
 
 def test_a_reversal_that_has_begun_is_moving_whoever_approved_it() -> None:
-    again = pending_reversal(view(SPEC, TOPIC, replace(MOVE, status=MoveStatus.WITHDRAWING)), DR)
+    again = pending_reversal(a_view(SPEC, TOPIC, replace(MOVE, status=MoveStatus.WITHDRAWING)), DR)
     assert again is not None
     assert again.status is ReversalStatus.WITHDRAWING
-    found = pending_reversal(view(SPEC, TOPIC, MOVE), DR)
+    found = pending_reversal(a_view(SPEC, TOPIC, MOVE), DR)
     assert found is not None
     assert (found.status, found.plan, found.run) == (ReversalStatus.MOVING, "cafe", None)
     assert found.next_command == "tanist mirrors reverse dr --destination west"
-    assert pending_reversal(view(SPEC, TOPIC, replace(MOVE, status=MoveStatus.MOVED)), DR) is None
+    assert pending_reversal(a_view(SPEC, TOPIC, replace(MOVE, status=MoveStatus.MOVED)), DR) is None

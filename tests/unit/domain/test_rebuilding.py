@@ -16,8 +16,8 @@ from tanist.domain.log_writers import (
     used_ids,
 )
 from tanist.domain.names import MirrorName, MirrorPartition, ProducerId
+from tests.builders import AT
 
-AT = MirrorPartition("orders", 0)
 OTHER = MirrorPartition("orders", 1)
 DATA, MARKER = ProducerId(7), ProducerId(8)
 CLIENT = 99

@@ -6,29 +6,18 @@ from tanist.domain.checks import Verdict
 from tanist.domain.failover.past_checks import losses_check
 from tanist.domain.lag import PartitionRow
 from tanist.domain.losses import LostOffsets, LostRange, UncopiedRecordsDeleted
-from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
+from tanist.domain.names import EpochMs, MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.records import MirrorSpec, PartitionObserved
 from tanist.domain.states import DesiredState, MirrorState
+from tests.builders import DR, a_mirror, a_partition
 
-DR = MirrorName("dr")
-SPEC = MirrorSpec(
-    mirror=DR,
-    source="east",
-    destination="west",
-    source_cluster_id="e",
-    destination_cluster_id="w",
-    data_id=ProducerId(1),
-    marker_id=ProducerId(2),
-    start_id=ProducerId(3),
-    created_at=EpochMs(0),
-)
+SPEC = a_mirror()
 
 
 def row(number: int, state: MirrorState, error: str | None, lost: int) -> PartitionRow:
     """`lost`: how many offsets, from 10 on."""
     at = MirrorPartition("orders", number)
-    observed = PartitionObserved(mirror=DR, partition=at, state=state, row=0, error=error, at=EpochMs(0))
+    observed = a_partition(state, partition=at, row=0, error=error)
     ranges = (LostRange(SourceOffset(10), SourceOffset(10 + lost), EpochMs(0)),)
     return PartitionRow(
         mirror=DR,

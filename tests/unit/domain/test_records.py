@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
-from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch, TopicDesired, WorkerAlive
+from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch, TopicDesired
 from tanist.domain.state_record import StateRecord, Tombstone
 from tanist.domain.state_view import NOTHING_YET, StateView, fold
-from tanist.domain.states import MIRROR_STATES, DesiredState, MirrorState
+from tanist.domain.states import MIRROR_STATES, MirrorState
+from tests.builders import AT, a_partition, a_topic, a_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 M = MirrorName("m")
-ORDERS = MirrorPartition("orders", 0)
 
 
 ROWS = {row.after: row.number for row in MIRROR_STATES if row.number != 204}
@@ -26,12 +26,10 @@ RUNNING = sorted(set(ROWS) - {MirrorState.STOPPED})
 
 
 def seen(claim_epoch: int, state: MirrorState = MirrorState.MIRRORING, at: int = 0) -> PartitionObserved:
-    return PartitionObserved(
-        mirror=M, partition=ORDERS, state=state, row=ROWS[state], claim_epoch=claim_epoch, at=EpochMs(at)
-    )
+    return a_partition(state, mirror=M, row=ROWS[state], claim_epoch=claim_epoch, at=EpochMs(at))
 
 
-def a_topic(rng: Random, records: int, states: Sequence[MirrorState] = RUNNING) -> list[StateRecord]:
+def a_log(rng: Random, records: int, states: Sequence[MirrorState] = RUNNING) -> list[StateRecord]:
     """What operators and workers (zombies among them) may write, in any order."""
     written: list[StateRecord] = []
     for at in range(records):
@@ -39,7 +37,7 @@ def a_topic(rng: Random, records: int, states: Sequence[MirrorState] = RUNNING) 
             Claim(state_partition=rng.randrange(2), epoch=rng.randrange(6), worker=rng.choice("ab")),
             seen(rng.randrange(6), rng.choice(states), at),
             PromotionEpoch(mirror=M, topic="orders", count=at),
-            WorkerAlive(worker=rng.choice("ab"), version="1", host="h", started_at=EpochMs(0), at=EpochMs(at)),
+            a_worker(rng.choice("ab"), at=EpochMs(at)),
         ]
         choices.append(Tombstone(rng.choice(choices).key))
         written.append(rng.choice(choices))
@@ -50,7 +48,7 @@ def a_topic(rng: Random, records: int, states: Sequence[MirrorState] = RUNNING) 
 def test_reading_again_from_anywhere_changes_nothing(seed: int) -> None:
     """A reader that starts over, is handed records twice, or reads in parts, ends with the same view."""
     rng = Random(seed)
-    written = a_topic(rng, 60, list(ROWS))
+    written = a_log(rng, 60, list(ROWS))
     view = fold(NOTHING_YET, written)
     cut = rng.randrange(60)
     assert fold(view, written[cut:]) == view
@@ -60,7 +58,7 @@ def test_reading_again_from_anywhere_changes_nothing(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_the_last_word_is_the_last_of_the_highest_epoch_since_the_last_tombstone(seed: int) -> None:
     """Oracle: look at one key alone, from its last tombstone on."""
-    written = a_topic(Random(seed), 80)
+    written = a_log(Random(seed), 80)
     view = fold(NOTHING_YET, written)
     for key in {record.key for record in written}:
         held: list[StateRecord] = []
@@ -86,8 +84,8 @@ def test_a_zombies_late_report_and_claim_are_not_the_last_word() -> None:
         NOTHING_YET, [mine, seen(8), Claim(state_partition=3, epoch=7, worker="a"), seen(7, MirrorState.FAILED)]
     )
     assert view["claim/3"] == mine
-    assert view.observed(M, ORDERS) == seen(8)
-    assert fold(view, [seen(8, MirrorState.PAUSED)]).observed(M, ORDERS) == seen(8, MirrorState.PAUSED)
+    assert view.observed(M, AT) == seen(8)
+    assert fold(view, [seen(8, MirrorState.PAUSED)]).observed(M, AT) == seen(8, MirrorState.PAUSED)
 
 
 def test_a_view_is_never_changed_under_its_reader() -> None:
@@ -103,14 +101,7 @@ def test_topics_are_listed_by_mirror() -> None:
     """`m` does not see the topics of `m2`, whose keys begin alike."""
 
     def desired(mirror: str, topic: str) -> TopicDesired:
-        return TopicDesired(
-            mirror=MirrorName(mirror),
-            topic=topic,
-            desired=DesiredState.MIRRORING,
-            source_topic_id="id",
-            partitions=2,
-            changed_at=EpochMs(0),
-        )
+        return a_topic(topic, mirror=MirrorName(mirror), partitions=2)
 
     view = fold(NOTHING_YET, [desired("m2", "a"), desired("m", "b"), desired("m", "a")])
     assert [(t.mirror, t.topic) for t in view.topics(M)] == [("m", "a"), ("m", "b")]

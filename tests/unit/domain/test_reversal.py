@@ -25,8 +25,8 @@ from tanist.domain.failover.plan import Limitation
 from tanist.domain.moves import left_over
 from tanist.domain.names import MirrorPartition
 from tanist.domain.tails import PartitionTail, TailVerdict
+from tests.builders import AT
 
-AT = MirrorPartition("orders", 0)
 EVEN = PartitionSurvey(
     partition=AT, promotion_epoch=1, old_end=10, reserve_end=20, end=10, common_end=10, tail=TailCounts()
 )

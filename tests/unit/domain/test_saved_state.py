@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.fences import RESTORED, FenceBefore, FencedTopic, FenceKind, FenceStatus
-from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.records import (
     Fences,
     KeptPlan,
     MirrorLock,
-    MirrorSpec,
     PartitionObserved,
     PromotionEpoch,
     TopicDesired,
-    WorkerAlive,
 )
 from tanist.domain.saved_state import PromotedSince, as_restored, compared, conflict
 from tanist.domain.state_view import StateView
@@ -25,42 +23,25 @@ from tanist.domain.states import RESTORED_ROW, SOURCE_DELETED_ROW, DesiredState,
 from tanist.fetcher.assignment import Report
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.usecases.mirrors.desire import resumed
+from tests.builders import a_mirror, a_partition, a_topic, a_worker
 
 if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
 
 M = MirrorName("m")
-SPEC = MirrorSpec(
-    mirror=M,
-    source="east",
-    destination="west",
-    source_cluster_id="E",
-    destination_cluster_id="W",
-    data_id=ProducerId(1),
-    marker_id=ProducerId(2),
-    start_id=ProducerId(3),
-    created_at=EpochMs(1),
-    mirror_id="one",
-)
+SPEC = a_mirror(M, source_cluster_id="E", destination_cluster_id="W", created_at=EpochMs(1), mirror_id="one")
 
 
 def topic(name: str, desired: DesiredState = DesiredState.MIRRORING) -> TopicDesired:
-    return TopicDesired(
-        mirror=M,
-        mirror_id="one",
-        topic=name,
-        desired=desired,
-        source_topic_id="id",
-        partitions=2,
-        promotion_epoch=1,
-        changed_at=EpochMs(2),
+    return a_topic(
+        name, mirror=M, mirror_id="one", desired=desired, partitions=2, promotion_epoch=1, changed_at=EpochMs(2)
     )
 
 
 def seen(name: str, state: MirrorState = MirrorState.MIRRORING, row: int = 102) -> PartitionObserved:
     at = MirrorPartition(name, 0)
-    return PartitionObserved(
-        mirror=M, mirror_id="one", partition=at, state=state, row=row, claim_epoch=4, promotion_epoch=1, at=EpochMs(3)
+    return a_partition(
+        state, mirror=M, mirror_id="one", partition=at, row=row, claim_epoch=4, promotion_epoch=1, at=EpochMs(3)
     )
 
 
@@ -144,7 +125,7 @@ def test_a_lock_is_restored_as_released_and_what_is_of_the_moment_is_not_saved()
     lock = MirrorLock(mirror=M, mirror_id="one", epoch=7, holder="h", operation="o", at=EpochMs(1))
     assert restored(lock)[lock.key] == replace(lock, holder="")
     assert lock.policy.saved
-    assert not WorkerAlive(worker="w", version="1", host="h", started_at=EpochMs(0), at=EpochMs(1)).policy.saved
+    assert not a_worker(at=EpochMs(1)).policy.saved
     assert not KeptPlan(mirror=M, mirror_id="one", plan="h", plan_json="{}", at=EpochMs(1)).policy.saved
 
 

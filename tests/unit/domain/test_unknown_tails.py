@@ -21,9 +21,9 @@ from tanist.domain.failback.reversal import TAIL_UNDECIDED, ReturningTopic, Reve
 from tanist.domain.failover.plan import Limitation
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import EpochMs
-from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState
-from tests.unit.domain.test_findings import DR, LINEAGE, mirror, topic, view
+from tests.builders import DR, a_move, a_view
+from tests.unit.domain.test_findings import LINEAGE, mirror, topic
 
 NOW_AT_EAST = mirror("w", "e")
 """After a failover from e to w and a reversal: from w to e."""
@@ -39,21 +39,18 @@ def moved(*undecided_partitions: str, status: MoveStatus = MoveStatus.MOVED, pla
         topics=(ReturningTopic(topic="orders", promotion_epoch=1, free_from=(15, 15, 15)),),
         limitations=(limitation,) if undecided_partitions else (),
     )
-    return MirrorMove(
-        mirror=DR,
+    return a_move(
+        status,
         destination="e",
-        cluster_id="e",
-        status=status,
         plan="p",
         plan_json=reversal.canonical_plan if plan is None else plan,
         approval="a",
         approver="User:ann",
-        at=EpochMs(1),
     )
 
 
 def decided(*moves: MirrorMove) -> frozenset[tuple[str, int]]:
-    return decided_promotions(StateView({each.key: each for each in moves}), NOW_AT_EAST)
+    return decided_promotions(a_view(*moves), NOW_AT_EAST)
 
 
 def test_a_reversal_that_accepted_an_undecided_tail_is_known_to_its_source() -> None:
@@ -79,7 +76,7 @@ def test_only_a_promotion_that_has_reserved_offsets_can_have_left_a_tail() -> No
 
 def test_an_undecided_tail_is_still_counted_after_a_rebuild() -> None:
     """The state was rebuilt with exit code 0, and the block on planned failovers was gone."""
-    rebuilt = view(NOW_AT_EAST, topic(DesiredState.MIRRORING), LINEAGE, unknown_tails(LINEAGE, "", EpochMs(2)))
+    rebuilt = a_view(NOW_AT_EAST, topic(DesiredState.MIRRORING), LINEAGE, unknown_tails(LINEAGE, "", EpochMs(2)))
     found = undecided(rebuilt, DR)
     assert [(each.topic, each.promotion_epoch, each.offsets) for each in found] == [("orders", 1, 15)]
     assert found == findings_of(rebuilt, DR)

@@ -5,40 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION, Holes
-from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
-from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
+from tanist.domain.names import EpochMs, SourceOffset
 from tanist.domain.state_record import state_partition_of
 from tanist.domain.state_view import NOTHING_YET, fold
-from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import plan_configs
 from tanist.fetcher.assignment import PartitionKey, Report
 from tanist.fetcher.planning import assigned, owned
 from tanist.fetcher.source_ends import Contact, source_ends
+from tests.builders import AT, DR, a_mirror, a_partition, a_topic
 
-DR = MirrorName("dr")
-AT = MirrorPartition("orders", 0)
 SLICE = state_partition_of(DR, AT, 50)
-SPEC = MirrorSpec(
-    mirror=DR,
-    source="east",
-    destination="west",
-    source_cluster_id="e",
-    destination_cluster_id="w",
-    data_id=ProducerId(1),
-    marker_id=ProducerId(2),
-    start_id=ProducerId(3),
-    created_at=EpochMs(0),
-)
-TOPIC = TopicDesired(
-    mirror=DR,
-    topic="orders",
-    desired=DesiredState.MIRRORING,
-    source_topic_id="",
-    partitions=1,
-    deferred_configs=(("cleanup.policy", "compact"), (DELETE_RETENTION, "60000")),
-    changed_at=EpochMs(0),
-)
-COPIED = PartitionObserved(mirror=DR, partition=AT, state=MirrorState.MIRRORING, row=102, at=EpochMs(0))
+SPEC = a_mirror()
+TOPIC = a_topic(source_topic_id="", deferred_configs=(("cleanup.policy", "compact"), (DELETE_RETENTION, "60000")))
+COPIED = a_partition()
 REPORT = Report(
     source_high_watermark=SourceOffset(9),
     source_last_stable=SourceOffset(9),

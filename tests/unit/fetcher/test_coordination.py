@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.names import EpochMs, MirrorName, ProducerId
-from tanist.domain.records import STATE_TOPIC, MirrorSpec, TopicDesired
-from tanist.domain.states import DesiredState
+from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.records import STATE_TOPIC
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
 from tanist.fetcher.fetcher_threads import FetcherThreads
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.ports import free_ports
+from tests.builders import a_mirror, a_topic
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.membership import MemoryGroup, MemoryMembership
 from tests.fakes.state import WORKER, MemoryStateStore
@@ -28,20 +28,8 @@ if TYPE_CHECKING:
 
 M, NOW = MirrorName("m"), EpochMs(0)
 WISHES: tuple[StateRecord, ...] = (
-    MirrorSpec(
-        mirror=M,
-        source="east",
-        destination="west",
-        source_cluster_id="e",
-        destination_cluster_id="w",
-        data_id=ProducerId(1),
-        marker_id=ProducerId(2),
-        start_id=ProducerId(3),
-        created_at=NOW,
-    ),
-    TopicDesired(
-        mirror=M, topic="orders", desired=DesiredState.MIRRORING, source_topic_id="", partitions=1, changed_at=NOW
-    ),
+    a_mirror(M, created_at=NOW),
+    a_topic(mirror=M, source_topic_id="", changed_at=NOW),
 )
 
 

@@ -17,15 +17,13 @@ from tanist.domain.promotions import copy_blocked_reason, still_promoted
 from tanist.domain.records import (
     STATE_TOPIC,
     Fences,
-    PartitionObserved,
     PromotionEpoch,
-    TopicDesired,
 )
 from tanist.domain.selection import Selection
 from tanist.domain.state_view import NOTHING_YET, fold
-from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.states import MirrorState
 from tanist.fetcher.assignment import Report
-from tanist.fetcher.fence_reconciler import ANSWER_SECONDS, EVERY_SECONDS, FenceReconciler, Guards
+from tanist.fetcher.fence_reconciler import ANSWER_SECONDS
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.fetcher.producer_fences import SEAL_AGAIN_SECONDS
 from tanist.usecases.command import CommandContext, Silence
@@ -33,76 +31,14 @@ from tanist.usecases.failover import abort
 from tanist.usecases.failover.fences import lift
 from tanist.usecases.failover.status import checks
 from tanist.usecases.lock import Purpose, mirror_lock
-from tests.fakes.failover import MemoryFencing, MemoryProducerFencing, MemoryReplicas
-from tests.unit.usecases.failover.in_memory import DATA, DR, PARTITIONS, TOPICS, FailoverWorld, Killed
-from tests.unit.usecases.failover.test_run import PLANNED, killer
+from tests.builders import DR, a_partition, a_topic
+from tests.fakes.failover import MemoryFencing
+from tests.unit.fetcher.reconciling import Sources, aborted, burnt, debts, late_fence, settled
+from tests.unit.usecases.failover.in_memory import DATA, PARTITIONS, TOPICS, FailoverWorld, Killed
+from tests.unit.usecases.failover.runs import PLANNED, killer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tanist.domain.promotions import PromotionRecord
-    from tanist.domain.records import MirrorSpec
-    from tanist.domain.state_view import StateView
-    from tanist.ports.clock import Deadline
-
-
-class Sources:
-    """The port `SourceStates`: the state topic of east. `asked`: how often."""
-
-    def __init__(self, world: FailoverWorld) -> None:
-        self._world, self.asked = world, 0
-
-    def read(self, _spec: MirrorSpec, by: Deadline) -> StateView:
-        self.asked += 1
-        self._world.east.answer()
-        return self._world.east.view(STATE_TOPIC)
-
-    def report_promotions(self, _spec: MirrorSpec, promotions: Sequence[PromotionRecord], by: Deadline) -> None:
-        self._world.east.answer()
-        self._world.east.write(STATE_TOPIC, *promotions)
-
-    def close(self) -> None:
-        pass
-
-
-def debts(
-    world: FailoverWorld,
-    sources: Sources | None = None,
-    *,
-    owns: bool = True,
-    holds: Callable[[int], bool] | None = None,
-) -> FenceReconciler:
-    guards = Guards(
-        fencing=lambda _name: MemoryFencing(world.east),
-        producer_fencing=MemoryProducerFencing(world.west),
-        replicas=MemoryReplicas(world.west),
-        sources=sources or Sources(world),
-        lock=lambda mirror, operation, by: mirror_lock(
-            world.west.side(),
-            mirror,
-            Purpose(operation=operation, preemptible=True),
-            CommandContext(clock=world.clock, by=by, holder="worker w"),
-        ),
-    )
-    return FenceReconciler(guards, world.worker, 50, world.clock, holds or (lambda _slice: owns))
-
-
-def settled(world: FailoverWorld, of: FenceReconciler) -> set[str]:
-    world.clock.jump(EVERY_SECONDS)
-    of.reconcile_all(view(world))
-    return {each.status for each in view(world).source_fences(DR)}
-
-
-def view(world: FailoverWorld) -> StateView:
-    return world.worker.catch_up(world.soon())
-
-
-def burnt(*, authorizer: bool = True) -> FailoverWorld:
-    """After an unplanned failover: the source is dead, its fence is owed."""
-    world = FailoverWorld(authorizer=authorizer)
-    world.east.dead = True
-    world.run(world.approve(Mode.UNPLANNED).plan)
-    return world
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize("authorizer", [True, False])
@@ -114,14 +50,14 @@ def test_a_returning_source_is_fenced_from_a_snapshot_that_was_stored_before(aut
     assert all(world.east.may_write(topic, "app") for topic in TOPICS)
     assert settled(world, worker) == {FenceStatus.IN_FORCE}
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
-    assert all(each.before is not None for each in view(world).source_fences(DR))
+    assert all(each.before is not None for each in world.view().source_fences(DR))
     lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
     assert world.source_is_as_it_was()
 
 
 def lost_fences(world: FailoverWorld) -> None:
     """As `tanist state restore` writes it, from an export that is older than the failover."""
-    fences = view(world)[f"fence/{DR}"]
+    fences = world.view()[f"fence/{DR}"]
     assert isinstance(fences, Fences)
     world.west.write(STATE_TOPIC, replace(fences, topics=tuple(restored_fence(topic, None) for topic in TOPICS)))
 
@@ -145,13 +81,13 @@ def test_a_source_that_took_over_again_since_an_export_is_not_fenced() -> None:
     world = burnt()
     lost_fences(world)
     world.east.dead = False
-    for entry in view(world).lineage(DR):
+    for entry in world.view().lineage(DR):
         old, new, epoch = entry.new_cluster_id, entry.old_cluster_id, entry.promotion_epoch + 1
         back = replace(entry, promotion_epoch=epoch, old_cluster_id=old, new_cluster_id=new)
         world.east.write(STATE_TOPIC, back)
     assert settled(world, debts(world)) == {FenceStatus.PENDING}
     assert all(world.east.may_write(topic, "app") for topic in TOPICS)
-    assert all("took over again after the export" in each.reason for each in view(world).source_fences(DR))
+    assert all("took over again after the export" in each.reason for each in world.view().source_fences(DR))
 
 
 def test_a_topic_that_was_failed_over_without_a_fence_on_record_is_never_green() -> None:
@@ -226,7 +162,7 @@ def test_a_returning_source_is_told_that_it_was_replaced_and_then_left_alone() -
     for _ in range(3):
         settled(world, worker)
     assert reported(world) == {1}
-    assert world.east.view(STATE_TOPIC).lineage(DR) == view(world).lineage(DR) != ()
+    assert world.east.view(STATE_TOPIC).lineage(DR) == world.view().lineage(DR) != ()
     asked = sources.asked
     settled(world, worker)
     assert sources.asked == asked
@@ -245,7 +181,7 @@ def test_what_a_source_was_told_already_never_goes_down() -> None:
 def test_an_old_life_is_barred_and_the_life_that_was_counted_is_not() -> None:
     """A state topic from before the failover, beside a source that was told of it."""
     world = FailoverWorld()
-    before = view(world)
+    before = world.view()
     reported = fold(NOTHING_YET, [PromotionEpoch(mirror=DR, topic="orders", count=1)])
     old = copy_blocked_reason(before, reported, DR, "orders")
     assert isinstance(old, SourceReplaced)
@@ -253,9 +189,9 @@ def test_an_old_life_is_barred_and_the_life_that_was_counted_is_not() -> None:
     assert "promotion 1" in old.reason
     assert copy_blocked_reason(before, reported, DR, "payments") is None
     world.run(world.approve().plan)
-    assert isinstance(copy_blocked_reason(view(world), reported, DR, "orders"), MirrorProducerFenced)
+    assert isinstance(copy_blocked_reason(world.view(), reported, DR, "orders"), MirrorProducerFenced)
     again = replace(before.topics(DR)[0], promotion_epoch=1)
-    assert copy_blocked_reason(fold(view(world), [again]), reported, DR, "orders") is None
+    assert copy_blocked_reason(fold(world.view(), [again]), reported, DR, "orders") is None
 
 
 # ── what workers make of a promotion ──────────────────────────────────────────────────────────────────────────────
@@ -263,19 +199,19 @@ def test_an_old_life_is_barred_and_the_life_that_was_counted_is_not() -> None:
 
 def test_promoted_is_said_of_what_left_the_mirror_and_of_nothing_else() -> None:
     world = FailoverWorld()
-    assert not any(view(world).promoted(DR, topic) for topic in TOPICS)
+    assert not any(world.view().promoted(DR, topic) for topic in TOPICS)
     world.run(world.approve(Mode.PLANNED, "orders").plan)
-    assert view(world).promoted(DR, "orders")
-    assert not view(world).promoted(DR, "payments")
+    assert world.view().promoted(DR, "orders")
+    assert not world.view().promoted(DR, "payments")
 
 
 def test_a_promotion_that_is_read_before_its_wish_is_no_new_wish() -> None:
     """Records of one transaction lie in several partitions of the state topic, and are read in any order."""
     world = FailoverWorld()
-    before = view(world)
+    before = world.view()
     world.run(world.approve().plan)
     at, topic = PARTITIONS[0], before.topics(DR)[0]
-    stopped = view(world).observed(DR, at)
+    stopped = world.view().observed(DR, at)
     mine = Owned(world.spec, topic, at, 0)
     assert stopped is not None
     assert next_observed(mine, stopped, Report(), 9, Moment(EpochMs(1), 1.0)) is None
@@ -285,32 +221,14 @@ def test_what_a_worker_writes_late_does_not_undo_a_promotion() -> None:
     world = FailoverWorld()
     world.run(world.approve().plan)
     for row, state in ((900, MirrorState.FAILED), (300, MirrorState.STOPPING), (100, MirrorState.PREPARING)):
-        late = PartitionObserved(
-            mirror=DR, partition=PARTITIONS[0], state=state, row=row, claim_epoch=99, at=EpochMs(1)
-        )
-        after = fold(view(world), [late]).observed(DR, PARTITIONS[0])
+        late = a_partition(state, partition=PARTITIONS[0], row=row, claim_epoch=99, at=EpochMs(1))
+        after = fold(world.view(), [late]).observed(DR, PARTITIONS[0])
         assert after is not None
         assert after.state is MirrorState.STOPPED
     assert not world.west.append(PARTITIONS[0], DATA, 0)
 
 
 # ── what stands at the source, and what is on record ──────────────────────────────────────────────────────────────
-
-
-def aborted() -> FailoverWorld:
-    """A run was killed behind its fence, and aborted."""
-    world = FailoverWorld()
-    plan = world.approve().plan
-    with pytest.raises(Killed):
-        world.run(plan, killer(PLANNED.index("fence:applied")))
-    abort.abort(world.clusters(), world.tools(), world.command())
-    return world
-
-
-def late_fence(world: FailoverWorld) -> None:
-    """What the request of a run that was frozen does, once it arrives after the abort."""
-    before = [each.before for each in view(world).source_fences(DR) if each.before]
-    MemoryFencing(world.east).apply(before, world.soon())
 
 
 def test_a_fence_that_lands_after_the_abort_is_reported_and_can_be_lifted() -> None:
@@ -320,13 +238,13 @@ def test_a_fence_that_lands_after_the_abort_is_reported_and_can_be_lifted() -> N
     assert not world.source_is_as_it_was()
     worker = debts(world)
     assert settled(world, worker) == {FenceStatus.LIFTED}, "it may be somebody's own: nobody takes it away"
-    assert {each.reason for each in view(world).source_fences(DR)} == {STRAY}
-    check = fences_check(view(world).source_fences(DR), {}, (), world.spec)
+    assert {each.reason for each in world.view().source_fences(DR)} == {STRAY}
+    check = fences_check(world.view().source_fences(DR), {}, (), world.spec)
     assert (check.verdict, "tanist fence lift" in check.reason) == (Verdict.FAIL, True)
     lift(world.clusters(), world.command(), of_promoted=False)
     assert world.source_is_as_it_was()
     settled(world, worker)
-    lifted = view(world).source_fences(DR)
+    lifted = world.view().source_fences(DR)
     gone = dict.fromkeys((each.topic for each in lifted), False)
     assert fences_check(lifted, gone, (), world.spec).verdict is Verdict.PASS
 
@@ -335,7 +253,7 @@ def test_a_fence_of_a_topic_that_took_over_is_put_up_again_where_somebody_lifted
     """With a console at the source: without its fence both sides can be written to."""
     world = FailoverWorld()
     world.run(world.approve().plan)
-    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    before = [each.before for each in world.view().source_fences(DR) if each.before]
     MemoryFencing(world.east).lift(before, world.soon())
     assert all(world.east.may_write(topic, "app") for topic in TOPICS)
     assert settled(world, debts(world)) == {FenceStatus.IN_FORCE}
@@ -385,7 +303,7 @@ def test_a_fence_that_cannot_be_put_up_holds_up_no_other(refused: str) -> None:
     world.east.drop(refused)
     settled(world, debts(world))
     (other,) = set(TOPICS) - {refused}
-    assert {each.topic: each.status for each in view(world).source_fences(DR)} == {
+    assert {each.topic: each.status for each in world.view().source_fences(DR)} == {
         refused: FenceStatus.PENDING,
         other: FenceStatus.IN_FORCE,
     }
@@ -400,7 +318,7 @@ def test_a_fence_that_cannot_be_lifted_holds_up_no_other(monkeypatch: pytest.Mon
         MemoryFencing, "_lift", lambda self, before: refusal if before.topic == "orders" else real(self, before)
     )
     settled(world, debts(world))
-    assert {each.topic: each.status for each in view(world).source_fences(DR)} == {
+    assert {each.topic: each.status for each in world.view().source_fences(DR)} == {
         "orders": FenceStatus.LIFT_PENDING,
         "payments": FenceStatus.LIFTED,
     }
@@ -425,7 +343,7 @@ def test_a_source_that_hangs_delays_a_round_once_whatever_it_is_asked(
     world = made()
     world.east.dead = False
     others = [replace(world.spec, mirror=MirrorName(f"dr{n}"), mirror_id="") for n in range(3)]
-    fences = next(each for each in view(world).values() if isinstance(each, Fences))
+    fences = next(each for each in world.view().values() if isinstance(each, Fences))
     world.worker.append([*others, *(replace(fences, mirror=each.mirror) for each in others)], world.soon())
 
     def hang() -> None:
@@ -436,7 +354,7 @@ def test_a_source_that_hangs_delays_a_round_once_whatever_it_is_asked(
     worker = debts(world)
     for _ in range(2):
         began = world.clock.monotonic()
-        worker.reconcile_all(view(world))
+        worker.reconcile_all(world.view())
         assert world.clock.monotonic() - began == ANSWER_SECONDS, "and the next round asks again"
 
 
@@ -447,22 +365,14 @@ def test_a_promotion_writes_nothing_into_the_copy_that_another_mirror_has_now() 
     world.west.drop("orders")
     world.west.with_topic("orders", 2)
     other = replace(world.spec, mirror=MirrorName("dr2"), mirror_id="two", data_id=ProducerId(27))
-    desired = TopicDesired(
-        mirror=other.mirror,
-        mirror_id="two",
-        topic="orders",
-        desired=DesiredState.MIRRORING,
-        source_topic_id="id-of-orders",
-        partitions=2,
-        changed_at=EpochMs(0),
-    )
+    desired = a_topic(mirror=other.mirror, mirror_id="two", source_topic_id="id-of-orders", partitions=2)
     world.worker.append([other, desired], world.soon())
     before = dict(world.west.ends)
     settled(world, debts(world))
     assert {at: end for at, end in world.west.ends.items() if at.topic == "orders"} == {
         at: end for at, end in before.items() if at.topic == "orders"
     }
-    assert [each.topic for each in still_promoted(view(world), DR, {})] == ["payments"]
+    assert [each.topic for each in still_promoted(world.view(), DR, {})] == ["payments"]
     found = {each.name: each for each in checks(world.clusters().snapshot(), Silence(world.clock), world.command())}
     assert found["barrier"].verdict is Verdict.PASS, found["barrier"]
     assert found["openings"].verdict is Verdict.PASS, found["openings"]

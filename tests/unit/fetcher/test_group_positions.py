@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, SourcePartition
-from tanist.domain.records import GroupPosition, MirrorSpec
+from tanist.domain.names import EpochMs, MirrorName, SourceOffset, SourcePartition
+from tanist.domain.records import GroupPosition
 from tanist.domain.state_record import StateRecord, Tombstone
 from tanist.domain.state_view import NOTHING_YET, StateView, fold
 from tanist.fetcher.group_sources import Answered, GroupOffsetCache
 from tanist.kafka.protocol.group_log import GroupEvent, GroupSeen, LoggedCommit, Removed
+from tests.builders import AT_SOURCE, a_mirror
 
-AT = SourcePartition("orders", 0)
 OTHER = SourcePartition("elsewhere", 0)
 NOW = EpochMs(1_000)
-SPEC = MirrorSpec(
-    mirror=MirrorName("m"),
-    source="east",
-    destination="west",
-    source_cluster_id="E",
-    destination_cluster_id="W",
-    data_id=ProducerId(1),
-    marker_id=ProducerId(2),
-    start_id=ProducerId(3),
-    created_at=EpochMs(0),
-)
+SPEC = a_mirror(MirrorName("m"), source_cluster_id="E", destination_cluster_id="W")
 
 
 def book(*events: GroupEvent) -> GroupOffsetCache:
@@ -33,7 +23,7 @@ def book(*events: GroupEvent) -> GroupOffsetCache:
     return made
 
 
-def moved(offset: int, group: str = "g", at: SourcePartition = AT) -> LoggedCommit:
+def moved(offset: int, group: str = "g", at: SourcePartition = AT_SOURCE) -> LoggedCommit:
     return LoggedCommit(group, at, SourceOffset(offset), -1, "", EpochMs(offset * 10))
 
 
@@ -66,8 +56,8 @@ def test_a_kind_that_is_told_later() -> None:
 
 def test_removed_positions_are_tombstones() -> None:
     view = fold(NOTHING_YET, book(moved(1)).changes(NOTHING_YET))
-    assert offsets(book(moved(1), Removed("g", AT)).changes(view)) == ["gone"]
-    assert book(moved(1), Removed("g", AT)).changes(NOTHING_YET) == [], "it was never written"
+    assert offsets(book(moved(1), Removed("g", AT_SOURCE)).changes(view)) == ["gone"]
+    assert book(moved(1), Removed("g", AT_SOURCE)).changes(NOTHING_YET) == [], "it was never written"
 
 
 def test_a_book_that_is_not_whole_takes_nothing_away() -> None:
@@ -101,7 +91,9 @@ def after_answer(read: GroupOffsetCache, view: StateView, answer: Answered) -> S
 def test_asking_keeps_what_could_not_be_told() -> None:
     """A group that does not answer, a topic that we may not see: no answer is no deletion."""
     read = book()
-    everything = Answered({"g": ("classic", {AT: SourceOffset(4)}), "h": ("consumer", {AT: SourceOffset(6)})})
+    everything = Answered(
+        {"g": ("classic", {AT_SOURCE: SourceOffset(4)}), "h": ("consumer", {AT_SOURCE: SourceOffset(6)})}
+    )
     view = after_answer(read, NOTHING_YET, everything)
     assert sorted(map(str, offsets(list(view.values())))) == ["4", "6"]
     assert after_answer(read, view, Answered({"g": ("classic", {})}, frozenset({"h"}), frozenset({"orders"}))) == view
@@ -111,13 +103,13 @@ def test_asking_keeps_what_could_not_be_told() -> None:
 def test_a_position_that_has_not_moved_keeps_its_time() -> None:
     """Also when the worker is a new one, and when the log was read before."""
     view = fold(NOTHING_YET, book(moved(4)).changes(NOTHING_YET))
-    assert after_answer(book(), view, Answered({"g": ("classic", {AT: SourceOffset(4)})})) == view
+    assert after_answer(book(), view, Answered({"g": ("classic", {AT_SOURCE: SourceOffset(4)})})) == view
 
 
 def test_whoever_begins_to_ask_keeps_what_was_written_and_can_no_longer_be_seen() -> None:
     """What is certainly gone goes; and a book from before the log was read does not bring old positions back."""
     old = book()
-    after_answer(old, NOTHING_YET, Answered({"g": ("classic", {AT: SourceOffset(1)})}))
+    after_answer(old, NOTHING_YET, Answered({"g": ("classic", {AT_SOURCE: SourceOffset(1)})}))
     view = fold(NOTHING_YET, book(GroupSeen("g", "consumer", None), moved(4), moved(6, "h")).changes(NOTHING_YET))
     for read in (book(), old):
         read.remember(view)

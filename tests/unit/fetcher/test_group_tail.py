@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.names import EpochMs, MirrorName, ProducerId
-from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupSyncStatus, MirrorSpec, OffsetTailMode
+from tanist.domain.names import EpochMs
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupSyncStatus, OffsetTailMode
 from tanist.fetcher.group_tail import NOTE_EVERY_SECONDS, GroupTail, TailTools, patience_ms
+from tests.builders import a_mirror
 from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.state import WORKER, MemoryStateStore
@@ -20,17 +21,7 @@ def test_changes_that_nothing_was_stored_before_do_not_end_the_tail(due: float, 
 
 def test_how_far_positions_are_complete_does_not_go_back_when_a_worker_is_restarted() -> None:
     """It was overwritten with 0: "none can be translated", while all ten were."""
-    spec = MirrorSpec(
-        mirror=MirrorName("dr"),
-        source="east",
-        destination="west",
-        source_cluster_id="e",
-        destination_cluster_id="w",
-        data_id=ProducerId(1),
-        marker_id=ProducerId(2),
-        start_id=ProducerId(3),
-        created_at=EpochMs(0),
-    )
+    spec = a_mirror()
     cluster, clock = MemoryCluster(), JumpingClock()
     groups = MemoryStateStore(cluster, GROUPS_TOPIC, WORKER)
     before = GroupSyncStatus(

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.logins import Login, LoginSeen, MirrorLogin, Origin, PrincipalUnknown
-from tanist.domain.names import EpochMs, MirrorName
-from tanist.domain.records import TopicDesired, WorkerAlive
-from tanist.domain.state_view import StateView
-from tanist.domain.states import DesiredState
+from tanist.domain.names import EpochMs
 from tanist.fetcher.coordination import EVERY_SECONDS, MOST_TOPICS, OwnLogin
+from tests.builders import a_topic, a_view, a_worker
 from tests.fakes.access import MemoryAccess
 from tests.fakes.cluster import MemoryCluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
 
 OPEN = LoginSeen(login=Login("User:x", Origin.SASL), authorizer=False)
@@ -37,18 +36,8 @@ class Watched(MemoryAccess):
 
 
 def view(*topics: str) -> StateView:
-    desired = [
-        TopicDesired(
-            mirror=MirrorName("dr"),
-            topic=name,
-            desired=DesiredState.MIRRORING,
-            source_topic_id="id",
-            partitions=1,
-            changed_at=EpochMs(0),
-        )
-        for name in topics
-    ]
-    return StateView({each.key: each for each in desired})
+    desired = [a_topic(name) for name in topics]
+    return a_view(*desired)
 
 
 def test_a_worker_asks_again_where_topics_have_changed_and_now_and_then() -> None:
@@ -96,12 +85,10 @@ def test_first_heartbeat_of_a_restarted_worker_keeps_the_login_that_is_stored() 
     cluster = MemoryCluster()
     own = OwnLogin(Watched(cluster), cluster.clock, "w")
     records = [
-        WorkerAlive(
-            worker=name, version="1", host="h", started_at=EpochMs(0), at=EpochMs(9), principal=who, unbound=why
-        )
+        a_worker(name, at=EpochMs(9), principal=who, unbound=why)
         for name, who, why in (("v", "User:v", ""), ("w", "User:w", "it is a super user"))
     ]
-    stored = StateView({each.key: each for each in records})
+    stored = a_view(*records)
     cluster.dead = True
     assert own.seen(stored) == MirrorLogin("User:w", "it is a super user")
     assert own.seen(view("a")) == MirrorLogin(None), "there is none before the first start"

@@ -20,14 +20,11 @@ from tanist.domain.gap_markers import MarkerEpoch
 from tanist.domain.names import (
     BrokerId,
     DestinationOffset,
-    EpochMs,
     MirrorName,
-    MirrorPartition,
-    ProducerId,
     SourceOffset,
 )
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.records import Engine, MirrorSpec
+from tanist.domain.records import Engine
 from tanist.domain.recovery import ResumePoint
 from tanist.domain.states import Finding
 from tanist.fetcher import fetcher_thread
@@ -35,6 +32,7 @@ from tanist.fetcher.assignment import Assigned, FetcherThreadKey
 from tanist.fetcher.engines.batches.partition import BatchPartition
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.fetcher_thread import FetcherThread, Gate
+from tests.builders import AT, a_mirror
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:
@@ -44,20 +42,7 @@ if TYPE_CHECKING:
     from tanist.fetcher.engines.engine import CopyEngine, Trouble
     from tanist.ports.clock import Deadline
 
-SPEC = MirrorSpec(
-    mirror=MirrorName("m"),
-    source="east",
-    destination="west",
-    source_cluster_id="",
-    destination_cluster_id="",
-    data_id=ProducerId(1),
-    marker_id=ProducerId(2),
-    start_id=ProducerId(3),
-    created_at=EpochMs(0),
-)
-
-
-AT = MirrorPartition("orders", 0)
+SPEC = a_mirror(MirrorName("m"), source_cluster_id="", destination_cluster_id="")
 
 
 class PlayedEngine:

@@ -11,9 +11,10 @@ from tanist.domain.tails import HOLD
 from tanist.fetcher.retention_holder import RetentionHolder
 from tanist.usecases.command import CommandContext
 from tanist.usecases.lock import Purpose, mirror_lock
+from tests.builders import DR
 from tests.fakes.topics import MemoryTopics
-from tests.unit.fetcher.test_fence_reconciler import burnt, view
-from tests.unit.usecases.failover.in_memory import DR, TOPICS
+from tests.unit.fetcher.reconciling import burnt
+from tests.unit.usecases.failover.in_memory import TOPICS
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -54,29 +55,29 @@ def test_a_topic_that_cannot_be_changed_does_not_stop_retention_of_the_others_fr
 ) -> None:
     world = burnt()
     world.east.dead = False
-    spec, worker = view(world).mirror(DR), holder(world)
+    spec, worker = world.view().mirror(DR), holder(world)
     assert spec is not None
-    assert {each.topic for each in pending(view(world), DR)} == set(TOPICS)
+    assert {each.topic for each in pending(world.view(), DR)} == set(TOPICS)
     first = min(TOPICS)
     world.east.denied.add(("ALTER_CONFIGS", first))
     for _ in range(3):
-        worker.hold(spec, worker.wanted(spec, view(world)), world.soon())
+        worker.hold(spec, worker.wanted(spec, world.view()), world.soon())
     assert held(world) == set(TOPICS) - {first}
-    assert worker.wanted(spec, view(world)) == (first,)
+    assert worker.wanted(spec, world.view()) == (first,)
     warned = [each for each in caplog.records if "cannot be held" in each.message]
     assert [vars(each)["topic"] for each in warned] == [first]
     world.east.denied.clear()
-    worker.hold(spec, worker.wanted(spec, view(world)), world.soon())
+    worker.hold(spec, worker.wanted(spec, world.view()), world.soon())
     assert held(world) == set(TOPICS)
-    assert worker.wanted(spec, view(world)) == ()
+    assert worker.wanted(spec, world.view()) == ()
 
 
 def test_what_a_command_changes_before_the_worker_has_the_lock_is_put_back_later(world_burnt: FailoverWorld) -> None:
     """The worker stored what it had seen before the lock: the configs of a moment ago, and those were put back."""
     world, topic = world_burnt, min(TOPICS)
-    spec, worker = view(world).mirror(DR), holder(world)
+    spec, worker = world.view().mirror(DR), holder(world)
     assert spec is not None
-    wanted = worker.wanted(spec, view(world))
+    wanted = worker.wanted(spec, world.view())
     locked = worker._lock  # what happens just before it
 
     def changed(mirror: MirrorName, operation: str, by: Deadline) -> AbstractContextManager[Locked]:
@@ -85,4 +86,4 @@ def test_what_a_command_changes_before_the_worker_has_the_lock_is_put_back_later
 
     worker._lock = changed
     worker.hold(spec, wanted, world.soon())
-    assert dict(view(world).retention_held(DR)[topic].before)["retention.ms"] == "86400000"
+    assert dict(world.view().retention_held(DR)[topic].before)["retention.ms"] == "86400000"

@@ -11,40 +11,24 @@ from tanist.domain.broker_errors import LeaderNotAvailable, NotLeader, TopicAuth
 from tanist.domain.errors import AuthenticationFailed, ConnectionLost, TimedOut, Unreachable
 from tanist.domain.names import (
     EpochMs,
-    MirrorName,
     MirrorPartition,
-    ProducerId,
     SourceOffset,
     SourcePartition,
     TopicPartition,
 )
-from tanist.domain.records import MirrorSpec, TopicDesired
 from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_view import StateView, fold
-from tanist.domain.states import DesiredState
 from tanist.fetcher.assignment import PartitionKey, Report
 from tanist.fetcher.planning import Owned
 from tanist.fetcher.source_ends import RATE_HALVED_SECONDS, Contact, ends_news, is_silence, source_ends
+from tests.builders import DR, a_mirror, a_topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DR = MirrorName("dr")
 CHUNK = 7
-SPEC = MirrorSpec(
-    mirror=DR,
-    source="east",
-    destination="west",
-    source_cluster_id="e",
-    destination_cluster_id="w",
-    data_id=ProducerId(1),
-    marker_id=ProducerId(2),
-    start_id=ProducerId(3),
-    created_at=EpochMs(0),
-)
-TOPIC = TopicDesired(
-    mirror=DR, topic="orders", desired=DesiredState.MIRRORING, source_topic_id="", partitions=2, changed_at=EpochMs(0)
-)
+SPEC = a_mirror()
+TOPIC = a_topic(source_topic_id="", partitions=2)
 FIRST, SECOND = MirrorPartition("orders", 0), MirrorPartition("orders", 1)
 MINE = tuple(Owned(SPEC, TOPIC, at, CHUNK) for at in (FIRST, SECOND))
 LED = Contact(EpochMs(0))

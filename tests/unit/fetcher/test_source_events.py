@@ -6,40 +6,26 @@ A record is written by a worker and folded into the view that the next round beg
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.deletion import DELETED_AFTER_LOOKS, DELETED_AFTER_SECONDS, Absence, deleted
 from tanist.domain.errors import ForeignWrite, RecordTooLarge, SourceTopicRecreated, TanistError, Unreachable
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
-from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
-from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.state_view import StateView, fold
 from tanist.domain.states import DesiredState, Finding, MirrorState
 from tanist.fetcher.assignment import NO_NEWS, Report
 from tanist.fetcher.planning import TELL_AFTER_SECONDS, Moment, Owned, next_observed
+from tests.builders import a_mirror, a_partition, a_topic
+
+if TYPE_CHECKING:
+    from tanist.domain.records import PartitionObserved
 
 M, AT, S = MirrorName("m"), MirrorPartition("orders", 0), MirrorState
-SPEC = MirrorSpec(
-    mirror=M,
-    source="east",
-    destination="west",
-    source_cluster_id="e",
-    destination_cluster_id="w",
-    data_id=ProducerId(1),
-    marker_id=ProducerId(2),
-    start_id=ProducerId(3),
-    created_at=EpochMs(0),
-)
-TOPIC = TopicDesired(
-    mirror=M,
-    topic=AT.topic,
-    desired=DesiredState.MIRRORING,
-    source_topic_id="a",
-    partitions=1,
-    promotion_epoch=3,
-    changed_at=EpochMs(0),
-)
+SPEC = a_mirror(M)
+TOPIC = a_topic(AT.topic, mirror=M, source_topic_id="a", promotion_epoch=3)
 DELETED = Report(finding=Finding.DELETED, error=deleted("orders", M, 3))
 ALIGNED = Report(finding=Finding.ALIGNED)
 
@@ -103,7 +89,7 @@ def test_a_topic_that_is_added_again_after_its_deletion_is_copied() -> None:
 
 def test_nothing_is_written_about_a_topic_that_has_left_the_mirror_whatever_becomes_of_its_source() -> None:
     """In each round a record was written that every reader ignored."""
-    held = PartitionObserved(mirror=M, partition=AT, state=S.STOPPED, row=302, promotion_epoch=4, at=EpochMs(0))
+    held = a_partition(S.STOPPED, mirror=M, partition=AT, row=302, promotion_epoch=4)
     mine = Owned(SPEC, replace(TOPIC, desired=DesiredState.REMOVED), AT, 7)
     for report in (DELETED, broken(SourceTopicRecreated("another id")), ALIGNED):
         assert next_observed(mine, held, report, 5, Moment(EpochMs(1), 99.0)) is None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.names import BrokerId, EpochMs, MirrorName, ProducerId, SourcePartition
-from tanist.domain.records import MirrorSpec
+from tanist.domain.names import BrokerId, EpochMs, SourcePartition
 from tanist.fetcher import sources
 from tanist.fetcher.source_ends import Contact
 from tanist.fetcher.sources import LOOK_EVERY_SECONDS, SourceLeaders, SourceTopic
 from tanist.kafka.wire.router import PartitionInfo, TopicInfo
+from tests.builders import a_mirror
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:
@@ -21,17 +21,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 FIRST, SECOND = (SourcePartition("orders", n) for n in range(2))
-SPEC = MirrorSpec(
-    mirror=MirrorName("dr"),
-    source="east",
-    destination="west",
-    source_cluster_id="e",
-    destination_cluster_id="w",
-    data_id=ProducerId(1),
-    marker_id=ProducerId(2),
-    start_id=ProducerId(3),
-    created_at=EpochMs(0),
-)
+SPEC = a_mirror()
 
 
 class Metadata:

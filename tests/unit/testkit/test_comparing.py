@@ -8,8 +8,8 @@ import pytest
 
 from tanist_testkit.verify.comparing import Differences, compare, missing
 from tanist_testkit.verify.traces import Place, Trace, digest, merged
+from tests.builders import HERE
 
-HERE = Place("orders", 0)
 SOURCE = [(3, 33), (4, 44), (5, 55), (8, 88), (9, 99)]
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from tanist_testkit.demo.promises import Moved, Promise, of_aborted, of_group, of_loss, of_planned, safe_positions
 from tanist_testkit.verify.reading import ReadRecord
-from tanist_testkit.verify.traces import Place, Trace
+from tanist_testkit.verify.traces import Trace
+from tests.builders import HERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-HERE = Place("orders", 0)
 COPIED = [(3, 33), (4, 44), (6, 66)]
 LATER = [(9, 99)]
 """Written at the destination after the takeover."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from tanist.usecases.command import Silence
 from tanist.usecases.mirror import OpenMirror
 from tanist.usecases.status.observe import StatusContext
+from tests.builders import a_command
 from tests.fakes.cluster import nowhere, pair_with
-from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
@@ -32,7 +32,7 @@ def reading(
     source: GuardedCluster | TanistError, destination: GuardedCluster, context: CommandContext | None = None
 ) -> StatusContext:
     """Of a destination whose mirrors all have one source."""
-    context = context or a_run()
+    context = context or a_command()
     return StatusContext(
         destination=destination.side(),
         silence=Silence(context.clock),

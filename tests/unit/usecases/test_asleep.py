@@ -22,10 +22,10 @@ from tanist.domain.states import DesiredState
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import CreateRequest, create
+from tests.builders import DR, a_command
 from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
-from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tanist.ports.state import StateStore
     from tanist.usecases.command import CommandContext
 
-DR = MirrorName("dr")
 ASLEEP = 30
 """Seconds after which a holder of the lock counts as dead."""
 
@@ -55,7 +54,7 @@ class Pair:
         self.west.write(OFFSETS_TOPIC, self.a_run_of_the_map())
 
     def of(self, holder: str) -> CommandContext:
-        return replace(a_run(self.clock), by=self.clock.deadline(300), holder=holder)
+        return replace(a_command(self.clock), by=self.clock.deadline(300), holder=holder)
 
     def spec(self) -> MirrorSpec:
         found = self.west.view(STATE_TOPIC).mirror(DR)

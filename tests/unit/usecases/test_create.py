@@ -23,8 +23,8 @@ from tanist.domain.records import (
 from tanist.domain.rights import CLUSTER
 from tanist.domain.states import DesiredState
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, CreateRequest, create
+from tests.builders import a_command
 from tests.fakes.cluster import MemoryCluster
-from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def west() -> MemoryCluster:
 
 
 def test_makes_empty_copies_and_one_record_of_everything(east: MemoryCluster, west: MemoryCluster) -> None:
-    created = create(REQUEST, east.side(), west.side(), a_run())
+    created = create(REQUEST, east.side(), west.side(), a_command())
     assert created.changed
     assert west.topics["orders"].partitions == 3
     assert west.topics["orders"].configs["retention.ms"] == "-1"
@@ -75,9 +75,9 @@ def test_a_source_that_was_replaced_is_not_copied_from_until_somebody_says_so(
     """Also where the destination has forgotten all of it."""
     replaced(east, "orders", 2)
     with pytest.raises(errors.SourceReplaced, match="knows of promotion 2"):
-        create(REQUEST, east.side(), west.side(), a_run())
+        create(REQUEST, east.side(), west.side(), a_command())
     assert not west.calls
-    (topic,) = create(replace(REQUEST, promoted=True), east.side(), west.side(), a_run()).topics
+    (topic,) = create(replace(REQUEST, promoted=True), east.side(), west.side(), a_command()).topics
     view = west.view(STATE_TOPIC)
     assert (topic.promotion_epoch, view.promotions(MirrorName("dr"), "orders")) == (2, 2)
     assert not view.promoted(MirrorName("dr"), "orders")
@@ -86,7 +86,7 @@ def test_a_source_that_was_replaced_is_not_copied_from_until_somebody_says_so(
 def test_what_the_destination_counted_itself_is_no_old_life(east: MemoryCluster, west: MemoryCluster) -> None:
     """A source that once was told of the same mirror becomes the destination of one in the other direction."""
     replaced(west, "orders", 3)
-    (topic,) = create(REQUEST, east.side(), west.side(), a_run()).topics
+    (topic,) = create(REQUEST, east.side(), west.side(), a_command()).topics
     assert topic.promotion_epoch == 3
     assert not west.view(STATE_TOPIC).promoted(MirrorName("dr"), "orders")
 
@@ -94,7 +94,7 @@ def test_what_the_destination_counted_itself_is_no_old_life(east: MemoryCluster,
 def test_the_right_to_read_what_the_source_says_is_named(east: MemoryCluster, west: MemoryCluster) -> None:
     east.with_topic(STATE_TOPIC).denied.add(("DESCRIBE", STATE_TOPIC))
     with pytest.raises(errors.AuthorizationFailed, match="needs DESCRIBE on topic __mirror_state"):
-        create(REQUEST, east.side(), west.side(), a_run())
+        create(REQUEST, east.side(), west.side(), a_command())
     assert not west.calls
 
 
@@ -104,7 +104,7 @@ def test_a_copy_that_inherits_a_near_fence_takes_nothing_when_it_has_taken_over(
     """The fence of a mirror that was deleted still stands: its max.message.bytes must not be copied."""
     east.with_topic("orders-fenced", max_message_bytes="78")
     with pytest.raises(errors.TopicFenced, match="orders-fenced"):
-        create(REQUEST, east.side(), west.side(), a_run())
+        create(REQUEST, east.side(), west.side(), a_command())
     assert not west.topics
 
 
@@ -114,23 +114,23 @@ def test_a_topic_that_is_taken_in_behind_a_fence_of_rules_is_opened_for_nobody_w
     """While a DENY for everybody stands nothing is learnt of who may write; so such a topic is refused."""
     east.rules["orders"] = (CLOSED, AclEntry("User:app", "*", allowed=True))
     with pytest.raises(errors.TopicFenced, match=r"'orders' .*denies WRITE to User:\*.*tanist fence lift"):
-        create(REQUEST, east.side(), west.side(), a_run())
+        create(REQUEST, east.side(), west.side(), a_command())
     assert not west.topics
     east.rules["orders"] = (AclEntry("User:app", "*", allowed=True),)
-    (topic,) = create(REQUEST, east.side(), west.side(), a_run()).topics
+    (topic,) = create(REQUEST, east.side(), west.side(), a_command()).topics
     assert topic.deferred_acls == (AclEntry("User:app", "*", allowed=True),)
 
 
 def test_the_same_again_changes_nothing(east: MemoryCluster, west: MemoryCluster) -> None:
-    first = create(REQUEST, east.side(), west.side(), a_run())
+    first = create(REQUEST, east.side(), west.side(), a_command())
     west.calls.clear()
-    again = create(REQUEST, east.side(), west.side(), a_run())
+    again = create(REQUEST, east.side(), west.side(), a_command())
     assert (again.changed, again.spec) == (False, first.spec)
     assert not west.calls
 
 
 def test_a_dry_run_changes_nothing_and_tells_the_topics(east: MemoryCluster, west: MemoryCluster) -> None:
-    created = create(REQUEST, east.side(), west.side(), a_run(dry_run=True))
+    created = create(REQUEST, east.side(), west.side(), a_command(dry_run=True))
     assert [topic.topic for topic in created.topics] == ["orders"]
     assert not west.calls
     assert not west.topics
@@ -140,7 +140,7 @@ def test_a_crash_after_the_copies_were_made_is_finished_by_running_it_again(
     east: MemoryCluster, west: MemoryCluster
 ) -> None:
     west.with_topic("orders", 3, 0, retention_ms="5")
-    create(REQUEST, east.side(), west.side(), a_run())
+    create(REQUEST, east.side(), west.side(), a_command())
     assert "alter orders" in west.calls
     assert west.topics["orders"].configs["retention.ms"] == "-1"
     assert "topic/dr/orders" in west.view(STATE_TOPIC)
@@ -148,7 +148,7 @@ def test_a_crash_after_the_copies_were_made_is_finished_by_running_it_again(
 
 def test_without_the_right_to_change_brokers_it_warns(east: MemoryCluster, west: MemoryCluster) -> None:
     west.denied = {("ALTER_CONFIGS", CLUSTER)}
-    created = create(REQUEST, east.side(), west.side(), a_run())
+    created = create(REQUEST, east.side(), west.side(), a_command())
     assert any(EXPIRATION in warning for warning in created.warnings)
 
 
@@ -209,7 +209,7 @@ def test_bad_input_is_refused_by_name_and_changes_nothing(
         change(east, west)
     before = set(west.topics)
     with pytest.raises(errors.TanistError) as refused:
-        create(replace(REQUEST, **request_), *sides, a_run())
+        create(replace(REQUEST, **request_), *sides, a_command())
     assert sorted(problem.name for problem in each(refused.value)) == sorted(names)
     assert not west.calls
     assert not east.calls
@@ -218,22 +218,22 @@ def test_bad_input_is_refused_by_name_and_changes_nothing(
 
 
 def test_another_spec_under_the_same_name_is_refused(east: MemoryCluster, west: MemoryCluster) -> None:
-    create(REQUEST, east.side(), west.side(), a_run())
+    create(REQUEST, east.side(), west.side(), a_command())
     with pytest.raises(errors.MirrorExists, match="include"):
-        create(replace(REQUEST, include=("payments",)), east.side(), west.side(), a_run())
+        create(replace(REQUEST, include=("payments",)), east.side(), west.side(), a_command())
 
 
 def test_a_name_that_leads_to_another_cluster_now_is_refused(east: MemoryCluster, west: MemoryCluster) -> None:
-    create(REQUEST, east.side(), west.side(), a_run())
+    create(REQUEST, east.side(), west.side(), a_command())
     east.id = "another"
     with pytest.raises(errors.AnotherCluster):
-        create(REQUEST, east.side(), west.side(), a_run())
+        create(REQUEST, east.side(), west.side(), a_command())
 
 
 def test_a_topic_belongs_to_one_mirror(east: MemoryCluster, west: MemoryCluster) -> None:
-    create(REQUEST, east.side(), west.side(), a_run())
+    create(REQUEST, east.side(), west.side(), a_command())
     with pytest.raises(errors.TopicAlreadyInMirror, match="dr"):
-        create(replace(REQUEST, mirror="dr2"), east.side(), west.side(), a_run())
+        create(replace(REQUEST, mirror="dr2"), east.side(), west.side(), a_command())
 
 
 def test_lost_contact_half_way_is_told_as_partial(east: MemoryCluster, west: MemoryCluster) -> None:
@@ -247,7 +247,7 @@ def test_lost_contact_half_way_is_told_as_partial(east: MemoryCluster, west: Mem
         ends = side.logs.ends
 
     with pytest.raises(errors.Interrupted):
-        create(REQUEST, east.side(), replace(side, logs=Dying()), a_run())  # type: ignore[arg-type]
+        create(REQUEST, east.side(), replace(side, logs=Dying()), a_command())  # type: ignore[arg-type]
 
 
 def test_the_gravest_problem_is_the_exit_code() -> None:

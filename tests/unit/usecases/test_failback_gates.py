@@ -19,7 +19,8 @@ from tanist.usecases.failback.aborting import AbortNotApproved, AbortRefused, ab
 from tanist.usecases.failback.deciding import DecisionRefused, permitted
 from tanist.usecases.failback.reversal import ReversalNotApproved, ReversalRequest, approval_of
 from tanist.usecases.failover.abort import abort
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from tanist.usecases.approvals import ApprovalTerms, sign, withdraw
 from tanist.usecases.failback import aborting
 from tanist.usecases.failback.aborting import abort_transactions, approve_abort, plan_abort
 from tanist.usecases.failback.replay import ReplayTools, replay
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:

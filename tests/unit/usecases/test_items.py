@@ -10,9 +10,9 @@ import pytest
 from tanist.domain.lag import PartitionRow
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.records import PartitionObserved
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.items import row_item
+from tests.builders import a_partition
 
 AT: Final = MirrorPartition("orders", 3)
 ROW: Final = PartitionRow(
@@ -23,14 +23,7 @@ ROW: Final = PartitionRow(
     source=None,
     destination_end=None,
     map=OffsetMap(),
-    observed=PartitionObserved(
-        mirror=MirrorName("dr"),
-        partition=AT,
-        state=MirrorState.MIRRORING,
-        row=102,
-        last_mirrored_epoch=7,
-        at=EpochMs(1),
-    ),
+    observed=a_partition(partition=AT, last_mirrored_epoch=7, at=EpochMs(1)),
 )
 # fmt: off
 RELEASED: Final = frozenset({

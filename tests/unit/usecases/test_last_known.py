@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from tanist.domain.lag import KnownEnd, last_known
-from tanist.domain.names import EpochMs, MirrorName, SourceOffset, SourcePartition
+from tanist.domain.names import EpochMs, SourceOffset, SourcePartition
 from tanist.domain.source_ends import SourceEnd, SourceEnds
-from tanist.domain.state_view import StateView
+from tests.builders import DR, a_view
 
-DR = MirrorName("dr")
 BUSY, IDLE = SourcePartition("orders", 0), SourcePartition("orders", 1)
 
 
@@ -17,7 +16,7 @@ def end(at: SourcePartition, high: int, seen: int | None = None, silent: int | N
 
 
 def known(*records: SourceEnds) -> dict[SourcePartition, KnownEnd]:
-    return last_known(StateView({record.key: record for record in records}), DR)
+    return last_known(a_view(*records), DR)
 
 
 def record(chunk: int, at: int, *ends: SourceEnd) -> SourceEnds:

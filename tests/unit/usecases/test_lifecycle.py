@@ -24,11 +24,9 @@ from tanist.domain.records import (
     MirrorSpec,
     OffsetRangeWritten,
     OffsetTailMode,
-    PartitionObserved,
     PromotionEpoch,
     SmallBatches,
     TopicDesired,
-    WorkerAlive,
 )
 from tanist.domain.selection import Selection
 from tanist.domain.source_ends import SourceEnd, SourceEnds
@@ -42,10 +40,10 @@ from tanist.usecases.mirrors.describe import Describer, listing
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, NothingToWaitFor, WaitedInVain, wait_for
 from tanist.usecases.status import doctor
 from tanist.usecases.status import observe as status
+from tests.builders import DR, a_command, a_partition, a_worker
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import GuardedCluster
 from tests.fakes.logs import MemoryLogs
-from tests.unit.usecases.commands import a_run
 from tests.unit.usecases.readings import reading
 
 if TYPE_CHECKING:
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.ports.clock import Deadline
 
-DR = MirrorName("dr")
 NOW = JumpingClock().now()
 
 
@@ -65,7 +62,7 @@ class Pair:
             GuardedCluster("east").with_topic("orders", 2, 10).with_topic("payments").with_topic("__consumer_offsets")
         )
         self.west = GuardedCluster("west")
-        create(CreateRequest(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_run())
+        create(CreateRequest(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_command())
         self.west.calls.clear()
 
     def wish(self, topic: str) -> DesiredState:
@@ -81,7 +78,7 @@ class Pair:
             tp = MirrorPartition("orders", n)
             self.west.ends[tp] = (0, 0, 0)
             self.west.grow(tp, at, self.spec.data_id)
-            self.write(PartitionObserved(mirror=DR, partition=tp, state=state, row=102, error=error, at=NOW))
+            self.write(a_partition(state, partition=tp, error=error, at=NOW))
 
     @property
     def spec(self) -> MirrorSpec:
@@ -106,33 +103,33 @@ def pair() -> Pair:
 
 
 def test_pause_and_resume_change_the_wish_and_nothing_else(pair: Pair) -> None:
-    desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
+    desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_command())
     assert pair.wish("orders") is DesiredState.PAUSED
-    desire.set_desired("dr", Selection(("ord.*",)), desire.resumed, pair.west.side(), a_run())
+    desire.set_desired("dr", Selection(("ord.*",)), desire.resumed, pair.west.side(), a_command())
     assert pair.wish("orders") is DesiredState.MIRRORING
     assert pair.west.calls == ["append topic/dr/orders"] * 2
 
 
 def test_a_request_to_resume_failed_partitions_is_counted_and_says_which(pair: Pair) -> None:
     pair.observed(MirrorState.FAILED, error="RECORD_TOO_LARGE")
-    wrote = desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_run())
+    wrote = desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_command())
     assert [(str(each.partition), each.error) for each in wrote.failed] == [
         ("orders-0", "RECORD_TOO_LARGE"),
         ("orders-1", "RECORD_TOO_LARGE"),
     ]
-    desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
-    (again,) = desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_run()).topics
+    desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_command())
+    (again,) = desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_command()).topics
     assert (again.desired, again.resumes) == (DesiredState.MIRRORING, 2)
     pair.observed(MirrorState.MIRRORING)
     with pytest.raises(errors.MirrorTopicNotPaused, match="no partition of it is FAILED"):
-        desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_run())
+        desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_command())
 
 
 def test_a_wait_does_not_give_up_on_a_failed_partition_that_was_just_resumed(pair: Pair) -> None:
     pair.observed(MirrorState.FAILED, error="RECORD_TOO_LARGE")
-    desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_run())
+    desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_command())
     with pytest.raises(GoalNotReached, match="RECORD_TOO_LARGE"):
-        wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_run())
+        wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_command())
 
 
 def test_a_wait_does_not_give_up_on_a_failed_partition_whose_loss_was_just_accepted(pair: Pair) -> None:
@@ -140,10 +137,10 @@ def test_a_wait_does_not_give_up_on_a_failed_partition_whose_loss_was_just_accep
     pair.observed(MirrorState.FAILED, error=UncopiedRecordsDeleted.name)
     pair.write(replace(pair.spec, on_loss=OnLoss.FAIL))
     with pytest.raises(WaitedInVain, match="UNCOPIED_RECORDS_DELETED"):
-        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run())
+        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_command())
     pair.write(replace(pair.spec, on_loss=OnLoss.CONTINUE))
     with pytest.raises(GoalNotReached, match="UNCOPIED_RECORDS_DELETED"):
-        wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_run())
+        wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_command())
 
 
 @pytest.mark.parametrize(
@@ -159,37 +156,37 @@ def test_a_wish_that_cannot_be_is_refused(
     pair: Pair, *, paused_before: bool, topic: str, change: object, error: type[errors.TanistError]
 ) -> None:
     if paused_before:
-        desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
+        desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_command())
     pair.west.calls.clear()
     with pytest.raises(error):
-        desire.set_desired("dr", Selection((topic,)), change, pair.west.side(), a_run())  # type: ignore[arg-type]
+        desire.set_desired("dr", Selection((topic,)), change, pair.west.side(), a_command())  # type: ignore[arg-type]
     assert not pair.west.calls
 
 
 def test_all_problems_are_told_and_the_good_topic_stays_as_it_is(pair: Pair) -> None:
     with pytest.raises(Problems) as refused:
-        desire.set_desired("dr", Selection(("orders", "a", "b")), desire.paused, pair.west.side(), a_run())
+        desire.set_desired("dr", Selection(("orders", "a", "b")), desire.paused, pair.west.side(), a_command())
     assert [type(problem) for problem in refused.value.problems] == [errors.TopicNotInMirror] * 2
     assert pair.wish("orders") is DesiredState.MIRRORING
 
 
 def test_an_unknown_mirror_is_named_with_those_there_are(pair: Pair) -> None:
     with pytest.raises(errors.UnknownMirror, match="dr"):
-        desire.set_desired("dx", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
+        desire.set_desired("dx", Selection(("orders",)), desire.paused, pair.west.side(), a_command())
 
 
 def test_add_takes_no_topic_from_a_source_that_was_replaced_until_somebody_says_so(pair: Pair) -> None:
     reported = PromotionEpoch(mirror=DR, topic="payments", count=1)
     pair.east.with_topic(STATE_TOPIC).write(STATE_TOPIC, reported)
     with pytest.raises(errors.SourceReplaced, match="payments"):
-        desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_run())
+        desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_command())
     assert not pair.west.calls
     desire.add(
         "dr",
         Selection(("payments",)),
         pair.west.side(),
         lambda _: pair.east.side(),
-        a_run(),
+        a_command(),
         desire.Accepted(promoted=True),
     )
     assert pair.wish("payments") is DesiredState.MIRRORING
@@ -197,11 +194,11 @@ def test_add_takes_no_topic_from_a_source_that_was_replaced_until_somebody_says_
 
 
 def test_add_takes_more_topics_and_refuses_those_that_are_in(pair: Pair) -> None:
-    desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_run())
+    desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_command())
     assert pair.wish("payments") is DesiredState.MIRRORING
     pair.west.calls.clear()
     with pytest.raises(errors.TopicAlreadyInMirror):
-        desire.add("dr", Selection(("orders",)), pair.west.side(), lambda _: pair.east.side(), a_run())
+        desire.add("dr", Selection(("orders",)), pair.west.side(), lambda _: pair.east.side(), a_command())
     assert not pair.west.calls
 
 
@@ -209,7 +206,7 @@ def test_add_takes_no_topic_behind_a_fence_of_rules(pair: Pair) -> None:
     """Its copy would be opened for nobody."""
     pair.east.rules["payments"] = (CLOSED,)
     with pytest.raises(errors.TopicFenced, match="payments"):
-        desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_run())
+        desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_command())
     assert not pair.west.calls
 
 
@@ -224,15 +221,15 @@ def test_a_map_of_an_earlier_copy_shifts_a_later_one(pair: Pair) -> None:
     assert isinstance(orders, TopicDesired)
     pair.write(replace(orders, topic="payments", desired=DesiredState.REMOVED))
     with pytest.raises(errors.TopicAlreadyInMirror):
-        desire.add("dr", Selection(("orders", "payments")), pair.west.side(), lambda _: pair.east.side(), a_run())
-    desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_run(dry_run=True))
+        desire.add("dr", Selection(("orders", "payments")), pair.west.side(), lambda _: pair.east.side(), a_command())
+    desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_command(dry_run=True))
     assert set(pair.west.view(OFFSETS_TOPIC)) == {run.key for run in runs}
-    desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_run())
+    desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_command())
     assert set(pair.west.view(OFFSETS_TOPIC)) == {runs[1].key}
 
 
 def test_a_dry_run_of_anything_writes_nothing(pair: Pair) -> None:
-    run = a_run(dry_run=True)
+    run = a_command(dry_run=True)
     desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), run)
     desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), run)
     administer.alter("dr", administer.Alteration(max_start_fill=1), pair.west.side(), run)
@@ -244,11 +241,11 @@ def test_a_dry_run_of_anything_writes_nothing(pair: Pair) -> None:
 
 def test_alter_changes_the_spec_once(pair: Pair) -> None:
     alteration = administer.Alteration(replication_factor=2, max_start_fill=5)
-    altered = administer.alter("dr", alteration, pair.west.side(), a_run())
+    altered = administer.alter("dr", alteration, pair.west.side(), a_command())
     assert (altered.changed, altered.spec.replication_factor, altered.spec.max_start_fill) == (True, 2, 5)
-    assert not administer.alter("dr", alteration, pair.west.side(), a_run()).changed
+    assert not administer.alter("dr", alteration, pair.west.side(), a_command()).changed
     with pytest.raises(errors.Misconfigured):
-        administer.alter("dr", administer.Alteration(), pair.west.side(), a_run())
+        administer.alter("dr", administer.Alteration(), pair.west.side(), a_command())
 
 
 def test_small_batches_are_merged_in_new_mirrors_and_in_others_when_altered(pair: Pair) -> None:
@@ -258,11 +255,13 @@ def test_small_batches_are_merged_in_new_mirrors_and_in_others_when_altered(pair
     assert made.merge_small_batches is SmallBatches.AUTO
     pair.write(replace(made, merge_small_batches=SmallBatches.OFF))
     again = CreateRequest(mirror="dr", include=("orders",))
-    assert create(again, pair.east.side(), pair.west.side(), a_run()).spec.merge_small_batches is SmallBatches.OFF
+    assert create(again, pair.east.side(), pair.west.side(), a_command()).spec.merge_small_batches is SmallBatches.OFF
     with pytest.raises(errors.MirrorExists, match="merge_small_batches off, not auto"):
-        create(replace(again, merge_small_batches=SmallBatches.AUTO), pair.east.side(), pair.west.side(), a_run())
+        create(replace(again, merge_small_batches=SmallBatches.AUTO), pair.east.side(), pair.west.side(), a_command())
     alteration = administer.Alteration(merge_small_batches=SmallBatches.AUTO)
-    assert administer.alter("dr", alteration, pair.west.side(), a_run()).spec.merge_small_batches is SmallBatches.AUTO
+    assert (
+        administer.alter("dr", alteration, pair.west.side(), a_command()).spec.merge_small_batches is SmallBatches.AUTO
+    )
 
 
 def test_an_existing_mirror_keeps_what_it_does_with_holes(pair: Pair) -> None:
@@ -272,14 +271,14 @@ def test_an_existing_mirror_keeps_what_it_does_with_holes(pair: Pair) -> None:
     assert made.holes is Holes.COPIES
     pair.write(replace(made, holes=Holes.REFUSE))
     again = CreateRequest(mirror="dr", include=("orders",))
-    assert create(again, pair.east.side(), pair.west.side(), a_run()).spec.holes is Holes.REFUSE
+    assert create(again, pair.east.side(), pair.west.side(), a_command()).spec.holes is Holes.REFUSE
     with pytest.raises(errors.MirrorExists, match="holes refuse, not copies"):
-        create(replace(again, holes=Holes.COPIES), pair.east.side(), pair.west.side(), a_run())
+        create(replace(again, holes=Holes.COPIES), pair.east.side(), pair.west.side(), a_command())
 
 
 def test_delete_refuses_while_topics_are_in_it_then_leaves_no_trace(pair: Pair) -> None:
     with pytest.raises(errors.MirrorNotEmpty, match="orders"):
-        administer.delete("dr", pair.west.side(), a_run())
+        administer.delete("dr", pair.west.side(), a_command())
     pair.observed(MirrorState.STOPPED)
     run = OffsetRangeWritten(
         mirror=DR,
@@ -291,7 +290,7 @@ def test_delete_refuses_while_topics_are_in_it_then_leaves_no_trace(pair: Pair) 
     desired = pair.west.view(STATE_TOPIC)["topic/dr/orders"]
     assert isinstance(desired, TopicDesired)
     pair.write(replace(desired, desired=DesiredState.REMOVED))
-    administer.delete("dr", pair.west.side(), a_run())
+    administer.delete("dr", pair.west.side(), a_command())
     assert not pair.west.view(STATE_TOPIC)
     assert not pair.west.view(OFFSETS_TOPIC)
 
@@ -305,7 +304,7 @@ def test_list_counts_topics(pair: Pair) -> None:
 
 def test_describe_reads_offsets_from_both_sides(pair: Pair) -> None:
     pair.observed(MirrorState.MIRRORING, at=7)
-    (described,) = pair.describer().describe(DR, a_run())
+    (described,) = pair.describer().describe(DR, a_command())
     assert [(row.partition.partition, row.lag, row.state) for row in described.rows] == [
         (0, 3, MirrorState.MIRRORING),
         (1, 3, MirrorState.MIRRORING),
@@ -316,7 +315,7 @@ def test_a_dead_source_leaves_what_workers_last_saw(pair: Pair) -> None:
     end = SourceEnd(SourcePartition("orders", 0), SourceOffset(9), SourceOffset(9))
     pair.write(SourceEnds(mirror=DR, chunk=0, ends=(end,), at=EpochMs(77)))
     pair.east.dead = True
-    (described,) = pair.describer().describe(DR, a_run())
+    (described,) = pair.describer().describe(DR, a_command())
     known, unknown = described.rows
     assert (known.lag, known.source and known.source.at) == (9, 77)
     assert (unknown.lag, unknown.source) == (None, None)
@@ -325,7 +324,7 @@ def test_a_dead_source_leaves_what_workers_last_saw(pair: Pair) -> None:
 
 def test_a_source_that_is_another_cluster_now_is_not_believed(pair: Pair) -> None:
     pair.east.id = "another"
-    (described,) = pair.describer().describe(DR, a_run())
+    (described,) = pair.describer().describe(DR, a_command())
     assert isinstance(described.source_down, errors.AnotherCluster)
 
 
@@ -338,8 +337,8 @@ def test_a_goal_that_is_none_is_refused(text: str) -> None:
 def test_wait_ends_when_everything_is_there(pair: Pair) -> None:
     pair.observed(MirrorState.MIRRORING)
     reported: list[tuple[int, int]] = []
-    wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_run(), lambda a, b: reported.append((a, b)))
-    wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run())
+    wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_command(), lambda a, b: reported.append((a, b)))
+    wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_command())
     assert reported == [(2, 2)]
 
 
@@ -347,7 +346,7 @@ def test_wait_tells_what_is_missing_when_the_time_is_over(pair: Pair) -> None:
     pair.observed(MirrorState.PREPARING)
     clock = JumpingClock()
     with pytest.raises(GoalNotReached, match="orders-0 is PREPARING"):
-        wait_for(DR, Goal.parse("state=mirroring"), pair.describer(), a_run(clock))
+        wait_for(DR, Goal.parse("state=mirroring"), pair.describer(), a_command(clock))
     assert 1_029 <= clock.monotonic() <= 1_030
 
 
@@ -355,9 +354,9 @@ def test_wait_gives_up_at_once_where_a_partition_has_failed(pair: Pair) -> None:
     pair.observed(MirrorState.FAILED, error="FOREIGN_WRITE")
     clock = JumpingClock()
     with pytest.raises(WaitedInVain, match="FOREIGN_WRITE"):
-        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run(clock))
+        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_command(clock))
     assert clock.monotonic() == 1_000
-    wait_for(DR, Goal.parse("state=FAILED"), pair.describer(), a_run())
+    wait_for(DR, Goal.parse("state=FAILED"), pair.describer(), a_command())
 
 
 def test_a_mirror_that_copies_nothing_is_not_waited_for(pair: Pair) -> None:
@@ -369,7 +368,7 @@ def test_a_mirror_that_copies_nothing_is_not_waited_for(pair: Pair) -> None:
         with pytest.raises(
             NothingToWaitFor, match="'dr' of 'west' copies no topic from 'east': it has failed over orders"
         ):
-            wait_for(DR, Goal.parse(goal), pair.describer(), a_run())
+            wait_for(DR, Goal.parse(goal), pair.describer(), a_command())
 
 
 @pytest.mark.parametrize("state", [MirrorState.UNKNOWN, MirrorState.PREPARING])
@@ -377,21 +376,21 @@ def test_a_partition_without_lag_that_nobody_copies_yet_is_waited_for(pair: Pair
     """The record of its state is written after the last batch has landed: a failover would still be refused."""
     pair.observed(state)
     with pytest.raises(GoalNotReached, match=f"orders-0 is {state}, lag 0"):
-        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run(JumpingClock()))
+        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_command(JumpingClock()))
 
 
 def test_a_lag_that_is_only_remembered_is_not_waited_for(pair: Pair) -> None:
     pair.observed(MirrorState.MIRRORING)
     pair.east.dead = True
     with pytest.raises(GoalNotReached):
-        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run())
+        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_command())
 
 
 # ── verdicts ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _alive(pair: Pair) -> None:
-    pair.write(WorkerAlive(worker="w", version="1", host="h", started_at=EpochMs(0), at=NOW))
+    pair.write(a_worker(at=NOW))
     _followed(pair)
 
 
@@ -424,11 +423,11 @@ def test_what_the_source_has_more_is_left_behind_by_name_until_it_is_synced(pair
     """Nobody copies it and no row tells of it; a source that does not say how many it has is never green."""
     pair.observed(MirrorState.MIRRORING)
     _alive(pair)
-    pair.east.side().topics.grow("orders", 4, a_run().by)
+    pair.east.side().topics.grow("orders", 4, a_command().by)
     found = pair.status()
     assert (found.planned, found.unplanned) == (Readiness.ACCEPT, Readiness.ACCEPT)
     assert [check.observed for check in found.checks if check.verdict is Verdict.FAIL] == ["2 not mirrored"]
-    sync(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
+    sync(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_command())
     assert "source_partitions" not in {c.name for c in pair.status().checks if c.verdict is not Verdict.PASS}
     pair.east.denied.add(("DESCRIBE", "orders"))
     found = pair.status()
@@ -489,7 +488,7 @@ def test_a_source_that_hangs_is_asked_once_for_all_its_mirrors(pair: Pair, monke
     east = GuardedCluster("east")
     monkeypatch.setattr(MemoryLogs, "true_ends", hangs)
     began = clock.monotonic()
-    found = status.observe(reading(east, pair.west, a_run(clock)), None)
+    found = status.observe(reading(east, pair.west, a_command(clock)), None)
     assert len(found) == 13
     assert len(asked) == 1
     assert clock.monotonic() - began < 6
@@ -508,7 +507,7 @@ def test_a_destination_partition_that_cannot_be_read_is_no_go(pair: Pair) -> Non
 
 def _doctor(pair: Pair) -> dict[str, Verdict]:
     both = {"east": pair.east, "west": pair.west}
-    checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_run())
+    checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_command())
     return {check.name: check.verdict for check in checks}
 
 
@@ -542,7 +541,7 @@ def test_doctor_names_a_right_that_only_the_way_back_lacks_with_the_command_that
     pair.east.denied = {("WRITE", "orders"), ("ALTER_CONFIGS", "orders"), ("WRITE", STATE_TOPIC)}
     pair.west.denied = {("CREATE", "kafka-cluster"), ("CREATE", "__mirror_quarantine.orders")}
     both = {"east": pair.east, "west": pair.west}
-    checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_run())
+    checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_command())
     failed = {check.name: check.reason for check in checks if check.verdict is not Verdict.PASS}
     assert failed.keys() == {"failover of dr on east", "reversal of dr on east", "reversal of dr on west"}
     grant = "kafka-acls.sh --bootstrap-server {}:9092 --add --allow-principal User:approver"
@@ -581,7 +580,7 @@ def test_a_source_that_was_told_of_a_promotion_is_no_destination_that_fails(pair
     pair.east.with_topic(STATE_TOPIC, STATE_PARTITIONS)
     pair.east.write(STATE_TOPIC, PromotionEpoch(mirror=DR, topic="orders", count=1))
     both = {"east": pair.east, "west": pair.west}
-    checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_run())
+    checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_command())
     of_east = [check for check in checks if check.name.endswith(" of east")]
     assert [(check.name, check.verdict) for check in of_east] == [("state topic of east", Verdict.PASS)]
     assert of_east[0].reason == "not a destination; failed over to another cluster: orders of mirror dr"

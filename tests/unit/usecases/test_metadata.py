@@ -11,11 +11,10 @@ from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.broker_errors import InvalidConfig
 from tanist.domain.metadata import Change, Outcome
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
 from tanist.domain.records import (
     OFFSETS_TOPIC,
     STATE_TOPIC,
-    FailoverRun,
     OffsetRangeWritten,
     PromotionEpoch,
     RunStatus,
@@ -30,10 +29,10 @@ from tanist.usecases.metadata.sync import MetadataSyncResult, sync
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import CreateRequest as NewMirror
 from tanist.usecases.mirrors.create import create
+from tests.builders import DR, a_command, a_run
 from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
-from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,18 +41,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.ports.clock import Deadline
 
-DR = MirrorName("dr")
-RUN = FailoverRun(
-    mirror=DR,
-    plan="p1",
-    plan_json="",
-    approval="a",
-    approver="User:x",
-    runner="",
-    status=RunStatus.RUNNING,
-    started_at=EpochMs(0),
-    at=EpochMs(0),
-)
+RUN = a_run(plan="p1", approval="a", approver="User:x")
 
 
 class Pair:
@@ -63,7 +51,7 @@ class Pair:
         self.east = MemoryCluster("east").with_topic("orders", 2, 10).with_topic("orders-eu", 2, 10)
         self.east.with_topic("payments")
         self.west = MemoryCluster("west")
-        create(NewMirror(mirror="dr", include=("orders.*",)), self.east.side(), self.west.side(), a_run())
+        create(NewMirror(mirror="dr", include=("orders.*",)), self.east.side(), self.west.side(), a_command())
         self.west.calls.clear()
 
     def write(self, *records: StateRecord, topic: str = STATE_TOPIC) -> None:
@@ -76,7 +64,7 @@ class Pair:
 
     def sync(self, *include: str, dry_run: bool = False, clock: JumpingClock | None = None) -> MetadataSyncResult:
         request = MetadataRequest(mirror="dr", include=include or (".*",))
-        return sync(request, self.west.side(), lambda _name: self.east.side(), a_run(clock, dry_run=dry_run))
+        return sync(request, self.west.side(), lambda _name: self.east.side(), a_command(clock, dry_run=dry_run))
 
     def verdicts(self, *include: str) -> dict[str, str]:
         return {row.name: row.verdict for row in self.sync(*include).rows}
@@ -108,7 +96,7 @@ def test_new_partitions_are_there_before_workers_hear_of_them(pair: Pair) -> Non
 def test_killed_between_growing_and_recording(pair: Pair) -> None:
     """The next sync finishes the job."""
     pair.grow("orders", 4)
-    pair.west.side().topics.grow("orders", 4, a_run().by)
+    pair.west.side().topics.grow("orders", 4, a_command().by)
     pair.west.calls.clear()
     assert pair.verdicts() == {"orders": Outcome.CHANGED}
     assert pair.topic("orders").partitions == 4
@@ -167,7 +155,7 @@ def test_a_topic_that_the_filters_match_is_taken_in_and_another_is_not(pair: Pai
 
 def test_a_topic_of_another_mirror_is_its_own(pair: Pair) -> None:
     pair.east.with_topic("orders-us")
-    create(NewMirror(mirror="other", include=("orders-us",)), pair.east.side(), pair.west.side(), a_run())
+    create(NewMirror(mirror="other", include=("orders-us",)), pair.east.side(), pair.west.side(), a_command())
     (row,) = pair.sync().rows
     assert (row.name, row.verdict, row.reason) == ("orders-us", Outcome.SKIPPED, "it is in mirror 'other'")
 
@@ -180,7 +168,7 @@ def test_a_failover_is_never_disturbed(pair: Pair) -> None:
     with pytest.raises(errors.MirrorLocked, match="failover p1 of mirror 'dr' is unfinished"):
         pair.sync()
     with pytest.raises(errors.MirrorLocked):
-        diff(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
+        diff(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_command())
     assert (pair.west.calls, pair.west.operators) == ([], before)
     pair.write(replace(RUN, status=RunStatus.ABORTED))
     assert pair.verdicts() == {"orders": Outcome.CHANGED}
@@ -237,10 +225,10 @@ def test_a_sync_of_a_mirror_that_was_deleted_and_made_again_meanwhile_is_refused
 
     def made_again() -> None:
         pair.write(*(replace(pair.topic(name), desired=DesiredState.REMOVED) for name in ("orders", "orders-eu")))
-        administer.delete("dr", pair.west.side(), a_run())
+        administer.delete("dr", pair.west.side(), a_command())
         del pair.west.topics["orders"]
         pair.grow("orders", 2)
-        create(NewMirror(mirror="dr", include=("orders",)), pair.east.side(), pair.west.side(), a_run())
+        create(NewMirror(mirror="dr", include=("orders",)), pair.east.side(), pair.west.side(), a_command())
         pair.grow("orders", 4)
         pair.west.calls.clear()
 
@@ -258,7 +246,7 @@ def test_a_failover_that_begins_between_two_topics_stops_the_sync(pair: Pair, mo
 
     def begin(self: MemoryTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
         purpose = Purpose(operation="failover p1", plan="p1")
-        with mirror_lock(pair.west.side(), DR, purpose, a_run(clock)) as lock:
+        with mirror_lock(pair.west.side(), DR, purpose, a_command(clock)) as lock:
             lock.append([replace(RUN, mirror_id=lock.spec.mirror_id)])
         clock.wait(1)
         return grow(self, topic, partitions, by)
@@ -277,7 +265,7 @@ def test_paused_and_promoted_topics_are_left_alone(pair: Pair) -> None:
     """A topic that took over is nobody's copy any more, even where the filters match it."""
     for name in ("orders", "orders-eu"):
         pair.grow(name, 4)
-    desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
+    desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_command())
     pair.write(PromotionEpoch(mirror=DR, topic="orders-eu", count=1))
     pair.west.calls.clear()
     assert pair.verdicts() == {"orders": Outcome.SKIPPED, "orders-eu": Outcome.SKIPPED}
@@ -316,7 +304,7 @@ def test_a_pause_during_a_sync_is_refused_and_the_sync_goes_on(pair: Pair, monke
 
     def pause(self: MemoryTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
         with pytest.raises(errors.MirrorLocked, match="metadata sync"):
-            desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_run())
+            desire.set_desired("dr", Selection(("orders",)), desire.paused, pair.west.side(), a_command())
         return grow(self, topic, partitions, by)
 
     monkeypatch.setattr(MemoryTopics, "grow", pause)
@@ -342,7 +330,7 @@ def test_a_dry_run_changes_nothing_and_diff_says_the_same(pair: Pair) -> None:
     pair.grow("orders", 4)
     pair.east.with_topic("orders-us")
     planned = pair.sync(dry_run=True)
-    compared = diff(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
+    compared = diff(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_command())
     assert planned.rows == compared.rows
     assert [row.verdict for row in planned.rows] == [Outcome.DIFFERS, Outcome.DIFFERS]
     assert pair.west.calls == []
@@ -373,7 +361,7 @@ def test_who_may_write_goes_on_record_when_a_topic_is_taken_and_by_every_sync() 
     eve, bob = (AclEntry(f"User:{who}", "*", allowed=True) for who in ("eve", "bob"))
     east, west = MemoryCluster("east").with_topic("orders", 2, 10), MemoryCluster("west")
     east.rules["orders"] = (eve,)
-    create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_run())
+    create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_command())
 
     def held() -> tuple[AclEntry, ...]:
         found = west.view(STATE_TOPIC)["topic/dr/orders"]
@@ -382,10 +370,10 @@ def test_who_may_write_goes_on_record_when_a_topic_is_taken_and_by_every_sync() 
 
     assert held() == (eve,)
     east.rules["orders"] = (bob, eve)
-    sync(MetadataRequest(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
+    sync(MetadataRequest(mirror="dr"), west.side(), lambda _name: east.side(), a_command())
     assert held() == (bob, eve)
     east.rules["orders"] = (CLOSED, bob)
-    (row,) = sync(MetadataRequest(mirror="dr"), west.side(), lambda _name: east.side(), a_run()).rows
+    (row,) = sync(MetadataRequest(mirror="dr"), west.side(), lambda _name: east.side(), a_command()).rows
     assert held() == (bob, eve)
     assert (row.name, row.verdict, row.destination) == (
         "orders:WRITE",
@@ -399,4 +387,4 @@ def test_without_the_right_to_see_rules_a_topic_is_not_taken_in_silence() -> Non
     east, west = MemoryCluster("east").with_topic("orders", 2, 10), MemoryCluster("west")
     east.denied.add(("DESCRIBE", "kafka-cluster"))
     with pytest.raises(errors.AuthorizationFailed, match="DESCRIBE on Cluster"):
-        create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_run())
+        create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_command())

@@ -15,7 +15,8 @@ from tanist.domain.records import PromotionEpoch
 from tanist.domain.state_view import StateView
 from tanist.usecases.failback.reversal import PURPOSE
 from tanist.usecases.lock import Purpose, ensure_unlocked
-from tests.unit.domain.test_pending_reversal import DR, MOVE, SPEC, view
+from tests.builders import DR, a_view
+from tests.unit.domain.test_pending_reversal import MOVE, SPEC
 
 HERE = opposite(SPEC)
 """The mirror as it is at its new destination."""
@@ -23,7 +24,7 @@ DISASTER = Purpose(operation="failover", plan="cafe", disaster=True)
 
 
 def test_a_mirror_that_arrives_is_changed_by_nobody_but_its_reversal_and_an_unplanned_failover() -> None:
-    arrived = view(HERE, MOVE)
+    arrived = a_view(HERE, MOVE)
     assert locate(DR, arrived).arrival == MOVE
     for purpose in (Purpose(operation="mirrors pause"), Purpose(operation="failover", plan="cafe")):
         with pytest.raises(MirrorLocked, match="complete it with `tanist mirrors reverse`"):
@@ -34,7 +35,7 @@ def test_a_mirror_that_arrives_is_changed_by_nobody_but_its_reversal_and_an_unpl
 
 @pytest.mark.parametrize("status", [MoveStatus.MOVING, MoveStatus.WITHDRAWING])
 def test_a_mirror_that_leaves_is_not_failed_over(status: MoveStatus) -> None:
-    leaves = view(SPEC, replace(MOVE, status=status))
+    leaves = a_view(SPEC, replace(MOVE, status=status))
     assert locate(DR, leaves).arrival is None
     with pytest.raises(MirrorLocked):
         ensure_unlocked(leaves, DR, DISASTER)

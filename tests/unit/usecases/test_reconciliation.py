@@ -9,27 +9,23 @@ import pytest
 
 from tanist.domain import errors
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.lineage import TopicLineage
-from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.problems import Problems
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.domain.selection import Selection
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
+from tests.builders import DR, a_command, a_lineage
 from tests.fakes.cluster import MemoryCluster
-from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
-
-DR = MirrorName("dr")
 
 
 def mirrored() -> tuple[MemoryCluster, MemoryCluster]:
     east = MemoryCluster("east").with_topic("orders", 2, 10).with_topic("bills")
     west = MemoryCluster("west")
-    create(CreateRequest(mirror="dr", include=("orders", "bills")), east.side(), west.side(), a_run())
+    create(CreateRequest(mirror="dr", include=("orders", "bills")), east.side(), west.side(), a_command())
     return east, west
 
 
@@ -39,7 +35,7 @@ def reconciled(east: MemoryCluster, west: MemoryCluster, *include: str) -> Paire
         return east.side()
 
     announced: list[str] = []
-    paired = of_mirror(west.side(), DR, Selection(include), connect, replace(a_run(), announce=announced.extend))
+    paired = of_mirror(west.side(), DR, Selection(include), connect, replace(a_command(), announce=announced.extend))
     assert announced == [pair.source for pair in paired.pairs]
     return paired
 
@@ -56,7 +52,7 @@ def test_the_topics_of_a_mirror_are_paired_with_their_copies() -> None:
 def test_a_mirror_is_paired_as_far_as_its_source_goes() -> None:
     """The job tells of the partition that has no copy; where the source does not say how many it has, nothing is."""
     east, west = mirrored()
-    east.side().topics.grow("orders", 3, a_run().by)
+    east.side().topics.grow("orders", 3, a_command().by)
     assert reconciled(east, west, "orders").pairs == (TopicPair("orders", "orders", 3),)
     east.denied.add(("DESCRIBE", "orders"))
     (pair,) = reconciled(east, west, "orders").pairs
@@ -77,16 +73,7 @@ def test_a_source_that_is_dead_or_another_cluster_is_told_before_anything_is_rea
 def test_the_lineage_of_a_failed_over_topic_says_what_only_one_cluster_can_have() -> None:
     """A reserve of the source, and what the destination has written since; nothing of topics that are mirrored."""
     east, west = mirrored()
-    lineage = TopicLineage(
-        mirror=DR,
-        topic="orders",
-        promotion_epoch=1,
-        old_cluster_id="id-east",
-        new_cluster_id="id-west",
-        old_ends=(10, 12),
-        reserve_ends=(15, 12),
-        at=EpochMs(1),
-    )
+    lineage = a_lineage(10, 12, old_cluster_id="id-east", new_cluster_id="id-west", reserve_ends=(15, 12))
     west.write(STATE_TOPIC, lineage, PromotionEpoch(mirror=DR, topic="orders", count=1))
     (pair,) = reconciled(east, west, "orders").pairs
     assert [(each.partition, each.at_source, each.start, each.until) for each in pair.exclusive] == [
@@ -101,11 +88,11 @@ def test_two_topics_are_paired_as_far_as_the_larger_one_goes() -> None:
     """A partition that one of them has not is told by the job; a topic that is not there is told at once, both are."""
     east, west = MemoryCluster("east").with_topic("orders", 3), MemoryCluster("west").with_topic("east.orders", 2)
     pair = TopicPair("orders", "east.orders", 3)
-    assert of_topics(east.side(), west.side(), ("orders", "east.orders"), a_run()) == Paired("east", (pair,))
+    assert of_topics(east.side(), west.side(), ("orders", "east.orders"), a_command()) == Paired("east", (pair,))
     with pytest.raises(UnknownTopicOrPartition):
-        of_topics(east.side(), west.side(), ("orders", "orders"), a_run())
+        of_topics(east.side(), west.side(), ("orders", "orders"), a_command())
     with pytest.raises(Problems) as both:
-        of_topics(east.side(), west.side(), ("bills", "east.bills"), a_run())
+        of_topics(east.side(), west.side(), ("bills", "east.bills"), a_command())
     assert len(both.value.problems) == 2
 
 

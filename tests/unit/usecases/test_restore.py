@@ -11,7 +11,6 @@ from tanist.domain.adoption import LAST_EPOCH
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.failback.pending import tails_of
 from tanist.domain.fences import FenceStatus
-from tanist.domain.lineage import TopicLineage
 from tanist.domain.log_writers import LogWriters, WrittenSpan
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset
@@ -27,11 +26,12 @@ from tanist.domain.tails import TailStage
 from tanist.ports.fencing import ProducerFence
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.state.restore import RestoreTools, restore
+from tests.builders import a_command, a_lineage, a_move
 from tests.fakes.cluster import MemoryCluster
-from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
+    from tanist.domain.lineage import TopicLineage
     from tanist.ports.cluster import Cluster
     from tanist.usecases.state.restore import RestoredMirror
 
@@ -46,7 +46,7 @@ def east() -> MemoryCluster:
 @pytest.fixture
 def west(east: MemoryCluster) -> MemoryCluster:
     west = MemoryCluster("west")
-    create(CreateRequest(mirror=M, include=("orders",)), east.side(), west.side(), a_run())
+    create(CreateRequest(mirror=M, include=("orders",)), east.side(), west.side(), a_command())
     return west
 
 
@@ -73,7 +73,7 @@ def restored(
     tools = RestoreTools(
         source_of=lambda _: east.side(), moved_to=lambda _: east.side(), inspection=nobody, ask_source=ask_source
     )
-    return restore(state, side, tools, a_run())
+    return restore(state, side, tools, a_command())
 
 
 def lost(west: MemoryCluster) -> MemoryCluster:
@@ -155,17 +155,14 @@ def test_the_state_of_a_mirror_that_was_reversed_since_is_refused(east: MemoryCl
 def moved(west: MemoryCluster, to: MemoryCluster) -> MirrorMove:
     spec = west.view(STATE_TOPIC).mirror(M)
     assert spec is not None
-    return MirrorMove(
-        mirror=M,
+    return a_move(
+        MoveStatus.MOVED,
         mirror_id=spec.mirror_id,
         destination=to.name,
         cluster_id=to.id,
-        status=MoveStatus.MOVED,
         plan="p",
-        plan_json="{}",
         approval="a",
         approver="User:ann",
-        at=EpochMs(1),
     )
 
 
@@ -218,16 +215,14 @@ def promotion(west: MemoryCluster, epoch: int, old: str, new: str) -> tuple[Prom
     """As a cluster records it."""
     spec = west.view(STATE_TOPIC).mirror(M)
     assert spec is not None
-    entry = TopicLineage(
-        mirror=M,
+    entry = a_lineage(
+        10,
+        10,
         mirror_id=spec.mirror_id,
-        topic="orders",
         promotion_epoch=epoch,
         old_cluster_id=old,
         new_cluster_id=new,
-        old_ends=(10, 10),
         reserve_ends=(15, 15),
-        at=EpochMs(1),
     )
     return PromotionEpoch(mirror=M, mirror_id=spec.mirror_id, topic="orders", count=epoch), entry
 
@@ -291,7 +286,7 @@ def test_an_export_that_is_older_than_a_failover_leaves_a_pending_fence_and_a_li
     side: Cluster = replace(new.side(), producer_fencing=logs)
     nobody: Any = None
     tools = RestoreTools(source_of=nobody, moved_to=nobody, inspection=logs, ask_source=False)
-    (found,) = restore(state, side, tools, a_run())
+    (found,) = restore(state, side, tools, a_command())
     view = new.view(STATE_TOPIC)
     assert [(each.topic, each.status) for each in view.source_fences(M)] == [("orders", FenceStatus.PENDING)]
     (entry,) = view.lineage(M, "orders")
@@ -303,5 +298,5 @@ def test_an_export_that_is_older_than_a_failover_leaves_a_pending_fence_and_a_li
     assert [each.stage for each in tails_of(view, M)] == [TailStage.UNKNOWN]
     assert "its source fence is pending until a fetcher of 'west' reaches 'east'" in found.warnings[0]
     assert "the lineage of this failover is read from its log" in found.warnings[1]
-    (again,) = restore(state, side, tools, a_run())
+    (again,) = restore(state, side, tools, a_command())
     assert not again.changed

@@ -7,7 +7,8 @@ from dataclasses import replace
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
-from tests.unit.usecases.failover.in_memory import DR, WRITER, FailoverWorld
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import WRITER, FailoverWorld
 from tests.unit.usecases.returning import returned
 
 

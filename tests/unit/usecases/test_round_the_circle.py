@@ -19,7 +19,8 @@ from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reversal_route import ReversalWithdrawn
 from tanist.usecases.failback.reverse import reverse, reverse_after, reverse_mirror, switched
 from tanist.usecases.failover import planning
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld, Killed
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import FailoverWorld, Killed
 from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from tanist.usecases.command import SOURCE_SECONDS, CommandContext
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.status import observe as status
 from tanist.usecases.status.observe import StatusContext
+from tests.builders import a_command
 from tests.fakes.failover import GuardedCluster, MemoryReplicas
 from tests.ports import over
-from tests.unit.usecases.commands import a_run
 from tests.unit.usecases.readings import clusters, reading
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Sources:
     def __init__(self) -> None:
         self.east, self.west = GuardedCluster("east"), GuardedCluster("west")
         self.east.with_topic("orders", 1, 10)
-        create(CreateRequest(mirror="m", include=("orders",)), self.east.side(), self.west.side(), a_run())
+        create(CreateRequest(mirror="m", include=("orders",)), self.east.side(), self.west.side(), a_command())
         spec = self.west.view(STATE_TOPIC).mirror(MirrorName("m"))
         assert spec
         self.hung = {f"hung-{n}": GuardedCluster(f"hung-{n}") for n in range(HUNG)}

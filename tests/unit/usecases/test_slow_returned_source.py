@@ -17,7 +17,8 @@ from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.source_seen import Coordinated, see_source
 from tanist.usecases.snapshot import SourceSnapshot
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster

@@ -25,11 +25,12 @@ from tanist.usecases.mirrors.describe import Describer
 from tanist.usecases.snapshot import DestinationSnapshot
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tanist.usecases.validation.prepare import ValidationRequest, prepare
+from tests.builders import AT, DR
 from tests.explorer.groups import NothingToCompare
 from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.counting import Questions
 from tests.fakes.positions import MemoryGroups, MemoryPositions
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
+from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.log_ends import LogEnds
     from tanist.ports.cluster import Cluster
-
-AT = PARTITIONS[0]
 
 
 @dataclass

@@ -11,15 +11,15 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.mirrors import create as creating
 from tanist.usecases.mirrors import take
 from tanist.usecases.mirrors.create import CreateRequest, create
+from tests.builders import a_command
 from tests.fakes.cluster import MemoryCluster
-from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def make(mirror: str, east: MemoryCluster, west: MemoryCluster) -> None:
-    create(CreateRequest(mirror=mirror, include=("orders",)), east.side(), west.side(), a_run())
+    create(CreateRequest(mirror=mirror, include=("orders",)), east.side(), west.side(), a_command())
 
 
 @pytest.mark.parametrize("where", [(creating, "examine"), (take, "make")], ids=["examined", "made"])

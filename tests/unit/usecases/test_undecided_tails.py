@@ -14,7 +14,8 @@ from tanist.domain.tails import TailStage
 from tanist.usecases.approvals import ApprovalTerms, sign
 from tanist.usecases.failback.deciding import permitted, undecided_tails
 from tanist.usecases.failback.survey import MirrorReversed
-from tests.unit.domain.test_findings import DR, LINEAGE, UNDECIDED, mirror, topic, view
+from tests.builders import DR, a_view
+from tests.unit.domain.test_findings import LINEAGE, UNDECIDED, mirror, topic
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.returning import returned
 
@@ -22,9 +23,9 @@ from tests.unit.usecases.returning import returned
 def test_rescued_tails_are_decided_before_a_reversal_and_not_after_it() -> None:
     """The plan would have been made for the log of the cluster that has the tails, to which the mirror copies."""
     rescued = replace(UNDECIDED, stage=TailStage.RESCUED)
-    before = view(mirror("e", "w"), topic(DesiredState.REMOVED), LINEAGE, rescued)
+    before = a_view(mirror("e", "w"), topic(DesiredState.REMOVED), LINEAGE, rescued)
     assert undecided_tails(before, DR, EVERY_TOPIC) == (rescued,)
-    after = view(mirror("w", "e"), topic(DesiredState.MIRRORING), LINEAGE, rescued)
+    after = a_view(mirror("w", "e"), topic(DesiredState.MIRRORING), LINEAGE, rescued)
     with pytest.raises(MirrorReversed, match="undecided") as refused:
         undecided_tails(after, DR, EVERY_TOPIC)
     assert "failback accept NAME --finding TAIL_UNDECIDED" in str(refused.value)

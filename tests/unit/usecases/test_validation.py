@@ -7,18 +7,15 @@ from dataclasses import replace
 import pytest
 
 from tanist.domain import errors
-from tanist.domain.lineage import TopicLineage
-from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, TopicPartition
+from tanist.domain.names import MirrorPartition, TopicPartition
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.domain.states import MirrorState
 from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.domain.validation.result import ValidatedPartition, ValidationVerdict
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.validation.prepare import ValidationRequest, prepare
+from tests.builders import DR, a_command, a_lineage
 from tests.fakes.cluster import MemoryCluster
-from tests.unit.usecases.commands import a_run
-
-DR = MirrorName("dr")
 
 
 class Pair:
@@ -27,11 +24,11 @@ class Pair:
     def __init__(self) -> None:
         self.east = MemoryCluster("east").with_topic("orders", 2, 10)
         self.west = MemoryCluster("west")
-        create(CreateRequest(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_run())
+        create(CreateRequest(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_command())
 
     def asked(self, level: Level | None = None) -> dict[TopicPartition, PartitionRequest]:
         prepared = prepare(
-            self.west.side(), DR, ValidationRequest(level=level), lambda _name: self.east.side(), a_run()
+            self.west.side(), DR, ValidationRequest(level=level), lambda _name: self.east.side(), a_command()
         )
         return {each.partition: each for each in prepared.partitions}
 
@@ -41,7 +38,7 @@ def test_partitions_that_the_mirror_does_not_know_of_are_never_equal(level: Leve
     """However deep it looks: they are in the result, and what to do is said."""
     pair = Pair()
     assert set(pair.asked(level)) == {MirrorPartition("orders", n) for n in range(2)}
-    pair.east.side().topics.grow("orders", 3, a_run().by)
+    pair.east.side().topics.grow("orders", 3, a_command().by)
     more = pair.asked(level)[MirrorPartition("orders", 2)]
     assert more.state is MirrorState.UNKNOWN
     found = ValidatedPartition(request=more)
@@ -55,23 +52,14 @@ def test_what_a_promoted_topic_left_behind_is_not_to_be_synced() -> None:
     """It has left the mirror: nothing would come of it."""
     pair = Pair()
     pair.west.write(STATE_TOPIC, PromotionEpoch(mirror=DR, topic="orders", count=1))
-    pair.east.side().topics.grow("orders", 3, a_run().by)
+    pair.east.side().topics.grow("orders", 3, a_command().by)
     assert pair.asked()[MirrorPartition("orders", 2)].note == "the source has more partitions than took over"
 
 
 def test_what_a_failover_has_reserved_is_asked_of_lineage() -> None:
     pair = Pair()
     promoted = PromotionEpoch(mirror=DR, topic="orders", count=1)
-    entry = TopicLineage(
-        mirror=DR,
-        topic="orders",
-        promotion_epoch=1,
-        old_cluster_id="id-east",
-        new_cluster_id="id-west",
-        old_ends=(10, 8),
-        reserve_ends=(10, 12),
-        at=EpochMs(1),
-    )
+    entry = a_lineage(10, 8, old_cluster_id="id-east", new_cluster_id="id-west", reserve_ends=(10, 12))
     pair.west.write(STATE_TOPIC, promoted, entry)
     asked = pair.asked()
     found = {at.partition: (each.old_end, each.reserve_end) for at, each in asked.items()}
@@ -85,16 +73,7 @@ def test_a_reversed_mirror_is_asked_for_its_history_and_not_for_what_only_the_ol
     pair = Pair()
     topic = pair.west.view(STATE_TOPIC).topic(DR, "orders")
     assert topic is not None
-    entry = TopicLineage(
-        mirror=DR,
-        topic="orders",
-        promotion_epoch=1,
-        old_cluster_id="id-west",
-        new_cluster_id="id-east",
-        old_ends=(10, 8),
-        reserve_ends=(15, 8),
-        at=EpochMs(1),
-    )
+    entry = a_lineage(10, 8, old_cluster_id="id-west", new_cluster_id="id-east", reserve_ends=(15, 8))
     pair.west.write(STATE_TOPIC, replace(topic, copy_starts=(12, 8)), entry)
     asked = pair.asked()
     found = {at.partition: (each.copy_start, each.skipped, each.old_end) for at, each in asked.items()}

@@ -17,7 +17,8 @@ from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reversal_route import ReversalWithdrawn, withdraw
 from tanist.usecases.failback.reverse import reverse
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import PARTITIONS, TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.returning import returned
 
 

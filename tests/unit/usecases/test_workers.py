@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.logins import MirrorLogin, logins_of
-from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, WorkerAlive
 from tanist.usecases.workers import UnknownWorker, WorkerRuns, forget_workers
+from tests.builders import a_command, a_worker
 from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.state import WORKER, MemoryStateStore
-from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
@@ -31,11 +30,11 @@ class Workers:
 
     def reports(self, worker: str, principal: str) -> None:
         now = self.clock.now()
-        alive = WorkerAlive(worker=worker, version="1", host="h", started_at=EpochMs(0), at=now, principal=principal)
+        alive = a_worker(worker, at=now, principal=principal)
         self.store.append([alive], self.clock.deadline(9))
 
     def forget(self, *ids: str, command: CommandContext | None = None) -> tuple[WorkerAlive, ...]:
-        return forget_workers(ids, self.west, lambda: nullcontext(self.store), command or a_run(self.clock))
+        return forget_workers(ids, self.west, lambda: nullcontext(self.store), command or a_command(self.clock))
 
     def logins(self) -> tuple[MirrorLogin, ...]:
         return logins_of(self.west.state(STATE_TOPIC, self.clock.deadline(9)).workers())
@@ -47,7 +46,7 @@ def test_login_of_an_ended_worker_counts_until_the_worker_is_forgotten() -> None
     here.clock.jump(7 * 86_400)
     here.reports("new", "User:new")
     assert here.logins() == (MirrorLogin("User:new"), MirrorLogin("User:old"))
-    assert [each.worker for each in here.forget("old", command=a_run(here.clock, dry_run=True))] == ["old"]
+    assert [each.worker for each in here.forget("old", command=a_command(here.clock, dry_run=True))] == ["old"]
     assert len(here.logins()) == 2
     assert [each.worker for each in here.forget("old", "old")] == ["old"]
     assert here.logins() == (MirrorLogin("User:new"),)

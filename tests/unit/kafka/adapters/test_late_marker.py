@@ -8,11 +8,11 @@ import pytest
 
 from tanist.domain.broker_errors import InvalidProducerEpoch, TransactionCoordinatorFenced
 from tanist.domain.errors import ConnectionLost, TanistError
-from tanist.domain.names import MirrorPartition, ProducerId
-from tanist.domain.recovery import ProducerIds
+from tanist.domain.names import MirrorPartition
 from tanist.kafka.adapters import producer_fencing
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
 from tanist.ports.clock import Deadline
+from tests.builders import IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.requests import Markers
 
 AT, BY = MirrorPartition("orders", 0), Deadline(1e9)
-IDS = ProducerIds(ProducerId(1), ProducerId(2), ProducerId(3))
 
 
 class Log:

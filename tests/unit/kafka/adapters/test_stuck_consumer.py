@@ -10,12 +10,12 @@ import pytest
 
 from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.errors import TimedOut
-from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, WorkerAlive
 from tanist.kafka.adapters import state_reader
 from tanist.kafka.adapters.state_reader import Follower
 from tanist.kafka.adapters.tail import Burst
 from tanist.ports.clock import Deadline
+from tests.builders import a_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ ENDPOINT = Endpoint(name="west", bootstrap=(Address("localhost", 9),))
 
 
 def alive(worker: str) -> WorkerAlive:
-    return WorkerAlive(worker=worker, version="1", host="h", started_at=EpochMs(0), at=EpochMs(0))
+    return a_worker(worker)
 
 
 class ScriptedTail:

@@ -17,7 +17,9 @@ GZIP, TRANSACTIONAL, CONTROL, LOG_APPEND_TIME = 1, 0x10, 0x20, 0x08
 
 
 def encode_record(offset_delta: int, key: bytes | None, value: bytes | None, time_delta: int = 0) -> bytes:
-    body = b"\0" + zigzag(time_delta) + zigzag(offset_delta) + _bytes(key) + _bytes(value) + varint(0)
+    body = (
+        b"\0" + zigzag(time_delta) + zigzag(offset_delta) + length_and_bytes(key) + length_and_bytes(value) + varint(0)
+    )
     return zigzag(len(body)) + body
 
 
@@ -51,5 +53,5 @@ def seal(
     return bytearray(struct.pack(">qiibI", base_offset, 9 + len(rest), 4, 2, crc32c.crc32c(rest)) + rest)
 
 
-def _bytes(value: bytes | None) -> bytes:
+def length_and_bytes(value: bytes | None) -> bytes:
     return zigzag(-1) if value is None else zigzag(len(value)) + value

@@ -6,7 +6,6 @@ from struct import pack
 
 import pytest
 
-from tanist.domain.names import MirrorPartition
 from tanist.kafka.protocol.group_log import (
     GroupGone,
     GroupSeen,
@@ -16,8 +15,8 @@ from tanist.kafka.protocol.group_log import (
     UnreadableGroupRecord,
     parse,
 )
+from tests.builders import AT
 
-ORDERS = MirrorPartition("orders", 0)
 COMMIT_KEY = "0001000762696c6c696e6700066f726465727300000000"
 COMMIT = "00040000000000000004ffffffff0962792068616e6400000001a1fd9eb35f0100105e2069c30047457480e403ef6db1589f"
 GROUP_KEY = "0002000762696c6c696e67"
@@ -30,8 +29,8 @@ GROUP = (
 MEMBER_KEY = "{:04x}00066d6f6465726e001665504e4e4e556476545a4b542f4a30724735514c5051"
 
 GOLDEN = [
-    (COMMIT_KEY, COMMIT, LoggedCommit("billing", ORDERS, 4, -1, "by hand\0", 1795256398687)),  # type: ignore[arg-type]
-    ("000100066d6f6465726e00066f726465727300000000", None, Removed("modern", ORDERS)),
+    (COMMIT_KEY, COMMIT, LoggedCommit("billing", AT, 4, -1, "by hand\0", 1795256398687)),  # type: ignore[arg-type]
+    ("000100066d6f6465726e00066f726465727300000000", None, Removed("modern", AT)),
     (GROUP_KEY, GROUP, GroupSeen("billing", "classic", 1)),
     ("00020004676f6e65", None, GroupGone("gone", "classic")),
     ("000300066d6f6465726e", "000000000002010008322983f47edcd7a1", GroupSeen("modern", "consumer", None)),
@@ -75,7 +74,7 @@ def test_positions_of_older_brokers(version: int) -> None:
     value = pack(">hq", version, 7) + (pack(">i", 5) if version == 3 else b"") + pack(">h", 2) + b"ab" + pack(">q", 99)
     value += pack(">q", 1) if version == 1 else b""
     found = parse(bytes.fromhex(COMMIT_KEY), value)
-    assert found == LoggedCommit("billing", ORDERS, 7, 5 if version == 3 else -1, "ab", 99)  # type: ignore[arg-type]
+    assert found == LoggedCommit("billing", AT, 7, 5 if version == 3 else -1, "ab", 99)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

@@ -23,6 +23,7 @@ from tests.unit.kafka.protocol.batches import (
     encode_batch,
     encode_marker,
     encode_record,
+    length_and_bytes,
     seal,
 )
 
@@ -41,16 +42,20 @@ def encode(rng: Random, offset: int, count: int, attributes: int = 0, producer: 
     for number in range(count):
         key, value = (None if rng.random() < 0.2 else rng.randbytes(rng.randrange(most)) for _ in range(2))
         headers = [(b"header"[: rng.randrange(7)], rng.randbytes(3)) for _ in range(rng.randrange(3))]
-        record = b"\0" + zigzag(rng.randrange(-90_000, 90_000)) + zigzag(number) + _field(key) + _field(value)
-        record += varint(len(headers) << 1) + b"".join(_field(name) + _field(held) for name, held in headers)
+        record = (
+            b"\0"
+            + zigzag(rng.randrange(-90_000, 90_000))
+            + zigzag(number)
+            + length_and_bytes(key)
+            + length_and_bytes(value)
+        )
+        record += varint(len(headers) << 1) + b"".join(
+            length_and_bytes(name) + length_and_bytes(held) for name, held in headers
+        )
         body += zigzag(len(record)) + record
     time = 1_700_000_000_000 + rng.randrange(1_000_000)
     packed = compressed(attributes & 7, body)
     return seal(packed, offset, attributes, count, time, (producer, 0, rng.randrange(1 << 31)))
-
-
-def _field(data: bytes | None) -> bytes:
-    return zigzag(-1) if data is None else zigzag(len(data)) + data
 
 
 def contents(batches: Iterable[memoryview]) -> list[tuple[object, ...]]:

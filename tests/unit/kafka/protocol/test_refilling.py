@@ -27,7 +27,7 @@ from tanist.kafka.protocol.compression import compressed
 from tanist.kafka.protocol.encoding import zigzag
 from tanist.kafka.protocol.refilling import DeletedKeys, refilled, split_at_holes
 from tanist.spark.codecs import decompressed
-from tests.unit.kafka.protocol.batches import CONTROL, TRANSACTIONAL, encode_marker
+from tests.unit.kafka.protocol.batches import CONTROL, TRANSACTIONAL, encode_marker, length_and_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,14 +49,10 @@ class Written(NamedTuple):
 
 
 def encoded(record: Written, base: int, base_time: int) -> bytes:
-    headers = b"".join(_field(name.encode()) + _field(value) for name, value in record.headers)
+    headers = b"".join(length_and_bytes(name.encode()) + length_and_bytes(value) for name, value in record.headers)
     body = b"\0" + zigzag(record.time - base_time) + zigzag(record.offset - base)
-    body += _field(record.key) + _field(record.value) + zigzag(len(record.headers)) + headers
+    body += length_and_bytes(record.key) + length_and_bytes(record.value) + zigzag(len(record.headers)) + headers
     return zigzag(len(body)) + body
-
-
-def _field(data: bytes | None) -> bytes:
-    return zigzag(-1) if data is None else zigzag(len(data)) + data
 
 
 @dataclass

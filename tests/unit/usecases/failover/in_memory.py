@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Mode
 from tanist.domain.logins import MirrorLogin
-from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset, SourcePartition
+from tanist.domain.names import MirrorPartition, ProducerId, SourceOffset, SourcePartition
 from tanist.domain.records import (
     GROUPS_TOPIC,
     OFFSETS_TOPIC,
     STATE_TOPIC,
     GroupSyncStatus,
-    MirrorSpec,
     OffsetTailMode,
-    PartitionObserved,
-    TopicDesired,
-    WorkerAlive,
 )
 from tanist.domain.source_ends import SourceEnd, SourceEnds
-from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import planning
@@ -29,6 +25,7 @@ from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import RunOutcome, run
 from tanist.usecases.failover.tools import GroupsMoved, Timeouts, Tools
 from tanist.usecases.mirror import OpenMirror
+from tests.builders import DR, a_mirror, a_partition, a_topic, a_worker
 from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.failover import (
@@ -44,11 +41,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tanist.domain.failover.approving import Approval
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import ClusterPair
     from tanist.usecases.groups.sync import SyncRequest
 
-DR = MirrorName("dr")
 RATE = 4.0
 """Offsets a second that each partition of east grew by, as workers have written it down."""
 DATA, FILLER, START = ProducerId(7), ProducerId(8), ProducerId(9)
@@ -100,16 +97,12 @@ class FailoverWorld:
         self.clock.meanwhile = self.tick
         for at in PARTITIONS:
             self.east.grow(at, 10)
-        self.spec = MirrorSpec(
-            mirror=DR,
-            source="east",
-            destination="west",
+        self.spec = a_mirror(
             source_cluster_id="id-east",
             destination_cluster_id="id-west",
             data_id=DATA,
             marker_id=FILLER,
             start_id=START,
-            created_at=EpochMs(0),
         )
         self.worker = MemoryStateStore(self.west, STATE_TOPIC, WORKER)
         self._register()
@@ -126,15 +119,12 @@ class FailoverWorld:
 
     def _register(self) -> None:
         desired = [
-            TopicDesired(
-                mirror=DR,
-                topic=name,
-                desired=DesiredState.MIRRORING,
+            a_topic(
+                name,
                 source_topic_id=f"id-of-{name}",
                 partitions=count,
                 deferred_configs=self.held,
                 deferred_acls=(WRITER, AclEntry("User:mirror", "*", allowed=True)),
-                changed_at=EpochMs(0),
             )
             for name, count in TOPICS.items()
         ]
@@ -174,15 +164,7 @@ class FailoverWorld:
 
     def _heartbeat(self) -> None:
         now = self.clock.now()
-        alive = WorkerAlive(
-            worker="w",
-            version="1",
-            host="h",
-            started_at=EpochMs(0),
-            at=now,
-            principal=self.login.principal,
-            unbound=self.login.unbound,
-        )
+        alive = a_worker(at=now, principal=self.login.principal, unbound=self.login.unbound)
         found = {at: self.east.ends[at] for at in PARTITIONS}
         ends = tuple(
             SourceEnd(SourcePartition(*at), SourceOffset(e[2]), SourceOffset(e[1]), RATE) for at, e in found.items()
@@ -191,7 +173,7 @@ class FailoverWorld:
         self.worker.append([alive, *reported], self.soon())
 
     def _copy(self, at: MirrorPartition) -> None:
-        if self.east.dead or self.worker.catch_up(self.soon()).promoted(DR, at.topic):
+        if self.east.dead or self.view().promoted(DR, at.topic):
             return
         for _ in range(self.speed):
             if self.west.ends[at][2] < self.east.ends[at][1]:
@@ -211,21 +193,16 @@ class FailoverWorld:
 
     def observe(self, state: MirrorState, *partitions: MirrorPartition, error: str | None = None) -> None:
         records = [
-            PartitionObserved(
-                mirror=DR,
-                partition=at,
-                state=state,
-                row=102,
-                error=error,
-                last_mirrored_epoch=4,
-                claim_epoch=1,
-                at=self.clock.now(),
-            )
+            a_partition(state, partition=at, error=error, last_mirrored_epoch=4, claim_epoch=1, at=self.clock.now())
             for at in partitions or PARTITIONS
         ]
         self.worker.append(records, self.soon())
 
     # ── people at work ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def view(self) -> StateView:
+        """What is stored at the destination now."""
+        return self.worker.catch_up(self.soon())
 
     def soon(self, seconds: float = 30) -> Deadline:
         return self.clock.deadline(seconds)
@@ -253,6 +230,10 @@ class FailoverWorld:
 
     def plan(self, mode: Mode = Mode.PLANNED, *include: str) -> planning.Planned:
         return planning.plan(FailoverRequest(mode=mode, include=include or (".*",)), self.clusters(), self.command())
+
+    def limitations(self, mode: Mode = Mode.PLANNED) -> dict[str, str]:
+        """Of a plan for everything, with the reason of each."""
+        return {each.name: each.detail for each in self.plan(mode).plan.limitations}
 
     def approve(
         self, mode: Mode = Mode.PLANNED, *include: str, valid: float = 3600.0, on_behalf_of: str = "", request: str = ""

@@ -12,7 +12,8 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.records import RunStatus
 from tanist.usecases.command import Silence
 from tanist.usecases.failover import status
-from tests.unit.usecases.failover.in_memory import DR, WRITER, FailoverWorld, Killed
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import WRITER, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from tanist.domain.checks import Check

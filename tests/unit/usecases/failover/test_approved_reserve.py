@@ -18,8 +18,9 @@ from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover.items import outcome_item, plan_item
 from tanist.usecases.failover.planning import FailoverRequest
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, RATE, TOPICS, FailoverWorld, Killed
-from tests.unit.usecases.failover.test_run import lose_source
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import PARTITIONS, RATE, TOPICS, FailoverWorld, Killed
+from tests.unit.usecases.failover.runs import lose_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ NAMES = set(map(str, PARTITIONS))
 
 def reserves(world: FailoverWorld) -> dict[str, int]:
     """Where the reserve of each partition ends, by the lineage."""
-    found = {each.topic: each for each in world.worker.catch_up(world.soon()).lineage(DR)}
+    found = {each.topic: each for each in world.view().lineage(DR)}
     return {str(at): found[at.topic].reserve_ends[at.partition] for at in PARTITIONS}
 
 
@@ -45,7 +46,7 @@ def approved(world: FailoverWorld, budget: int, dead_since: EpochMs | None = Non
 
 
 def check(world: FailoverWorld) -> Check:
-    view = world.worker.catch_up(world.soon())
+    view = world.view()
     return reserves_check(each for topic in TOPICS if (each := view.copied_up_to(DR, topic)) is not None)
 
 
@@ -147,7 +148,7 @@ def test_with_an_attested_time_a_reserve_is_complete_where_the_source_was_seen_t
     item = outcome_item(outcome, "")
     assert (item["may_be_reused"], item["reserve_estimated"]) == ({}, {})
     assert check(world).verdict is Verdict.PASS
-    view = world.worker.catch_up(world.soon())
+    view = world.view()
     assert {ms for topic in TOPICS for ms in view.copied_up_to(DR, topic).covers_ms} == {COMPLETE}  # type: ignore[union-attr]
 
 

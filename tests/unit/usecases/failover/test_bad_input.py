@@ -34,21 +34,17 @@ from tanist.usecases.failover.fences import StillNeeded, lift
 from tanist.usecases.failover.planning import FailoverRequest, PlanBlocked, PlanNotKept, SourceAnswers
 from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.run import RunAborted
+from tests.builders import DR
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import MemoryFencing
 from tests.fakes.sink import MemorySink
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
-from tests.unit.usecases.failover.test_run import PLANNED, killer
+from tests.unit.usecases.failover.in_memory import PARTITIONS, TOPICS, FailoverWorld, Killed
+from tests.unit.usecases.failover.runs import PLANNED, killer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tanist.domain.records import FailoverRun
-
-
-@pytest.fixture
-def world() -> FailoverWorld:
-    return FailoverWorld()
 
 
 @pytest.fixture
@@ -63,7 +59,7 @@ def unchanged(world: FailoverWorld) -> Iterator[FailoverWorld]:
 
 
 def runs(world: FailoverWorld) -> tuple[FailoverRun, ...]:
-    return world.worker.catch_up(world.soon()).failovers(DR)
+    return world.view().failovers(DR)
 
 
 def approving(world: FailoverWorld, plan: str, *, approver: bool = True, mode: Mode = Mode.PLANNED) -> None:
@@ -250,7 +246,7 @@ def test_an_unplanned_failover_from_a_living_source_is_accepted_by_name(world: F
     plan = world.approve(Mode.UNPLANNED).plan
     with pytest.raises(SourceAnswers, match=r"--mode planned.*--although-it-answers"):
         world.run(plan, although_it_answers=False)
-    assert not world.worker.catch_up(world.soon()).failovers(DR)
+    assert not world.view().failovers(DR)
     assert world.run(plan).record.status is RunStatus.DONE
 
 
@@ -322,7 +318,7 @@ def test_two_runs_at_once(world: FailoverWorld) -> None:
             world.clock.meanwhile = world.tick
 
     def beat() -> None:
-        held = world.worker.catch_up(world.soon()).lock(DR)
+        held = world.view().lock(DR)
         assert held is not None
         world.worker.append([replace(held, at=world.clock.now())], world.soon())
 
@@ -480,7 +476,7 @@ def test_abort_without_the_source_owes_what_it_cannot_lift(world: FailoverWorld)
     world.east.dead = True
     aborted = abort.abort(world.clusters(), world.tools(), world.command())
     assert set(aborted.pending) == set(TOPICS)
-    assert {each.status for each in world.worker.catch_up(world.soon()).source_fences(DR)} == {FenceStatus.LIFT_PENDING}
+    assert {each.status for each in world.view().source_fences(DR)} == {FenceStatus.LIFT_PENDING}
 
 
 def test_a_fence_that_was_lifted_is_not_owed_by_the_abort_of_another_run(world: FailoverWorld) -> None:
@@ -493,7 +489,7 @@ def test_a_fence_that_was_lifted_is_not_owed_by_the_abort_of_another_run(world: 
     world.run(plan, until="hold")
     without_source = replace(world.clusters(), source=Misconfigured("east is not configured here"))
     assert abort.abort(without_source, world.tools(), world.command()).pending == ()
-    held = world.worker.catch_up(world.soon()).source_fences(DR)
+    held = world.view().source_fences(DR)
     assert {each.topic: each.status for each in held} == dict.fromkeys(TOPICS, FenceStatus.LIFTED)
 
 
@@ -526,7 +522,7 @@ def test_a_late_fence_can_only_be_lifted_together_with_that_of_a_topic_that_took
         world.run(plan, killer(PLANNED.index("fence:applied")))
     abort.abort(world.clusters(), world.tools(), world.command())
     world.run(world.approve(Mode.PLANNED, "payments").plan)
-    late = [each.before for each in world.worker.catch_up(world.soon()).source_fences(DR) if each.topic == "orders"]
+    late = [each.before for each in world.view().source_fences(DR) if each.topic == "orders"]
     MemoryFencing(world.east).apply([each for each in late if each], world.soon())
     lifted = lift(world.clusters(), world.command(), of_promoted=False)
     assert [each.topic for each in lifted] == ["orders"]

@@ -13,9 +13,9 @@ from tanist.fetcher.producer_fences import KEEP_SECONDS
 from tanist.usecases.command import Silence
 from tanist.usecases.failover.status import checks
 from tests.fakes.failover import MemoryProducerFencing
-from tests.unit.fetcher.test_fence_reconciler import debts, settled
+from tests.unit.fetcher.reconciling import debts, settled
 from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld, Killed
-from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
+from tests.unit.usecases.failover.runs import PLANNED, assert_promoted, killer
 
 if TYPE_CHECKING:
     from tanist.domain.checks import Check

@@ -12,7 +12,7 @@ from tanist.domain.errors import Interrupted, MirrorLocked, TanistError
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.fences import FenceStatus
 from tanist.domain.names import MirrorPartition
-from tanist.domain.records import RunStatus, TopicDesired
+from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection
 from tanist.domain.states import DesiredState
 from tanist.usecases.command import CommandContext
@@ -22,13 +22,14 @@ from tanist.usecases.lock import LockedMirror, Purpose, mirror_lock
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import administer, desire, forget
+from tests.builders import DR, a_topic
 from tests.fakes.failover import MemoryFencing, MemoryOpening, MemoryProducerFencing
 from tests.fakes.state import MemoryStateStore
 from tests.fakes.topics import MemoryTopics
-from tests.unit.fetcher.test_fence_reconciler import debts, settled
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
+from tests.unit.fetcher.reconciling import debts, settled
+from tests.unit.usecases.failover.in_memory import PARTITIONS, TOPICS, FailoverWorld, Killed
+from tests.unit.usecases.failover.runs import PLANNED, assert_promoted, killer
 from tests.unit.usecases.failover.test_lock import empty
-from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +127,7 @@ def worker_sleeps_before_it_lifts(world: FailoverWorld, sleep: Sleep) -> None:
 def worker_sleeps_before_it_fences(world: FailoverWorld, sleep: Sleep) -> None:
     """Again: somebody has lifted the fence of a topic that took over."""
     world.run(world.approve().plan)
-    before = [each.before for each in world.worker.catch_up(world.soon()).source_fences(DR) if each.before]
+    before = [each.before for each in world.view().source_fences(DR) if each.before]
     MemoryFencing(world.east).lift(before, world.soon())
     sleep.after(LockedMirror, "view")
     settled(world, debts(world))
@@ -141,13 +142,8 @@ def add_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
 def add_again_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     """Of a topic that was in the mirror before: its map is forgotten."""
     world.east.with_topic("invoices")
-    gone = TopicDesired(
-        mirror=DR,
-        topic="invoices",
-        desired=DesiredState.REMOVED,
-        source_topic_id="id-of-invoices",
-        partitions=1,
-        changed_at=world.clock.now(),
+    gone = a_topic(
+        "invoices", desired=DesiredState.REMOVED, source_topic_id="id-of-invoices", changed_at=world.clock.now()
     )
     world.worker.append([replace(gone, mirror_id=world.spec.mirror_id)], world.soon())
     add_sleeps(world, sleep)
@@ -319,7 +315,7 @@ def test_a_fence_that_is_lifted_directly_before_the_barrier_is_put_up_again_firs
     def lifted_by_hand(point: str) -> None:
         points.append(point)
         if point == "before:seal" and points.count(point) == 1:
-            before = [each.before for each in world.worker.catch_up(world.soon()).source_fences(DR) if each.before]
+            before = [each.before for each in world.view().source_fences(DR) if each.before]
             MemoryFencing(world.east).lift(before, world.soon())
             world.east.grow(PARTITIONS[0], 5)
         if point == "seal:no-return":

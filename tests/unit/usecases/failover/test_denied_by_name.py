@@ -9,8 +9,9 @@ import pytest
 
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failover import abort
-from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld, Killed
-from tests.unit.usecases.failover.test_run import PLANNED, killer
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import TOPICS, FailoverWorld, Killed
+from tests.unit.usecases.failover.runs import PLANNED, killer
 
 KEPT: Final = {("orders", "User:kept"), ("payments", "User:app")}
 """DENY ACLs that others have created."""

@@ -19,10 +19,11 @@ from tanist.usecases.failover.approval_gate import NotToldNow
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
+from tests.builders import AT, DR
 from tests.fakes.failover import MemoryReplicas
 from tests.fakes.logs import MemoryLogs
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
-from tests.unit.usecases.failover.test_run import assert_promoted
+from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
+from tests.unit.usecases.failover.runs import assert_promoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorPartition
     from tanist.ports.clock import Deadline
 
-AT = PARTITIONS[0]
 UNSEEN = TransactionalIdAuthorizationFailed("DESCRIBE on every transactional id")
 
 
@@ -284,14 +284,14 @@ def test_the_leader_epoch_of_what_was_drained_is_stored_not_what_workers_had_rep
     plan = world.approve().plan
     world.east.leader_epoch = 9
     world.run(plan)
-    view = world.worker.catch_up(world.soon())
+    view = world.view()
     assert [view.last_copied_epoch(world.clusters().spec, at, 10) for at in PARTITIONS] == [(9, True)] * 3
 
 
 def test_an_epoch_of_an_earlier_record_is_no_certain_one() -> None:
     """Of an unplanned failover, whose source tells nothing, or of a run of an earlier version."""
     world = FailoverWorld()
-    view = world.worker.catch_up(world.soon())
+    view = world.view()
     assert view.last_copied_epoch(world.clusters().spec, AT, 10) == (4, False)
     end = SourceEnd(
         SourcePartition(*AT), SourceOffset(10), SourceOffset(10), record_until=SourceOffset(10), record_epoch=6

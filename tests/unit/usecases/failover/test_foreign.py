@@ -8,9 +8,8 @@ from tanist.domain.checks import Mode, Readiness
 from tanist.domain.failover import forecast
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.records import RunStatus
+from tests.builders import AT
 from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
-
-AT = PARTITIONS[0]
 
 
 def replaced(world: FailoverWorld, records: int = 20) -> None:

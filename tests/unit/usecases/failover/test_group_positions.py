@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.errors import Interrupted, MirrorLocked, TanistError, Unreachable
-from tanist.domain.lineage import TopicLineage
 from tanist.domain.names import EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.domain.translation import Proof, Withheld
@@ -18,10 +17,11 @@ from tanist.usecases.failover.tools import move_groups
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.lock import FRESH_MS, Purpose, mirror_lock
 from tanist.usecases.mirror import OpenMirror
+from tests.builders import DR, a_lineage
 from tests.fakes.cluster import nowhere as nobody
 from tests.fakes.cluster import pair_with
 from tests.fakes.positions import BEFORE_END, BEFORE_PENDING, BEFORE_READ, MemoryGroups, MemoryPositions
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld, Killed
+from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -109,15 +109,8 @@ class Moving:
         """West had been the primary before east, up to `until`, and the mirror was reversed."""
         topic = self.world.worker.catch_up(self.world.soon()).topic(DR, AT.topic)
         assert topic is not None
-        led_away = TopicLineage(
-            mirror=DR,
-            topic=AT.topic,
-            promotion_epoch=1,
-            old_cluster_id="id-west",
-            new_cluster_id="id-east",
-            old_ends=(until,) * topic.partitions,
-            reserve_ends=(until,) * topic.partitions,
-            at=EpochMs(1),
+        led_away = a_lineage(
+            *((until,) * topic.partitions), topic=AT.topic, old_cluster_id="id-west", new_cluster_id="id-east"
         )
         began = replace(topic, copy_starts=(until,) * topic.partitions)
         self.world.worker.append([led_away, began], self.world.soon())

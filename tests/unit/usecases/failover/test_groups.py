@@ -24,8 +24,9 @@ from tanist.usecases.groups.gather import Freshest, Gathered
 from tanist.usecases.groups.gather import SourceAnswer as AskedSource
 from tanist.usecases.groups.rows import DestinationGroups, PositionRow
 from tanist.usecases.groups.sync import GroupSyncResult
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
-from tests.unit.usecases.failover.test_run import PLANNED, killer
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import PARTITIONS, TOPICS, FailoverWorld, Killed
+from tests.unit.usecases.failover.runs import PLANNED, killer
 
 BILLING = ("billing.*",)
 

@@ -16,8 +16,9 @@ from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.states import DesiredState, MirrorState
+from tests.builders import DR
 from tests.fakes.topics import MemoryTopics
-from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld
+from tests.unit.usecases.failover.in_memory import TOPICS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,18 +29,9 @@ if TYPE_CHECKING:
 MORE = MirrorPartition("orders", TOPICS["orders"])
 
 
-@pytest.fixture
-def world() -> FailoverWorld:
-    return FailoverWorld()
-
-
 def grow(world: FailoverWorld, records: int = 200, partitions: int = MORE.partition + 1) -> None:
     world.east.side().topics.grow("orders", partitions, world.soon())
     world.east.grow(MORE, records)
-
-
-def names(world: FailoverWorld, mode: Mode = Mode.PLANNED) -> dict[str, str]:
-    return {each.name: each.detail for each in world.plan(mode).plan.limitations}
 
 
 def test_what_has_no_copy_is_at_risk_and_left_behind_only_by_name(world: FailoverWorld) -> None:
@@ -76,7 +68,7 @@ def test_a_mirror_that_takes_in_partitions_after_the_approval_voids_it(world: Fa
     plan = world.approve().plan
     grow(world)
     world.west.side().topics.grow("orders", MORE.partition + 1, world.soon())
-    (orders,) = [each for each in world.worker.catch_up(world.soon()).topics(DR) if each.topic == "orders"]
+    (orders,) = [each for each in world.view().topics(DR) if each.topic == "orders"]
     world.worker.append([replace(orders, partitions=MORE.partition + 1)], world.soon())
     world.observe(MirrorState.MIRRORING, MORE)
     with pytest.raises(NotPermitted, match="GROWN_SINCE_PLANNED: new: 1 of orders"):
@@ -87,14 +79,14 @@ def test_a_silent_source_invents_nothing(world: FailoverWorld) -> None:
     """What it has more nobody can tell; that what it took is unknown is said already."""
     grow(world)
     world.east.dead = True
-    assert "PARTITIONS_WITHOUT_COPY" not in names(world, Mode.UNPLANNED)
-    assert "RECORDS_UNSEEN" in names(world, Mode.UNPLANNED)
+    assert "PARTITIONS_WITHOUT_COPY" not in world.limitations(Mode.UNPLANNED)
+    assert "RECORDS_UNSEEN" in world.limitations(Mode.UNPLANNED)
 
 
 def test_an_unplanned_failover_counts_them_as_lost_while_the_source_answers_in_part(world: FailoverWorld) -> None:
     grow(world)
     del world.east.ends[MirrorPartition("payments", 0)]
-    limitations = names(world, Mode.UNPLANNED)
+    limitations = world.limitations(Mode.UNPLANNED)
     assert "PARTITIONS_WITHOUT_COPY" in limitations
     assert "200 offsets of the source are not at the destination" in limitations["RECORDS_AT_RISK"]
 
@@ -109,7 +101,9 @@ def test_a_source_that_does_not_say_how_many_it_has_stops_a_planned_failover(
         return {**known(self, asked, by), "orders": TimedOut("no answer")}
 
     monkeypatch.setattr(MemoryTopics, "partitions", but_orders)
-    assert "orders: the source does not report its number of partitions: TIMED_OUT" in names(world)["SOURCE_DOWN"]
+    assert (
+        "orders: the source does not report its number of partitions: TIMED_OUT" in world.limitations()["SOURCE_DOWN"]
+    )
     assert world.plan().blocked
 
 
@@ -136,7 +130,10 @@ def test_a_whole_topic_that_the_filters_match_is_left_behind_only_by_name(filter
     for mode in Mode:
         assert left_behind(world, mode) == ("refunds",)
         assert not world.plan(mode).blocked
-    assert "refunds; add them with `tanist metadata sync dr --destination west`" in names(world)["TOPICS_WITHOUT_COPY"]
+    assert (
+        "refunds; add them with `tanist metadata sync dr --destination west`"
+        in world.limitations()["TOPICS_WITHOUT_COPY"]
+    )
     with pytest.raises(NotPermitted, match=r"TOPICS_WITHOUT_COPY.*refunds"):
         world.run(before)
     accepted = world.approve().plan
@@ -157,12 +154,12 @@ def test_a_topic_that_appears_during_a_run_stops_it_before_the_point_of_no_retur
 
     with pytest.raises(NotPermitted, match=r"TOPICS_WITHOUT_COPY.*refunds"):
         world.run(plan, appear)
-    assert not any(each.no_return for each in world.worker.catch_up(world.soon()).failovers(DR))
+    assert not any(each.no_return for each in world.view().failovers(DR))
 
 
 def take_in(world: FailoverWorld, topic: str) -> None:
     """As `mirrors add` and `metadata sync` do."""
-    (orders,) = [each for each in world.worker.catch_up(world.soon()).topics(DR) if each.topic == "orders"]
+    (orders,) = [each for each in world.view().topics(DR) if each.topic == "orders"]
     world.worker.append([replace(orders, topic=topic, partitions=1)], world.soon())
 
 
@@ -179,7 +176,7 @@ def test_a_mirror_that_takes_in_a_topic_after_the_approval_of_all_its_topics_voi
         world.run(plan)
     assert re.search(r"GROWN_SINCE_PLANNED: new in the mirror.*: refunds, then plan again", str(refused.value))
     assert re.search(r"TOPICS_WITHOUT_COPY.*: refunds-2;", str(refused.value))
-    assert not world.worker.catch_up(world.soon()).failovers(DR)
+    assert not world.view().failovers(DR)
 
 
 def test_a_mirror_that_takes_in_a_topic_during_a_run_stops_it_before_the_point_of_no_return(
@@ -188,18 +185,18 @@ def test_a_mirror_that_takes_in_a_topic_during_a_run_stops_it_before_the_point_o
     world, plan = filtered, filtered.approve().plan
 
     def appear(point: str) -> None:
-        if "groups" in point and world.worker.catch_up(world.soon()).topic(DR, "refunds") is None:
+        if "groups" in point and world.view().topic(DR, "refunds") is None:
             take_in(world, "refunds")
 
     with pytest.raises(NotPermitted, match=r"GROWN_SINCE_PLANNED.*refunds"):
         world.run(plan, appear)
-    assert not any(each.no_return for each in world.worker.catch_up(world.soon()).failovers(DR))
+    assert not any(each.no_return for each in world.view().failovers(DR))
 
 
 def test_a_plan_of_some_topics_stands_whatever_becomes_of_the_others(filtered: FailoverWorld) -> None:
     """Also where none of the others is left in the mirror, so that these are all."""
     world, plan = filtered, filtered.approve(Mode.PLANNED, "orders").plan
-    (payments,) = [each for each in world.worker.catch_up(world.soon()).topics(DR) if each.topic == "payments"]
+    (payments,) = [each for each in world.view().topics(DR) if each.topic == "payments"]
     for topic in ("refunds", "refunds-2"):
         world.east.with_topic(topic, 1)
     world.worker.append([replace(payments, desired=DesiredState.REMOVED)], world.soon())
@@ -221,14 +218,14 @@ def test_a_plan_of_an_older_version_does_not_say_whether_it_was_of_all_topics(fi
 
 def test_a_new_topic_that_another_mirror_has_is_not_without_a_copy(filtered: FailoverWorld) -> None:
     filtered.east.with_topic("refunds", 1)
-    (orders,) = [each for each in filtered.worker.catch_up(filtered.soon()).topics(DR) if each.topic == "orders"]
+    (orders,) = [each for each in filtered.view().topics(DR) if each.topic == "orders"]
     filtered.worker.append([replace(orders, mirror=MirrorName("other"), topic="refunds")], filtered.soon())
     assert left_behind(filtered) is None
 
 
 def test_a_topic_that_was_removed_from_the_mirror_is_not_without_a_copy(filtered: FailoverWorld) -> None:
     """Somebody decided that, and `metadata sync` does not take it in again."""
-    (payments,) = [each for each in filtered.worker.catch_up(filtered.soon()).topics(DR) if each.topic == "payments"]
+    (payments,) = [each for each in filtered.view().topics(DR) if each.topic == "payments"]
     filtered.worker.append([replace(payments, desired=DesiredState.REMOVED)], filtered.soon())
     assert left_behind(filtered) is None
     filtered.east.with_topic("refunds", 1)
@@ -264,6 +261,6 @@ def test_a_source_that_does_not_list_its_topics_does_not_answer(
     filtered.east.with_topic("refunds", 1)
     monkeypatch.setattr(MemoryTopics, "names", silent)
     filtered.copying = False
-    assert "TIMED_OUT" in names(filtered)["SOURCE_DOWN"]
-    assert {"SOURCE_NOT_DRAINED", "RECORDS_UNSEEN"} <= set(names(filtered, Mode.UNPLANNED))
+    assert "TIMED_OUT" in filtered.limitations()["SOURCE_DOWN"]
+    assert {"SOURCE_NOT_DRAINED", "RECORDS_UNSEEN"} <= set(filtered.limitations(Mode.UNPLANNED))
     assert left_behind(filtered, Mode.UNPLANNED) is None

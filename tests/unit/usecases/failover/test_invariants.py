@@ -13,9 +13,10 @@ from tanist.domain.states import DesiredState
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.runner import InvariantBroken
+from tests.builders import DR
 from tests.fakes.failover import MemoryFencing
-from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld
-from tests.unit.usecases.failover.test_run import assert_promoted
+from tests.unit.usecases.failover.in_memory import TOPICS, FailoverWorld
+from tests.unit.usecases.failover.runs import assert_promoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,12 +50,12 @@ def test_a_topic_that_leaves_the_mirror_uncounted_before_the_barrier_undoes_the_
 
     def removes(point: str) -> None:
         if point == "after:fence":
-            (topic,) = (each for each in world.worker.catch_up(world.soon()).topics(DR) if each.topic == "orders")
+            (topic,) = (each for each in world.view().topics(DR) if each.topic == "orders")
             world.worker.append([replace(topic, desired=DesiredState.REMOVED)], world.soon())
 
     with pytest.raises(InvariantBroken, match="PROMOTION_NOT_COUNTED: orders"):
         world.run(plan, removes)
-    (run,) = world.worker.catch_up(world.soon()).failovers(DR)
+    (run,) = world.view().failovers(DR)
     assert (run.status, run.reason, run.no_return) == (RunStatus.ABORTED, "INVARIANT_BROKEN", False)
     assert world.east.may_write("payments", "app"), "its fence was lifted"
     assert not world.east.may_write("orders", "app"), "somebody has made it take over"
@@ -91,7 +92,7 @@ def test_a_source_that_takes_a_fence_and_has_none_undoes_the_run(monkeypatch: py
     monkeypatch.setattr(MemoryFencing, "apply", accepted)
     with pytest.raises(InvariantBroken, match="FENCE_GONE"):
         world.run(plan)
-    assert world.worker.catch_up(world.soon()).unfinished(DR) is None
+    assert world.view().unfinished(DR) is None
 
 
 def test_a_fence_that_is_lifted_by_hand_between_two_steps_is_put_up_again() -> None:
@@ -102,7 +103,7 @@ def test_a_fence_that_is_lifted_by_hand_between_two_steps_is_put_up_again() -> N
     def lifts(point: str) -> None:
         if point == "groups:moved" and not lifted:
             lifted.append(point)
-            held = world.worker.catch_up(world.soon()).source_fences(DR)
+            held = world.view().source_fences(DR)
             MemoryFencing(world.east).lift([each.before for each in held if each.before], world.soon())
 
     outcome = world.run(plan, lifts)

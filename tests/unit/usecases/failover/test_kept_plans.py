@@ -21,7 +21,7 @@ from tanist.domain.failover.facts import iso_time
 from tanist.domain.failover.kept_plans import KEPT_MS, LEFT_KEPT, MOST_KEPT, REFRESH_MS, kept_plan, to_keep
 from tanist.domain.failover.plan import Intent, Limitation, TopicIntent, hash_of
 from tanist.domain.names import EpochMs
-from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus, WorkerAlive
+from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus
 from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms
@@ -30,9 +30,10 @@ from tanist.usecases.failover.approval_gate import NotToldNow
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked, PlanNotKept, SourceAnswers
 from tanist.usecases.failover.source_seen import foreign
+from tests.builders import DR, a_worker
 from tests.fakes.topics import MemoryTopics
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
-from tests.unit.usecases.failover.test_run import TAIL, lose_source
+from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
+from tests.unit.usecases.failover.runs import TAIL, lose_source
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
@@ -41,11 +42,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorPartition
 
 DAY = 24 * 3600.0
-
-
-@pytest.fixture
-def world() -> FailoverWorld:
-    return FailoverWorld()
 
 
 def kept(world: FailoverWorld, **asked: Any) -> planning.Planned:
@@ -220,7 +216,7 @@ def test_plans_that_are_kept_do_not_grow_without_bound(world: FailoverWorld) -> 
     for n in range(MOST_KEPT + 5):
         world.clock.jump(1)
         plan = kept(world, mode=Mode.UNPLANNED, loss_tolerance=n).plan.hash
-        world.worker.catch_up(world.soon())
+        world.view()
         plans = [each.plan for each in world.west.view(STATE_TOPIC).kept_plans(DR)]
         assert plan in plans, "the latest one"
         assert len(plans) <= MOST_KEPT
@@ -262,7 +258,7 @@ def test_no_more_plans_are_kept_where_the_planner_may_not_read_approvals(world: 
     for n in range(MOST_KEPT, MOST_KEPT + 5):
         world.clock.jump(1)
         latest = kept(world, mode=Mode.UNPLANNED, loss_tolerance=n).plan.hash
-        world.worker.catch_up(world.soon())
+        world.view()
     plans = [each.plan for each in world.west.view(STATE_TOPIC).kept_plans(DR)]
     assert len(plans) == MOST_KEPT
     assert {running, latest} <= set(plans)
@@ -391,7 +387,7 @@ def test_an_approval_waits_for_what_is_unknown_for_a_moment(
 
 def test_a_plan_waits_for_the_login_of_a_worker_that_has_just_started(world: FailoverWorld) -> None:
     """It lacked MIRROR_CANNOT_BE_SHUT_OUT, and the next plan, seconds later, had another hash."""
-    young = WorkerAlive(worker="new", version="1", host="h", started_at=world.clock.now(), at=world.clock.now())
+    young = a_worker("new", started_at=world.clock.now(), at=world.clock.now())
     world.worker.append([young], world.soon())
     began = world.clock.monotonic()
 

@@ -11,15 +11,14 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.records import RunStatus
 from tanist.usecases.command import Silence
 from tanist.usecases.failover.status import checks
-from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
+from tests.builders import AT
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.failover.test_growth import MORE, grow
 
 if TYPE_CHECKING:
     from typing import Any
 
     from tanist.domain.checks import Check
-
-AT = PARTITIONS[0]
 
 
 def left_behind(world: FailoverWorld) -> Check:

@@ -12,11 +12,12 @@ from tanist.domain.errors import TopicNotInMirror
 from tanist.domain.fences import FenceStatus
 from tanist.domain.selection import Selection
 from tanist.usecases.failover.fences import StillNeeded, lift, set_again
+from tests.builders import DR
 from tests.fakes.failover import MemoryFencing
-from tests.unit.fetcher.test_fence_reconciler import debts, settled
-from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld, Killed
-from tests.unit.usecases.failover.test_run import killer
-from tests.unit.usecases.failover.test_source_fences import fences, view
+from tests.unit.fetcher.reconciling import debts, settled
+from tests.unit.usecases.failover.in_memory import TOPICS, FailoverWorld, Killed
+from tests.unit.usecases.failover.runs import killer
+from tests.unit.usecases.failover.test_source_fences import fences
 
 if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
@@ -105,9 +106,9 @@ def test_a_lifted_fence_is_set_again_and_lifting_it_restores_what_was_there_last
     done = set_again(world.clusters(), world.command(), ALL)
     assert {each.status for each in done} == {FenceStatus.IN_FORCE}
     assert (writable(world), fences(world).verdict) == (set(), Verdict.PASS)
-    stored = view(world).source_fences(DR)
+    stored = world.view().source_fences(DR)
     assert set_again(world.clusters(), world.command(), ALL) == done
-    assert view(world).source_fences(DR) == stored
+    assert world.view().source_fences(DR) == stored
     lifted(world)
     assert world.east.topics["orders"].configs.get("max.message.bytes") == (None if authorizer else "5000")
 
@@ -127,11 +128,11 @@ def test_a_fence_that_cannot_be_set_now_is_pending_and_a_fetcher_sets_it() -> No
 
 def test_a_fence_that_another_client_has_lifted_is_set_again_at_once() -> None:
     world = promoted(authorizer=False)
-    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    before = [each.before for each in world.view().source_fences(DR) if each.before]
     MemoryFencing(world.east).lift(before, world.soon())
     set_again(world.clusters(), world.command(), ALL)
     assert writable(world) == set()
-    assert [each.before for each in view(world).source_fences(DR)] == before
+    assert [each.before for each in world.view().source_fences(DR)] == before
 
 
 def test_a_topic_that_is_mirrored_gets_no_fence() -> None:

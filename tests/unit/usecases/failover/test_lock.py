@@ -22,9 +22,10 @@ from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.run import RunAborted
 from tanist.usecases.lock import FRESH_MS, LockedMirror, Purpose, mirror_lock
 from tanist.usecases.mirrors import administer, desire
-from tests.unit.fetcher.test_fence_reconciler import debts, late_fence, settled
-from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld, Killed
-from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
+from tests.builders import DR
+from tests.unit.fetcher.reconciling import debts, late_fence, settled
+from tests.unit.usecases.failover.in_memory import TOPICS, FailoverWorld, Killed
+from tests.unit.usecases.failover.runs import PLANNED, assert_promoted, killer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -254,7 +255,7 @@ def test_two_approved_plans_started_together_never_leave_two_writable_sides(poin
     ended.append(outcome(lambda: world.run(all_of_it, neighbour, runner="ann@host")))
     # Frozen for long before it was on record, the first is succeeded; from then on the second is refused.
     assert ended == (["DONE", "INTERRUPTED"] if point == "before:hold" else ["RUN_UNDER_WAY", "DONE"])
-    view = world.worker.catch_up(world.soon())
+    view = world.view()
     assert view.unfinished(DR) is None
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS if view.promoted(DR, topic))
 
@@ -283,7 +284,7 @@ def test_a_run_that_sleeps_while_it_opens_its_store_promotes_nothing_behind_anot
     monkeypatch.setattr(type(world.west), "open_store", sleepy)
     with pytest.raises(TanistError, match="ALREADY_PROMOTED"):
         world.run(all_of_it, runner="ann@host")
-    view = world.worker.catch_up(world.soon())
+    view = world.view()
     assert {run.plan: run.status for run in view.failovers(DR)} == {one: RunStatus.DONE}
     assert view.unfinished(DR) is None
 
@@ -343,7 +344,7 @@ def test_the_run_of_a_namesake_is_done_up_to_no_step(mode: Mode, step: str, dele
     before, took = keys(again), list(again.west.calls)
     with pytest.raises(NotPermitted):
         again.run(plan, until=step)
-    assert not again.worker.catch_up(again.soon()).failovers(DR)
+    assert not again.view().failovers(DR)
     assert keys(again) - {f"lock/{DR}"} == before - {f"lock/{DR}"}
     assert again.west.calls == took
     assert again.source_is_as_it_was()
@@ -385,7 +386,7 @@ def test_an_abort_never_lifts_the_fence_of_a_topic_that_has_taken_over() -> None
     """Whatever brought an unfinished run beside a promoted topic: its fence is what keeps the other side closed."""
     world = FailoverWorld()
     world.run(world.approve(Mode.PLANNED, "orders").plan)
-    run = world.worker.catch_up(world.soon()).failovers(DR)[0]
+    run = world.view().failovers(DR)[0]
     world.worker.append([replace(run, status=RunStatus.RUNNING, no_return=False)], world.soon())
     abort.abort(world.clusters(), world.tools(), world.command())
     assert not world.east.may_write("orders", "app")
@@ -408,7 +409,7 @@ def test_an_abort_that_comes_too_late_does_not_throw_the_live_run_out(monkeypatc
     monkeypatch.setattr(type(world.west), "open_store", sleepy)
     with pytest.raises(PastReturn):
         abort.abort(world.clusters(), world.tools(runner="bob@host"), world.command())
-    held = world.worker.catch_up(world.soon()).lock(DR)
+    held = world.view().lock(DR)
     assert held is not None
     assert held.holder == "ann@host", "the lock is still the run's"
     assert world.run(plan, runner="ann@host").record.status is RunStatus.DONE

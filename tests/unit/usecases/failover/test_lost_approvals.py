@@ -6,8 +6,9 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.approving import NotApproved
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
-from tests.unit.usecases.failover.test_run import assert_promoted
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import FailoverWorld
+from tests.unit.usecases.failover.runs import assert_promoted
 
 
 def test_a_run_past_the_point_of_no_return_is_finished_though_its_approval_is_gone() -> None:
@@ -33,6 +34,6 @@ def test_a_run_does_not_take_another_plans_approval_at_the_same_offset_for_its_o
             world.run(plan)
     else:
         world.run(plan)
-    view = world.worker.catch_up(world.soon())
+    view = world.view()
     assert not view.promoted(DR, "payments")
     assert view.promoted(DR, "orders") is (until == "seal")

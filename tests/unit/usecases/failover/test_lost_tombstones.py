@@ -11,9 +11,9 @@ from tanist.domain.names import EpochMs, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.usecases.items import row_item
 from tanist.usecases.mirrors.describe import Describer
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
+from tests.builders import AT, DR
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 
-AT = PARTITIONS[0]
 NAME = "TOMBSTONES_MAY_BE_MISSING"
 
 

@@ -15,9 +15,10 @@ from tanist.ports.access import AclCheck, Verdict
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.run import run
 from tanist.usecases.failover.step import StepRefused
+from tests.builders import DR
 from tests.fakes.access import MemoryAccess
 from tests.fakes.failover import MemoryProducerFencing
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

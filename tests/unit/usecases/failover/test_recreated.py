@@ -13,14 +13,15 @@ from tanist.domain.errors import Unreachable
 from tanist.domain.failover.approving import ApprovalRequest, NotPermitted
 from tanist.domain.failover.plan import ApprovedPlan, canonical, hash_of
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
-from tanist.domain.records import CopiedUpTo, PromotionEpoch, RunStatus, TopicDesired
+from tanist.domain.records import CopiedUpTo, PromotionEpoch, RunStatus
 from tanist.domain.states import DesiredState
 from tanist.usecases.command import Silence
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.status import checks
+from tests.builders import DR, a_topic
 from tests.fakes.failover import MemoryProducerFencing, MemoryReplicas
-from tests.unit.fetcher.test_fence_reconciler import debts, settled, view
-from tests.unit.usecases.failover.in_memory import DR, TOPICS, FailoverWorld
+from tests.unit.fetcher.reconciling import debts, settled
+from tests.unit.usecases.failover.in_memory import TOPICS, FailoverWorld
 
 if TYPE_CHECKING:
     from typing import Any
@@ -54,14 +55,8 @@ def rules_of(world: FailoverWorld, topic: str) -> set[tuple[str, object]]:
 def promote_by_another(world: FailoverWorld, topic_id: str) -> None:
     """Another mirror of the destination has mirrored and promoted what has that id."""
     spec = replace(world.spec, mirror=OTHER, mirror_id="two", data_id=ProducerId(27))
-    left = TopicDesired(
-        mirror=OTHER,
-        mirror_id="two",
-        topic="orders",
-        desired=DesiredState.REMOVED,
-        source_topic_id="id-of-orders",
-        partitions=2,
-        changed_at=EpochMs(0),
+    left = a_topic(
+        mirror=OTHER, mirror_id="two", desired=DesiredState.REMOVED, source_topic_id="id-of-orders", partitions=2
     )
     counted = PromotionEpoch(mirror=OTHER, mirror_id="two", topic="orders", count=1, topic_id=topic_id)
     world.worker.append([spec, left, counted], world.soon())
@@ -74,7 +69,7 @@ def found(world: FailoverWorld) -> dict[str, Check]:
 
 def test_a_promotion_records_which_topic_took_over() -> None:
     world = promoted()
-    recorded = view(world).promotion(DR, "orders")
+    recorded = world.view().promotion(DR, "orders")
     assert recorded is not None
     assert recorded.topic_id == world.west.topics["orders"].topic_id
     assert found(world)["promoted"].verdict is Verdict.PASS
@@ -177,7 +172,7 @@ def test_a_topic_that_is_created_again_behind_the_barrier_is_named_and_gets_noth
     assert world.west.topics["orders"].configs == configs
     assert rules_of(world, "orders") == rules
     assert world.west.canaries.count("orders") == canaries
-    recorded = view(world).promotion(DR, "orders")
+    recorded = world.view().promotion(DR, "orders")
     assert recorded is not None
     assert recorded.topic_id == copy
     assert "orders: the failed-over topic was deleted and re-created" in found(world)["promoted"].reason
@@ -244,7 +239,7 @@ def test_the_id_on_record_of_an_earlier_failover_says_nothing_of_this_one() -> N
     plan = world.approve().plan
     done = world.run(plan)
     assert (done.record.status, done.broken) == (RunStatus.DONE, ())
-    recorded = view(world).promotion(DR, "orders")
+    recorded = world.view().promotion(DR, "orders")
     assert recorded is not None
     assert recorded.topic_id == world.west.topics["orders"].topic_id
     assert "orders" in world.west.canaries
@@ -257,7 +252,7 @@ def test_a_run_of_an_earlier_life_of_a_topic_answered_done_and_did_nothing(until
     plan = world.approve().plan
     world.run(plan)
     assert world.run(plan, until=until).record.status is RunStatus.DONE, "asked again nothing is done twice"
-    view = world.worker.catch_up(world.soon())
+    view = world.view()
     (orders,) = (each for each in view.topics(DR) if each.topic == "orders")
     world.worker.append([replace(orders, desired=DesiredState.MIRRORING, promotion_epoch=1)], world.soon())
     with pytest.raises(NotPermitted, match="of an earlier life of orders, which the mirror copies again"):

@@ -25,8 +25,9 @@ from tanist.usecases.approvals import withdraw as withdrawn
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanNotKept
 from tanist.usecases.failover.run import run
-from tests.unit.fetcher.test_fence_reconciler import debts, settled
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld, Killed
+from tests.builders import DR
+from tests.unit.fetcher.reconciling import debts, settled
+from tests.unit.usecases.failover.in_memory import FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,15 +42,10 @@ FIRST, SECOND = run_request("airflow/mirror_failover", "1"), run_request("airflo
 
 
 @pytest.fixture
-def world() -> FailoverWorld:
-    return FailoverWorld()
-
-
-@pytest.fixture
 def unchanged(world: FailoverWorld) -> Iterator[FailoverWorld]:
     """Whatever is tried with it: no run is on record, and producers are free at the source."""
     yield world
-    assert world.worker.catch_up(world.soon()).failovers(DR) == ()
+    assert world.view().failovers(DR) == ()
     assert world.source_is_as_it_was()
 
 

@@ -18,7 +18,8 @@ from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.run import run
 from tanist.usecases.failover.step import StepRefused
 from tanist.usecases.status import doctor
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 if TYPE_CHECKING:
     from tests.fakes.failover import GuardedCluster

@@ -15,7 +15,7 @@ from tanist.domain.errors import ConnectionLost, Interrupted, TanistError
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import ObservedTopic, fence_settled
 from tanist.domain.fences import FencedTopic, FenceStatus
-from tanist.domain.records import STATE_TOPIC, RunStatus
+from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
@@ -24,8 +24,18 @@ from tanist.usecases.failover.items import outcome_item
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.steps.fence import FenceLeaks
+from tests.builders import DR
 from tests.fakes.failover import MemoryFencing, MemoryReplicas
-from tests.unit.usecases.failover.in_memory import DATA, DR, FILLER, PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
+from tests.unit.usecases.failover.in_memory import DATA, FILLER, PARTITIONS, TOPICS, FailoverWorld, Killed
+from tests.unit.usecases.failover.runs import (
+    PLANNED,
+    TAIL,
+    UNPLANNED,
+    assert_promoted,
+    killer,
+    lose_source,
+    named,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,85 +45,17 @@ if TYPE_CHECKING:
     from tanist.ports.logs import InSync
 
 
-TAIL = 15
-"""Records of each partition that a dead source has, and nobody has copied."""
-
-
-def points(mode: Mode) -> list[str]:
-    """Every place where a run can be cut, in order."""
-    world, seen = FailoverWorld(), list[str]()
-    if mode is Mode.PLANNED:
-        world.behind()
-    else:
-        lose_source(world)
-    world.run(world.approve(mode).plan, seen.append)
-    return seen
-
-
-def lose_source(world: FailoverWorld) -> None:
-    """It took records that nobody copies, its end was seen, and it is gone."""
-    world.copying = False
-    for at in PARTITIONS:
-        world.east.grow(at, TAIL)
-    world._heartbeat()
-    world.east.dead = True
-
-
-def named(seen: list[str]) -> list[str]:
-    return [f"{n}-{point}" for n, point in enumerate(seen)]
-
-
-PLANNED, UNPLANNED = points(Mode.PLANNED), points(Mode.UNPLANNED)
-
-
-def killer(at: int) -> Callable[[str], None]:
-    left = [at]
-
-    def checkpoint(_point: str) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise Killed
-
-    return checkpoint
-
-
-def assert_promoted(world: FailoverWorld) -> None:
-    view = world.worker.catch_up(world.soon())
-    assert all(view.observed(DR, at).state is MirrorState.STOPPED for at in PARTITIONS)  # type: ignore[union-attr]
-    assert all(view.observed(DR, at).last_mirrored_epoch == 4 for at in PARTITIONS)  # type: ignore[union-attr]
-    assert all(view.promotions(DR, topic) == 1 for topic in TOPICS)
-    assert all(world.west.may_write(topic, "app") for topic in TOPICS)
-    assert not any(world.west.may_write(topic, "mirror") for topic in TOPICS)
-    assert world.west.given == {(topic, WRITER) for topic in TOPICS}
-    assert not any(world.zombie(at) for at in PARTITIONS)
-    assert all(world.west.topics[topic].configs["cleanup.policy"] == "compact" for topic in TOPICS)
-    told = {each.topic: each for each in view.lineage(DR)}
-    assert set(told) == set(TOPICS)
-    for at in PARTITIONS:
-        entry = told[at.topic]
-        copied = sum(
-            who == DATA and (at, offset) not in world.west.control | world.west.repeats
-            for (of, offset), who in world.west.producers.items()
-            if of == at
-        )
-        assert entry.old_ends[at.partition] == copied, "every offset below it, and none behind it, was copied"
-        assert (entry.old_cluster_id, entry.new_cluster_id) == ("id-east", "id-west")
-        assert entry.topic_id == f"id-of-{at.topic}"
-    if not world.east.dead:
-        assert world.east.view(STATE_TOPIC).lineage(DR) == view.lineage(DR)
-
-
 def test_lineage_that_was_stored_is_not_determined_again() -> None:
     """What is stored may be in use already: another end, found later, is another history."""
     world = FailoverWorld()
     plan = world.approve().plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index("seal:lineage")))
-    stored = world.worker.catch_up(world.soon()).lineage(DR)
+    stored = world.view().lineage(DR)
     for at in PARTITIONS:
         world.west.grow(at, 5, DATA)
     assert world.run(plan).record.status is RunStatus.DONE
-    assert world.worker.catch_up(world.soon()).lineage(DR) == stored
+    assert world.view().lineage(DR) == stored
 
 
 def test_every_step_of_the_route_can_be_cut_before_and_after() -> None:
@@ -127,7 +69,7 @@ def test_a_planned_failover_loses_nothing_and_leaves_nobody_writing() -> None:
     outcome = world.run(world.approve().plan)
     assert outcome.record.status is RunStatus.DONE
     assert_promoted(world)
-    view = world.worker.catch_up(world.soon())
+    view = world.view()
     assert {each.status for each in view.source_fences(DR)} == {"proved"}
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
     assert world.moved == [(tuple(TOPICS), (".*",))]
@@ -171,13 +113,13 @@ def test_an_unplanned_run_that_was_killed(cut: int, holes: Holes) -> None:
         world.run(plan, killer(cut))
     assert world.run(plan).record.status is RunStatus.DONE
     assert_promoted(world)
-    assert {each.status for each in world.worker.catch_up(world.soon()).source_fences(DR)} == {"owed"}
+    assert {each.status for each in world.view().source_fences(DR)} == {"owed"}
     assert_reserved(world)
 
 
 def assert_reserved(world: FailoverWorld) -> None:
     """No offset that the source has used has a record of the new primary, nor will it have one."""
-    told = {each.topic: each for each in world.worker.catch_up(world.soon()).lineage(DR)}
+    told = {each.topic: each for each in world.view().lineage(DR)}
     for at in PARTITIONS:
         source_end = world.east.ends[at][2]
         entry = told[at.topic]
@@ -215,7 +157,7 @@ def test_nothing_is_reserved_where_it_is_not_wanted() -> None:
     outcome = world.run(approved.plan)
     assert_promoted(world)
     assert set(outcome_item(outcome, "")["may_be_reused"]) == {str(at) for at in PARTITIONS}
-    assert all(each.old_ends == each.reserve_ends for each in world.worker.catch_up(world.soon()).lineage(DR))
+    assert all(each.old_ends == each.reserve_ends for each in world.view().lineage(DR))
 
 
 def test_an_approval_of_before_is_good_while_only_time_makes_the_reserve_too_small() -> None:
@@ -411,6 +353,6 @@ def test_an_approval_that_was_left_over_begins_a_plan_that_is_done_anew() -> Non
     assert world.run(plan).record.status is RunStatus.DONE
     with pytest.raises(NotPermitted, match="ALREADY_PROMOTED"):
         world.run(plan, runner="bob@host")
-    (run,) = world.worker.catch_up(world.soon()).failovers(DR)
+    (run,) = world.view().failovers(DR)
     assert run.status is RunStatus.DONE
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS)

@@ -17,7 +17,8 @@ from tanist.domain.logins import MirrorLogin
 from tanist.domain.records import RunStatus
 from tanist.usecases.command import Silence
 from tanist.usecases.failover.status import checks
-from tests.unit.usecases.failover.in_memory import DATA, DR, TOPICS, WRITER, FailoverWorld
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import DATA, TOPICS, WRITER, FailoverWorld
 
 if TYPE_CHECKING:
     from tanist.usecases.failover.run import RunOutcome

@@ -21,9 +21,10 @@ from tanist.usecases.failover.fences import fences as fence_rows
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.status import checks
 from tanist.usecases.failover.steps.fence import lifted, to_be_set
+from tests.builders import DR
 from tests.fakes.failover import MemoryFencing
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, TOPICS, FailoverWorld
-from tests.unit.usecases.failover.test_run import assert_promoted
+from tests.unit.usecases.failover.in_memory import PARTITIONS, TOPICS, FailoverWorld
+from tests.unit.usecases.failover.runs import assert_promoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
 
 
 TOPIC = min(TOPICS)
-
-
-def view(world: FailoverWorld) -> StateView:
-    return world.worker.catch_up(world.soon())
 
 
 def fences(world: FailoverWorld) -> Check:
@@ -63,7 +60,7 @@ def test_a_fence_whose_answer_was_lost_is_lifted_by_the_abort(monkeypatch: pytes
     with monkeypatch.context() as lost:
         lost.setattr(MemoryFencing, "apply", unanswered)
         world.run(plan, until="fence")
-    assert {each.status for each in view(world).source_fences(DR)} == {FenceStatus.PENDING}
+    assert {each.status for each in world.view().source_fences(DR)} == {FenceStatus.PENDING}
     assert abort.abort(world.clusters(), world.tools(), world.command()).record.status is RunStatus.ABORTED
     assert world.source_is_as_it_was()
 
@@ -74,7 +71,7 @@ def test_a_fence_that_landed_late_is_not_taken_for_what_was_there_before(authori
     world = FailoverWorld(authorizer=authorizer)
     world.run(world.approve().plan, until="fence")
     abort.abort(world.clusters(), world.tools(), world.command())
-    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    before = [each.before for each in world.view().source_fences(DR) if each.before]
     MemoryFencing(world.east).apply(before, world.soon())
     world.run(world.approve().plan, until="fence")
     abort.abort(world.clusters(), world.tools(), world.command())
@@ -86,7 +83,7 @@ def test_status_fails_where_somebody_lifted_the_fence_of_a_promoted_topic_by_han
     world = FailoverWorld()
     world.run(world.approve().plan)
     assert fences(world).verdict is Verdict.PASS
-    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    before = [each.before for each in world.view().source_fences(DR) if each.before]
     MemoryFencing(world.east).lift(before, world.soon())
     check = fences(world)
     assert check.verdict is Verdict.FAIL
@@ -97,7 +94,7 @@ def test_status_fails_where_a_lifted_fence_stands_before_any_worker_has_looked()
     world = FailoverWorld()
     world.run(world.approve().plan, until="fence")
     abort.abort(world.clusters(), world.tools(), world.command())
-    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    before = [each.before for each in world.view().source_fences(DR) if each.before]
     MemoryFencing(world.east).apply(before, world.soon())
     assert fences(world).verdict is Verdict.FAIL
     assert "`tanist fence lift`" in fences(world).reason
@@ -136,7 +133,7 @@ def test_a_run_frozen_between_its_last_look_and_the_point_of_no_return_looks_aga
         if not slept and any(type(record).__name__ == "CopiedUpTo" for record in records):
             slept.append("three hours")
             world.clock.jump(3 * 3600)
-            before = [each.before for each in view(world).source_fences(DR) if each.before]
+            before = [each.before for each in world.view().source_fences(DR) if each.before]
             MemoryFencing(world.east).lift(before, world.soon())
             for at in PARTITIONS:
                 world.east.grow(at, 100)
@@ -145,7 +142,7 @@ def test_a_run_frozen_between_its_last_look_and_the_point_of_no_return_looks_aga
     monkeypatch.setattr(type(world.worker), "append", sleepy)
     with pytest.raises(Exception, match="APPROVAL_EXPIRED"):
         world.run(plan, seconds=8 * 3600)
-    run = view(world).unfinished(DR)
+    run = world.view().unfinished(DR)
     assert run is not None
     assert not run.no_return
     assert ApprovedPlan.read(run.plan_json).intent.names == tuple(sorted(TOPICS))
@@ -163,7 +160,7 @@ def test_a_lift_was_asked_for_when_it_was_first_asked_for() -> None:
     world.run(world.approve().plan, until="fence")
     world.east.dead = True
     first = world.clock.now()
-    entries = lifted(world.clusters().source, view(world).source_fences(DR), world.soon(), first)
+    entries = lifted(world.clusters().source, world.view().source_fences(DR), world.soon(), first)
     assert {each.lift_asked_at for each in entries} == {first}
     world.clock.jump(60)
     again = lifted(world.clusters().source, entries, world.soon(), world.clock.now())
@@ -175,15 +172,15 @@ def test_a_fence_that_was_taken_away_is_proved_since_it_was_set_again() -> None:
     world = FailoverWorld()
     plan = world.approve().plan
     world.run(plan, until="fence")
-    before = {each.topic: each.proved_at for each in view(world).source_fences(DR)}
-    taken = [each.before for each in view(world).source_fences(DR) if each.before]
+    before = {each.topic: each.proved_at for each in world.view().source_fences(DR)}
+    taken = [each.before for each in world.view().source_fences(DR) if each.before]
     MemoryFencing(world.east).lift(taken, world.soon())
     for at in PARTITIONS:
         world.east.grow(at)
     world.clock.wait(10)
     between = world.clock.now()
     world.run(plan, until="fence")
-    after = {each.topic: each.proved_at for each in view(world).source_fences(DR)}
+    after = {each.topic: each.proved_at for each in world.view().source_fences(DR)}
     assert all(since is not None and since < between for since in before.values())
     assert all(since is not None and since >= between for since in after.values())
 
@@ -193,7 +190,7 @@ def test_an_old_proof_is_forgotten_when_a_fence_is_set_again() -> None:
     world = FailoverWorld()
     plan = world.approve().plan
     world.run(plan, until="fence")
-    proved = {each.topic: each for each in view(world).source_fences(DR)}
+    proved = {each.topic: each for each in world.view().source_fences(DR)}
     assert all(each.proved_at is not None for each in proved.values())
     asked = {name: replace(each, status=FenceStatus.LIFT_PENDING) for name, each in proved.items()}
     for held, status, since in ((proved, FenceStatus.PROVED, True), (asked, FenceStatus.SNAPSHOT, False)):
@@ -207,7 +204,7 @@ def test_a_source_that_answers_without_its_fence_is_not_bound_by_an_old_proof(mo
     world = FailoverWorld()
     intent = ApprovedPlan.read(world.approve().plan_json).intent
     world.run(world.approve().plan, until="fence")
-    since = {each.topic: each.proved_at for each in view(world).source_fences(DR)}
+    since = {each.topic: each.proved_at for each in world.view().source_fences(DR)}
 
     def ended() -> dict[str, EpochMs | None]:
         observer = Observer(clusters=world.clusters(), context=world.command())
@@ -236,7 +233,7 @@ def test_a_topic_that_no_acl_matches_gets_a_near_fence_which_the_plan_names() ->
     assert world.run(world.approve().plan).record.status is RunStatus.DONE
     assert world.east.deny == {("payments", ANYBODY)}
     assert not world.east.may_write("orders", "app")
-    kinds = {each.topic: each.before.kind for each in view(world).source_fences(DR) if each.before}
+    kinds = {each.topic: each.before.kind for each in world.view().source_fences(DR) if each.before}
     assert kinds == {"orders": FenceKind.TINY_MESSAGES, "payments": FenceKind.DENY_WRITE}
     lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
     assert world.source_is_as_it_was()

@@ -15,8 +15,9 @@ from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.unfinished_runs import left_alone
-from tests.unit.usecases.failover.in_memory import DR, FailoverWorld, Killed
-from tests.unit.usecases.failover.test_run import PLANNED, UNPLANNED, assert_promoted, killer
+from tests.builders import DR
+from tests.unit.usecases.failover.in_memory import FailoverWorld, Killed
+from tests.unit.usecases.failover.runs import PLANNED, UNPLANNED, assert_promoted, killer
 
 if TYPE_CHECKING:
     from tanist.usecases.failover.route import Step
@@ -34,7 +35,7 @@ def approved(mode: Mode) -> tuple[FailoverWorld, str]:
 
 
 def on_record(world: FailoverWorld, plan: str) -> FailoverRun:
-    found = world.worker.catch_up(world.soon())[f"failover/{DR}/{plan}"]
+    found = world.view()[f"failover/{DR}/{plan}"]
     assert isinstance(found, FailoverRun)
     return found
 
@@ -163,7 +164,7 @@ def test_two_at_one_step_are_one_too_many() -> None:
         world.clock.meanwhile = busy
 
     def beat(busy: object) -> None:
-        held = world.worker.catch_up(world.soon()).lock(DR)
+        held = world.view().lock(DR)
         assert held is not None
         world.worker.append([replace(held, at=world.clock.now())], world.soon())
         assert callable(busy)

@@ -11,8 +11,9 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten, RunStatus
 from tanist.domain.states import MirrorState
+from tests.builders import AT, DR
 from tests.fakes.logs import MemoryLogs
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
+from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,17 +22,11 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorPartition
     from tanist.ports.clock import Deadline
 
-AT = PARTITIONS[0]
-
 
 def cut(world: FailoverWorld, end: int = 6) -> None:
     """The source loses what it has from `end` on."""
     start, _, _ = world.east.ends[AT]
     world.east.ends[AT] = (start, end, end)
-
-
-def names(world: FailoverWorld, mode: Mode = Mode.PLANNED) -> dict[str, str]:
-    return {each.name: each.detail for each in world.plan(mode).plan.limitations}
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -41,8 +36,8 @@ def test_a_source_that_lost_what_was_copied_is_not_go_until_a_worker_says_so(mod
     assert world.plan(mode).word is Readiness.GO
     cut(world)
     assert world.plan(mode).word is Readiness.ACCEPT
-    assert f"{AT} ends at 6, copied up to 10" in names(world, mode)["SOURCE_TRUNCATED"]
-    assert str(AT) in names(world, mode)["RECORDS_AT_RISK_UNKNOWN"]
+    assert f"{AT} ends at 6, copied up to 10" in world.limitations(mode)["SOURCE_TRUNCATED"]
+    assert str(AT) in world.limitations(mode)["RECORDS_AT_RISK_UNKNOWN"]
 
 
 def test_what_the_judge_saw_first_and_a_worker_reports_then_is_one_plan() -> None:
@@ -80,7 +75,7 @@ def test_a_shifted_copy_is_compared_in_the_offsets_of_its_source() -> None:
     world.west.append(AT, world.spec.data_id, 0)
     assert (world.plan().word, world.plan(Mode.UNPLANNED).word) == (Readiness.GO, Readiness.GO)
     cut(world, 10)
-    assert f"{AT} ends at 10, copied up to 11" in names(world)["SOURCE_TRUNCATED"]
+    assert f"{AT} ends at 10, copied up to 11" in world.limitations()["SOURCE_TRUNCATED"]
 
 
 def test_a_copy_that_begins_later_may_end_before_a_source_that_was_cut() -> None:
@@ -89,9 +84,9 @@ def test_a_copy_that_begins_later_may_end_before_a_source_that_was_cut() -> None
     world.west.ends[AT] = (0, 7, 7)
     run = OffsetRangeWritten(mirror=DR, partition=AT, source=SourceOffset(5), destination=DestinationOffset(2))
     world.west.write(OFFSETS_TOPIC, run)
-    assert "SOURCE_TRUNCATED" not in names(world)
+    assert "SOURCE_TRUNCATED" not in world.limitations()
     cut(world, 8)
-    assert f"{AT} ends at 8, copied up to 10" in names(world)["SOURCE_TRUNCATED"]
+    assert f"{AT} ends at 8, copied up to 10" in world.limitations()["SOURCE_TRUNCATED"]
 
 
 def test_a_marker_too_many_at_the_end_of_a_copy_does_not_cut_its_source() -> None:
@@ -118,7 +113,7 @@ def test_records_that_are_copied_while_the_clusters_are_looked_at_cut_no_source(
         return answer
 
     monkeypatch.setattr(MemoryLogs, "true_ends", and_more)
-    assert "SOURCE_TRUNCATED" not in names(world)
+    assert "SOURCE_TRUNCATED" not in world.limitations()
 
 
 def test_a_source_whose_watermark_stands_still_is_not_cut() -> None:
@@ -126,15 +121,15 @@ def test_a_source_whose_watermark_stands_still_is_not_cut() -> None:
     world = FailoverWorld()
     cut(world, 8)
     world.east.ahead[AT] = 2
-    assert "SOURCE_TRUNCATED" not in names(world)
+    assert "SOURCE_TRUNCATED" not in world.limitations()
 
 
 def test_an_end_of_a_copy_that_cannot_be_read_is_unknown_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     world = FailoverWorld()
     cut(world)
     monkeypatch.setattr(MemoryLogs, "only_control", lambda _self, _spans, _by: {})
-    assert "SOURCE_TRUNCATED" not in names(world, Mode.UNPLANNED)
-    assert str(AT) in names(world, Mode.UNPLANNED)["RECORDS_AT_RISK_UNKNOWN"]
+    assert "SOURCE_TRUNCATED" not in world.limitations(Mode.UNPLANNED)
+    assert str(AT) in world.limitations(Mode.UNPLANNED)["RECORDS_AT_RISK_UNKNOWN"]
 
 
 def test_behind_the_barrier_a_copy_is_longer_by_right() -> None:

@@ -28,8 +28,9 @@ from tanist.usecases.failover.abort import NothingToAbort
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.route import STEP_IDS
-from tests.unit.usecases.failover.in_memory import DR, PARTITIONS, FailoverWorld
-from tests.unit.usecases.failover.test_run import assert_promoted, lose_source
+from tests.builders import DR, a_worker
+from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
+from tests.unit.usecases.failover.runs import assert_promoted, lose_source
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval
@@ -63,7 +64,7 @@ def lost(luck: Random) -> FailoverWorld:
 def _nameless(world: FailoverWorld) -> WorkerAlive:
     """It has just started, and ends before it knows its login."""
     now = world.clock.now()
-    return WorkerAlive(worker="late", version="1", host="h", started_at=now, at=now)
+    return a_worker("late", started_at=now, at=now)
 
 
 def wait(world: FailoverWorld, luck: Random) -> None:
