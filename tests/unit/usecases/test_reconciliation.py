@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,13 +14,12 @@ from tanist.domain.problems import Problems
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.domain.selection import Selection
+from tanist.usecases.mirror import spec_at
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
 from tests.fakes.cluster import MemoryCluster
 from tests.unit.usecases.commands import a_run
-
-if TYPE_CHECKING:
-    from tanist.ports.cluster import Cluster
+from tests.unit.usecases.readings import clusters
 
 DR = MirrorName("dr")
 
@@ -34,12 +32,9 @@ def mirrored() -> tuple[MemoryCluster, MemoryCluster]:
 
 
 def reconciled(east: MemoryCluster, west: MemoryCluster, *include: str) -> Paired:
-    def connect(name: str) -> Cluster:
-        assert name == "east"
-        return east.side()
-
     announced: list[str] = []
-    paired = of_mirror(west.side(), DR, Selection(include), connect, replace(a_run(), announce=announced.extend))
+    mirror = clusters(spec_at(west.side(), DR, a_run()), east, west)
+    paired = of_mirror(mirror, Selection(include), replace(a_run(), announce=announced.extend))
     assert announced == [pair.source for pair in paired.pairs]
     return paired
 
