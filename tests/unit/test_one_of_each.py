@@ -92,6 +92,15 @@ ASK_FOR_APPROVALS = frozenset(
     }
 )
 """Who has the approvers' topic of a cluster in hand."""
+FETCH = {
+    "kafka/adapters/log_reader.py": "spans of logs, with the rule of their end",
+    "fetcher/engines/batches/evidence.py": "a worker that recovers waits for what it cannot read yet",
+    "fetcher/engines/batches/lost_tombstones.py": "as far as it is worth it: what it does not find is not compared",
+    "fetcher/group_sources.py": "follows a log, which has no end",
+    "spark/inside.py": "one batch",
+    "spark/reconciliation/source.py": "one batch",
+}
+"""Who fetches from partitions (the copy path apart, which has a pipeline of its own), and why not through the first."""
 
 
 def calls(tree: ast.AST) -> Iterator[str]:
@@ -168,6 +177,20 @@ def test_only_the_rule_of_approvals_reads_when_one_expires() -> None:
 
 def test_who_has_the_approvers_topic_in_hand_is_listed() -> None:
     assert {where for where in reads("approvals") if not where.startswith("kafka/")} == ASK_FOR_APPROVALS
+
+
+def fetches(tree: ast.AST) -> bool:
+    """Whether a module has the function that fetches from partitions, whatever it calls it."""
+    imports = (each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom))
+    names = {(each.module, alias.name) for each in imports for alias in each.names}
+    return ("tanist.kafka.wire.requests", "fetch") in names or "requests.fetch" in set(calls(tree))
+
+
+def test_one_module_decides_when_a_span_of_a_log_has_been_read() -> None:
+    """Eight loops did, by three rules: one empty answer was the end of a log for some, and an error for others."""
+    assert {where for where, tree in modules() if fetches(tree)} == set(FETCH)
+    judges = {where for where in reads("last_stable_offset") if where.startswith("kafka/adapters/")}
+    assert judges == {"kafka/adapters/log_reader.py"}
 
 
 def test_one_function_finds_a_mirror_by_its_name_and_proves_its_destination() -> None:

@@ -46,7 +46,7 @@ class ClusterRegistry:
         self.settings = settings
         self._extra = dict(extra or {})
         self._open: dict[tuple[str, str | None], KafkaCluster] = {}
-        self._ports: dict[tuple[str, str | None], Cluster] = {}
+        self._ports: dict[KafkaCluster, Cluster] = {}
         self._others: list[KafkaCluster] = []
         self._silence: Silence | None = None
 
@@ -54,7 +54,7 @@ class ClusterRegistry:
         return self
 
     def __exit__(self, _t: type[BaseException] | None, _e: BaseException | None, _tb: TracebackType | None) -> None:
-        for cluster in (*self._open.values(), *self._others):
+        for cluster in dict.fromkeys((*self._open.values(), *self._others)):
             cluster.close()
 
     def silence(self, clock: Clock) -> Silence:
@@ -108,10 +108,14 @@ class ClusterRegistry:
     def _of(self, name: str, cluster_id: str | None = None) -> Cluster:
         """The ports of a cluster, always the same ones: they share its readers of state topics."""
         cluster = self.open(name, cluster_id)
-        return self._ports.setdefault((name, cluster_id), side_of(cluster))
+        return self._ports.setdefault(cluster, side_of(cluster))
 
     def open(self, name: str, cluster_id: str | None = None) -> KafkaCluster:
         """The cluster of that name with all its ports; the registry closes it. `cluster_id`: the only id accepted.
+
+        A name may be the destination of one mirror and the source of another. Both get one object, which has one
+        reader for each state topic, once a cluster with that id has answered under that name. Until then they are two,
+        because nobody knows which cluster will answer.
 
         Raises:
             Misconfigured: there is no such cluster; the message names the configured ones.
@@ -122,9 +126,10 @@ class ClusterRegistry:
 
         if (name, cluster_id) not in self._open:
             cluster = self.cluster(name)
-            self._open[name, cluster_id] = KafkaCluster(
-                cluster.endpoint, small_state=cluster.allow_small_state, cluster_id=cluster_id
-            )
+            of_name = [each for (known, _), each in list(self._open.items()) if known == name]
+            self._open[name, cluster_id] = next(
+                (each for each in of_name if each.is_known_as(cluster_id)), None
+            ) or KafkaCluster(cluster.endpoint, small_state=cluster.allow_small_state, cluster_id=cluster_id)
         return self._open[name, cluster_id]
 
     def another(self, name: str) -> KafkaCluster:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from tanist.domain.selection import Selection
 from tanist.domain.validation.job import ValidationJob
 from tanist.spark_submit.submission import Submission
 from tanist.usecases.validation.prepare import prepare
@@ -38,8 +39,9 @@ def validation(
     from tanist.spark_submit.jars import java  # noqa: PLC0415
 
     java()
-    prepared = prepare(destination, mirror, request, registry.connect, context)
-    spec = prepared.spec
+    Selection(request.include, request.exclude).check()  # before any cluster is asked
+    clusters = registry.open_mirror(destination, mirror, context)
+    spec, prepared = clusters.spec, prepare(clusters, request, context)
     job = ValidationJob(
         run=uuid4().hex[:12],
         mirror=spec.mirror,

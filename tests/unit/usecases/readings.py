@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.records import MirrorSpec
     from tanist.usecases.command import CommandContext
+    from tests.fakes.cluster import MemoryCluster
     from tests.fakes.failover import GuardedCluster
 
 
-def clusters(spec: MirrorSpec, source: GuardedCluster | TanistError, destination: GuardedCluster) -> OpenMirror:
+def clusters(spec: MirrorSpec, source: MemoryCluster | TanistError, destination: MemoryCluster) -> OpenMirror:
     """Both ends of a mirror."""
     return OpenMirror(
         spec=spec,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,13 +12,12 @@ from tanist.domain.problems import Problems
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.domain.selection import Selection
+from tanist.usecases.mirror import spec_at
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
 from tests.builders import DR, a_command, a_lineage
 from tests.fakes.cluster import MemoryCluster
-
-if TYPE_CHECKING:
-    from tanist.ports.cluster import Cluster
+from tests.unit.usecases.readings import clusters
 
 
 def mirrored() -> tuple[MemoryCluster, MemoryCluster]:
@@ -30,12 +28,9 @@ def mirrored() -> tuple[MemoryCluster, MemoryCluster]:
 
 
 def reconciled(east: MemoryCluster, west: MemoryCluster, *include: str) -> Paired:
-    def connect(name: str) -> Cluster:
-        assert name == "east"
-        return east.side()
-
     announced: list[str] = []
-    paired = of_mirror(west.side(), DR, Selection(include), connect, replace(a_command(), announce=announced.extend))
+    mirror = clusters(spec_at(west.side(), DR, a_command()), east, west)
+    paired = of_mirror(mirror, Selection(include), replace(a_command(), announce=announced.extend))
     assert announced == [pair.source for pair in paired.pairs]
     return paired
 

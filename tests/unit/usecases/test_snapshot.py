@@ -82,7 +82,7 @@ def describe(counted: Counted) -> None:
 
 
 def validate(counted: Counted) -> None:
-    prepare(counted.clusters.destination, DR, ValidationRequest(), counted.connect, counted.world.command())
+    prepare(counted.clusters, ValidationRequest(), counted.world.command())
 
 
 def list_of_groups(counted: Counted) -> None:

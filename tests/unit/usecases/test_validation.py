@@ -12,10 +12,12 @@ from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.domain.states import MirrorState
 from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.domain.validation.result import ValidatedPartition, ValidationVerdict
+from tanist.usecases.mirror import spec_at
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.validation.prepare import ValidationRequest, prepare
 from tests.builders import DR, a_command, a_lineage
 from tests.fakes.cluster import MemoryCluster
+from tests.unit.usecases.readings import clusters
 
 
 class Pair:
@@ -27,9 +29,8 @@ class Pair:
         create(CreateRequest(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_command())
 
     def asked(self, level: Level | None = None) -> dict[TopicPartition, PartitionRequest]:
-        prepared = prepare(
-            self.west.side(), DR, ValidationRequest(level=level), lambda _name: self.east.side(), a_command()
-        )
+        spec = spec_at(self.west.side(), DR, a_command())
+        prepared = prepare(clusters(spec, self.east, self.west), ValidationRequest(level=level), a_command())
         return {each.partition: each for each in prepared.partitions}
 
 

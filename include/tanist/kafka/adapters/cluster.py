@@ -75,6 +75,14 @@ class KafkaCluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def is_known_as(self, cluster_id: str | None) -> bool:
+        """Whether a cluster has answered, the one with that id (None: any). If so, from now on only that one may."""
+        answered = self.router.cluster_id
+        if answered is None or cluster_id not in {None, answered}:
+            return False
+        self.router.pinned = answered
+        return True
+
     def positions(self, mirror: MirrorName) -> KafkaPositions:
         """Committed offsets of groups; commits use the transactional ids of `mirror`."""
         if mirror not in self._positions:

@@ -11,7 +11,7 @@ from tanist.domain.failback.prefix import NOTHING_SEEN, LogWindow, WindowRecord,
 from tanist.domain.failback.survey import TailCounts
 from tanist.domain.failback.torn import TransactionBatch, parts_of
 from tanist.domain.names import EpochMs
-from tanist.kafka.adapters.committed_records import batches, committed, judged_batches
+from tanist.kafka.adapters.committed_records import committed, judged_batches
 from tanist.kafka.protocol.batch import ControlType, control_type
 from tanist.kafka.protocol.origin import key_of
 from tanist.kafka.protocol.records_left import records_left
@@ -66,7 +66,7 @@ class KafkaDivergentTails:
 
     def _transactional(self, at: MirrorPartition, span: TailSpan, by: Deadline) -> Iterator[TransactionBatch]:
         start = value(list_offsets(self._source, {at: End.EARLIEST}, by)[at])
-        for header, batch in batches(self._source, at, max(span.begin, start), span.end, by):
+        for header, batch, _ in judged_batches(self._source, at, max(span.begin, start), span.end, by):
             kind = control_type(batch) if header.is_control else None
             if kind in _MARKERS or (kind is None and header.is_transactional):
                 commits = None if kind is None else kind is ControlType.COMMIT

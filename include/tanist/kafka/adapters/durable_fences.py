@@ -11,17 +11,17 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import Stopped, TanistError, TimedOut
+from tanist.domain.errors import TanistError
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, MirrorPartition
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.kafka.adapters.last_records import Last, last_records
+from tanist.kafka.adapters.log_reader import UnreadSpan, read_on
 from tanist.kafka.protocol.batch import single_record_batch, split
-from tanist.kafka.protocol.frames import FetchLimits, Isolation
+from tanist.kafka.protocol.frames import Isolation
 from tanist.kafka.protocol.record_set import encoded
 from tanist.kafka.wire.admin import topic_config
-from tanist.kafka.wire.leaders import value
-from tanist.kafka.wire.requests import End, append, describe_producers, fetch, list_offsets, readable_ends
+from tanist.kafka.wire.requests import End, append, describe_producers, list_offsets, readable_ends
 from tanist.ports.fencing import Kept
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from tanist.domain.names import ProducerId
+    from tanist.kafka.adapters.log_reader import LogPart
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
@@ -165,11 +166,8 @@ def _empty(lasts: Mapping[MirrorPartition, Last | None]) -> dict[MirrorPartition
     return {at: Kept.EMPTY for at, last in lasts.items() if last is None}
 
 
-_COMMITTED: Final = FetchLimits(max_wait_ms=0, isolation=Isolation.READ_UNCOMMITTED)
 _FIRST_WINDOW: Final = 64
 _WIDER: Final = 16
-_BYTES: Final = 1 << 16
-_PAUSE_SECONDS: Final = 0.02
 
 
 def copied_ends(
@@ -193,56 +191,44 @@ def copied_ends(
     while left:
         found |= {at: end for at, search in left.items() if (end := search.end()) is not None}
         left = {at: search for at, search in left.items() if at not in found}
-        if not by.left(time.monotonic()):
-            return found | {at: TimedOut(f"{at}: its last records were not found in time") for at in left}
-        positions = {at: search.position for at, search in left.items()}
-        moved = False
-        for at, fetched in fetch(router, positions, by, _COMMITTED, _BYTES).items() if left else ():
-            try:
-                moved |= left[at].read(value(fetched).records)
-            except Stopped:
-                raise
-            except TanistError as unreadable:
-                found[at] = unreadable
-        left = {at: search for at, search in left.items() if at not in found}
-        if left and not moved:
-            router.pause(_PAUSE_SECONDS, by)  # a large batch comes whole from one partition of each answer
+        spans = {at: search.span for at, search in left.items()}
+        for at, part in read_on(router, spans, by, Isolation.READ_UNCOMMITTED).items() if spans else ():
+            if isinstance(part, TanistError):
+                found[at] = part
+                del left[at]
+            else:
+                left[at].take(part)
     return found
 
 
 @dataclass(slots=True)
 class _Search:
-    """One partition. Reads [`begin`, `until`) from `position` on; `last`: behind the last data batch in it."""
+    """One partition. `span` is what is read of it now, from `begin` on; `last`: behind the last data batch in it."""
 
     data_id: ProducerId
     start: int
     begin: int
-    until: int
-    position: int
+    span: UnreadSpan
     window: int = _FIRST_WINDOW
     last: int | None = None
 
     @classmethod
     def of(cls, data_id: ProducerId, start: int, end: int) -> _Search:
         begin = max(start, end - _FIRST_WINDOW)
-        return cls(data_id, start, begin, end, begin)
+        return cls(data_id, start, begin, UnreadSpan(begin, end))
 
     def end(self) -> DestinationOffset | None:
         """The answer; None: there is more to read."""
-        if self.position < self.until:
+        if not self.span.is_read:
             return None
         if self.last is not None or self.begin <= self.start:
             return DestinationOffset(self.start if self.last is None else self.last)
         self.window *= _WIDER
-        self.until, self.begin = self.begin, max(self.start, self.begin - self.window)
-        self.position = self.begin
+        end, self.begin = self.begin, max(self.start, self.begin - self.window)
+        self.span = UnreadSpan(self.begin, end)
         return None
 
-    def read(self, records: memoryview) -> bool:
-        """Take in what was fetched at `position`; whether that was anything."""
-        before = self.position
-        for header, _ in split(records):
+    def take(self, part: LogPart) -> None:
+        for header, _ in split(part.records):
             if header.producer_id == self.data_id and header.producer_epoch < DATA_EPOCH and not header.is_control:
                 self.last = header.next_offset
-            self.position = max(self.position, header.next_offset)
-        return self.position > before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -18,14 +17,12 @@ from tanist.domain.adoption import (
     first_difference,
     last_same,
 )
-from tanist.domain.errors import CouldNotTell, Stopped, TanistError, TimedOut
+from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.recovery import NotCommittedYet
-from tanist.kafka.protocol.batch import walk
-from tanist.kafka.protocol.frames import FetchLimits, Isolation
-from tanist.kafka.protocol.record_proof import visible
+from tanist.kafka.adapters.committed_records import judged_batches
 from tanist.kafka.protocol.records_left import records_left
 from tanist.kafka.wire.leaders import value
-from tanist.kafka.wire.requests import End, fetch, list_offsets
+from tanist.kafka.wire.requests import End, list_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,7 +37,6 @@ _P = TypeVar("_P", bound="TopicPartition")
 
 WINDOW: Final = 64
 """Offsets compared at a time; four times as many backwards as long as no record was among them."""
-_READ_BYTES: Final = 1 << 20
 _PLACES: Final = (End.EARLIEST, End.LAST_STABLE, End.HIGH_WATERMARK, End.LOG_END)
 
 
@@ -208,9 +204,8 @@ class _Comparison:
         """Only whole batches of a topic that is not compacted can be copied."""
         if self._compacted or not source.start < end < source.last_stable:
             return
-        limits = FetchLimits(max_wait_ms=0, isolation=Isolation.READ_UNCOMMITTED)
-        fetched = value(fetch(self._source, {self._at: end}, self._by, limits, _READ_BYTES)[self._at])
-        first = next((header for header, _ in walk(fetched.records)), None)
+        batches = judged_batches(self._source, self._at, end, end + 1, self._by)
+        first = next((header for header, _, _ in batches), None)
         if first is not None and first.base_offset < end and not first.is_control:
             raise NotAPrefix(
                 f"{self._at}: it ends at {end}, inside the source's batch of offsets {first.base_offset} to "
@@ -219,24 +214,14 @@ class _Comparison:
 
     def _read(self, router: Router, begin: int, end: int) -> _Window:
         """Raises CouldNotTell: the log cannot be read up to `end`."""
-        seen, at = _Window(), self._at
-        while begin < end:
-            if not self._by.left(time.monotonic()):
-                raise TimedOut(f"{at} could not be read from offset {begin} to {end} in time")
-            fetched = value(fetch(router, {at: begin}, self._by, FetchLimits(max_wait_ms=0), _READ_BYTES)[at])
-            for header, _ in walk(fetched.records):
-                if begin < header.next_offset and header.base_offset < end:
-                    seen.note(header)
-            readable = visible(fetched.records, fetched.aborted)
-            records = (record for header, batch in readable.batches for record in records_left(header, batch))
-            for record in (each for each in records if begin <= each.offset < end):
+        seen = _Window()
+        for header, batch, is_seen in judged_batches(router, self._at, begin, end, self._by):
+            seen.note(header)
+            for record in records_left(header, batch) if is_seen else ():
+                if not begin <= record.offset < end:
+                    continue
                 if self._candidate.compares(record.offset):
                     seen.records[record.offset] = ComparedRecord(record.rest, record.has_key)
                 else:
                     seen.left_out.append(record.offset)
-            if readable.until is None or readable.until <= begin:
-                if fetched.last_stable_offset >= end:
-                    break  # a cleaner has taken the rest
-                raise CouldNotTell(f"{at} ends at offset {fetched.last_stable_offset} for readers, not at {end}")
-            begin = readable.until
         return seen

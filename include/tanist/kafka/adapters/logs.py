@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tanist.domain.errors import CouldNotTell, Stopped, TanistError, TimedOut
+from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.log_writers import KnownProducer, LogWriters, WrittenSpan, ends_reserve
 from tanist.domain.names import DestinationOffset, ProducerId, TopicPartition
-from tanist.kafka.protocol.batch import HEADER_SIZE, header_of, split
-from tanist.kafka.protocol.frames import FetchLimits, Isolation
+from tanist.kafka.adapters.log_reader import UnreadSpan, parts_of, read_on
+from tanist.kafka.protocol.batch import split
+from tanist.kafka.protocol.frames import Isolation
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.negotiated import negotiated
-from tanist.kafka.wire.requests import End, describe_producers, fetch, init_producer_id, list_offsets, readable_ends
+from tanist.kafka.wire.requests import End, describe_producers, init_producer_id, list_offsets, readable_ends
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.recovery import ProducerIds
+    from tanist.kafka.adapters.log_reader import LogPart
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.requests import ActiveProducer
     from tanist.kafka.wire.router import Router
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
 
 _P = TypeVar("_P", bound="TopicPartition")
 
-_COMMITTED: Final = FetchLimits(max_wait_ms=0, isolation=Isolation.READ_UNCOMMITTED)
+_UNCOMMITTED: Final = Isolation.READ_UNCOMMITTED
 """Up to the high watermark, aborted transactions included."""
-_FETCH_BYTES: Final = 1 << 16
-"""Of one partition: hundreds of markers. A batch that is larger comes whole."""
 _HEADER_BYTES: Final = 1 << 12
+_MOST_BYTES: Final = 16 << 20
 _LARGER: Final = 16
 """Of a batch that is larger than what is asked for nothing comes, but whole from one partition of each answer."""
 
@@ -58,14 +58,11 @@ class KafkaLogs:
         return list_offsets(self._router, dict.fromkeys(partitions, End.LOG_END), by) if partitions else {}
 
     def only_control(self, spans: Mapping[_P, tuple[int, int]], by: Deadline) -> Mapping[_P, bool | TanistError]:
-        left, answers = dict(spans), dict[_P, "bool | TanistError"]()
+        left, answers = {at: UnreadSpan(*span) for at, span in spans.items()}, dict[_P, "bool | TanistError"]()
         while left:
-            positions = {at: first for at, (first, _) in left.items()}
-            for at, fetched in fetch(self._router, positions, by, _COMMITTED, _FETCH_BYTES).items():
-                found = fetched if isinstance(fetched, TanistError) else _look(at, fetched.records, *left[at])
-                if isinstance(found, int) and not isinstance(found, bool):
-                    left[at] = (found, left[at][1])
-                else:
+            for at, part in read_on(self._router, left, by, _UNCOMMITTED).items():
+                found = part if isinstance(part, TanistError) else _only_control(part, left[at].end)
+                if found is not True or left[at].is_read:
                     answers[at] = found
                     del left[at]
         return answers
@@ -80,56 +77,42 @@ class KafkaLogs:
 
     def _headers(self, offsets: Mapping[_P, int], by: Deadline) -> dict[_P, BatchHeader | TanistError]:
         """Of the batch with each offset."""
-        left, answers, size = dict(offsets), dict[_P, "BatchHeader | TanistError"](), _HEADER_BYTES
+        left = {at: UnreadSpan(offset, offset + 1) for at, offset in offsets.items()}
+        answers, size = dict[_P, "BatchHeader | TanistError"](), _HEADER_BYTES
         while left:
-            asked = len(left)
-            for at, fetched in fetch(self._router, left, by, _COMMITTED, size).items():
-                found = fetched if isinstance(fetched, TanistError) else _header(at, fetched.records, left[at])
-                if found is not None:
-                    answers[at] = found
+            for at, part in read_on(self._router, left, by, _UNCOMMITTED, size).items():
+                if isinstance(part, TanistError) or left[at].is_read:
+                    answers[at] = part if isinstance(part, TanistError) else _header(at, part)
                     del left[at]
-            if len(left) == asked and size > _COMMITTED.max_bytes:
-                return answers | {at: CouldNotTell(f"{at}: nothing can be read at {left[at]}") for at in left}
-            size *= _LARGER
+            size = min(size * _LARGER, _MOST_BYTES)
         return answers
 
     def new_producer_id(self, by: Deadline) -> ProducerId:
         return init_producer_id(self._router, by)
 
 
-def _header(at: TopicPartition, records: memoryview, offset: int) -> BatchHeader | TanistError | None:
-    """Of the batch with `offset`; None: the answer has no batch."""
-    if len(records) < HEADER_SIZE:
-        return None
-    try:
-        header = header_of(records)
-    except TanistError as unreadable:
-        return unreadable
-    if not header.base_offset <= offset <= header.last_offset:
-        return CouldNotTell(f"{at}: no batch holds {offset}")
+def _header(at: TopicPartition, part: LogPart) -> BatchHeader | TanistError:
+    """Of the batch with the offset at which the part begins."""
+    header = next((header for header, _ in split(part.records)), None)
+    if header is None or not header.base_offset <= part.begin <= header.last_offset:
+        return CouldNotTell(f"{at}: no batch holds {part.begin}")
     return header
 
 
-def _look(at: TopicPartition, records: memoryview, position: int, end: int) -> bool | int | TanistError:
-    """Whether the span has only control batches, or the offset at which to continue reading."""
-    before = position
-    try:
-        for header, _ in split(records):
-            if position >= end:
-                break
-            if not header.is_control or header.base_offset > position:  # what is not there any more proves nothing
-                return False
-            position = header.next_offset
-    except TanistError as unreadable:
-        return unreadable
-    if position >= end:
-        return True
-    return position if position > before else CouldNotTell(f"{at}: nothing can be read yet at {position}")
+def _only_control(part: LogPart, end: int) -> bool:
+    """Whether all offsets below `end` are of control batches; what a cleaner has removed proves nothing."""
+    position = part.begin
+    for header, _ in split(part.records):
+        if position >= end:
+            break
+        if not header.is_control or header.base_offset > position:
+            return False
+        position = header.next_offset
+    return position >= min(part.until, end)
 
 
 _WINDOW: Final = 64
 """Offsets read back from the end at first; four times as many each time while there is no record among them."""
-_BYTES: Final = 1 << 16
 
 
 class KafkaLogInspection:
@@ -182,17 +165,10 @@ class KafkaLogInspection:
 
     def _spans(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> Iterator[WrittenSpan]:
         """The batches that reach into [begin, end). Raises CouldNotTell."""
-        while begin < end:
-            if not by.left(time.monotonic()):
-                raise TimedOut(f"{at} could not be read from offset {begin} to {end} in time")
-            fetched = value(fetch(self._router, {at: begin}, by, _COMMITTED, _BYTES)[at])
-            batches = [header for header, _ in split(fetched.records) if header.next_offset > begin]
-            if not batches:
-                if fetched.high_watermark >= end:
-                    break  # a cleaner has taken the rest
-                raise CouldNotTell(f"{at} cannot be read from offset {begin} on, although it ends at {end}")
-            yield from (_span(header) for header in batches if header.base_offset < end)
-            begin = batches[-1].next_offset
+        for part in parts_of(self._router, at, UnreadSpan(begin, end), by, _UNCOMMITTED):
+            for header, _ in split(part.records):
+                if begin < header.next_offset and header.base_offset < end:
+                    yield _span(header)
 
 
 def _span(header: BatchHeader) -> WrittenSpan:

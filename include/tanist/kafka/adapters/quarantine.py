@@ -17,7 +17,7 @@ from tanist.domain.broker_errors import OutOfOrderSequence, TopicAlreadyExists, 
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.names import SEQUENCE_MODULUS, MirrorPartition
 from tanist.kafka.adapters.bounds import settled_ends
-from tanist.kafka.adapters.committed_records import batches, committed
+from tanist.kafka.adapters.committed_records import committed, judged_batches
 from tanist.kafka.adapters.compacted_topic import MIN_IN_SYNC, REPLICAS
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.origin import (
@@ -274,7 +274,8 @@ class KafkaReplays:
 
     def replayed(self, at: MirrorPartition, start: int, producer_id: int, by: Deadline) -> Replayed:
         last = offset = None
-        for header, batch in batches(self._router, at, max(start, self._start(at, by)), self.end(at, by), by):
+        begin, end = max(start, self._start(at, by)), self.end(at, by)
+        for header, batch, _ in judged_batches(self._router, at, begin, end, by):
             if header.producer_id != producer_id:
                 continue
             last = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCE_MODULUS

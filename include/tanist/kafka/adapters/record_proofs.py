@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tanist.domain.errors import TanistError, TimedOut
+from tanist.domain.errors import TanistError
 from tanist.domain.translation import Proof
+from tanist.kafka.adapters.log_reader import UnreadSpan, parts_of
 from tanist.kafka.protocol import record_proof
-from tanist.kafka.protocol.frames import FetchLimits
-from tanist.kafka.wire.requests import End, fetch, list_offsets
+from tanist.kafka.wire.requests import End, list_offsets
 from tanist.ports.positions import ProofResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.names import TopicPartition
-    from tanist.kafka.protocol.record_proof import RecordFound, RecordSeen
+    from tanist.kafka.protocol.record_proof import RecordFound
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import Pair
@@ -28,8 +28,7 @@ _Read: TypeAlias = "dict[_Place, RecordFound | str]"
 """The record at a position, or why there is none."""
 
 CHUNK: Final = 64 << 10
-"""Bytes of one read. A larger first batch is returned whole (KIP-74); adjacent positions share a read."""
-FURTHER: Final = 1 << 20
+"""Bytes of the first read. A larger first batch is returned whole (KIP-74); adjacent positions share a read."""
 MOST_READS: Final = 32
 """Of one position, across markers and aborted records."""
 
@@ -79,9 +78,9 @@ class _Log:
         try:
             spans = self._spans(list(wanted), by)
             for at, positions in wanted.items():
-                inside, outside = _sorted_out(at, positions, spans[at], self._name)
+                inside, end, outside = _sorted_out(at, positions, spans[at], self._name)
                 found |= outside
-                found |= self._partition(at, inside, by)
+                found |= self._partition(at, inside, end, by)
         except TanistError as silent:
             for place in places:
                 found.setdefault(place, f"{self._name} does not answer: {silent.reason}")
@@ -94,40 +93,31 @@ class _Log:
         ends = list_offsets(self._router, dict.fromkeys(partitions, End.LAST_STABLE), by)
         return {at: _span(starts[at], ends[at]) for at in partitions}
 
-    def _partition(self, at: TopicPartition, positions: Sequence[int], by: Deadline) -> _Read:
-        """Positions in ascending order; each read serves all positions in its range."""
+    def _partition(self, at: TopicPartition, positions: Sequence[int], end: int, by: Deadline) -> _Read:
+        """Positions in ascending order, all below `end`; each read serves all positions in its range."""
         found: _Read = {}
         try:
             for position in positions:
                 if (at, position) not in found:
-                    self._from(at, position, positions, found, by)
+                    self._from(at, position, positions, end, found, by)
         except TanistError as error:
             for position in positions:
                 found.setdefault((at, position), f"{self._name} did not return it: {error.reason}")
         return found
 
-    def _from(self, at: TopicPartition, position: int, positions: Sequence[int], found: _Read, by: Deadline) -> None:
-        start = position
-        for turn in range(MOST_READS):
-            seen = self._fetch(at, start, FURTHER if turn else CHUNK, by)
-            if seen.until is None:
-                break
+    def _from(
+        self, at: TopicPartition, position: int, positions: Sequence[int], end: int, found: _Read, by: Deadline
+    ) -> None:
+        parts = parts_of(self._router, at, UnreadSpan(position, end), by, first_bytes=CHUNK)
+        for part in islice(parts, MOST_READS):
+            seen = record_proof.visible(part.records, part.aborted)
             for each in positions:
-                if start <= each < seen.until and (hit := seen.find(each)):
+                if part.begin <= each < part.until and (hit := seen.find(each)):
                     found[at, each] = hit
             if (hit := seen.find(position)) is not None:
                 found[at, position] = hit
                 return
-            start = seen.until
         found[at, position] = f"{self._name} has no visible record after it"
-
-    def _fetch(self, at: TopicPartition, offset: int, size: int, by: Deadline) -> RecordSeen:
-        if by.left(time.monotonic()) <= 0:
-            raise TimedOut(f"{at} could not be read in time")
-        answer = fetch(self._router, {at: offset}, by, FetchLimits(max_wait_ms=0), size)[at]
-        if isinstance(answer, TanistError):
-            raise answer
-        return record_proof.visible(answer.records, answer.aborted)
 
 
 def _span(start: int | TanistError, end: int | TanistError) -> tuple[int, int] | TanistError:
@@ -138,11 +128,11 @@ def _span(start: int | TanistError, end: int | TanistError) -> tuple[int, int] |
 
 def _sorted_out(
     at: TopicPartition, positions: Sequence[int], span: tuple[int, int] | TanistError, name: str
-) -> tuple[list[int], _Read]:
-    """The positions that may have a record, and why the others have none."""
+) -> tuple[list[int], int, _Read]:
+    """The positions that may have a record, the end of the log that they lie below, and why the others have none."""
     if isinstance(span, TanistError):
-        return [], {(at, position): f"{name} does not report its offsets: {span.reason}" for position in positions}
+        return [], 0, {(at, position): f"{name} does not report its offsets: {span.reason}" for position in positions}
     start, end = span
     early: _Read = {(at, p): f"{name} begins at {start}: the record was deleted" for p in positions if p < start}
     late: _Read = {(at, p): f"at the end of {name}" for p in positions if p >= end}
-    return [p for p in positions if start <= p < end], early | late
+    return [p for p in positions if start <= p < end], end, early | late

@@ -72,7 +72,8 @@ class Router:
         """`cluster_id`: the only id accepted; if another cluster answers, every call raises AnotherCluster."""
         self.endpoint = endpoint
         self.client_id = client_id
-        self._pinned = cluster_id
+        self.pinned = cluster_id
+        """The only id accepted; it may be set later, to the one that is known."""
         self.cluster_id: str | None = None
         self.controller: BrokerId | None = None
         self.brokers: Mapping[BrokerId, Address] = {}
@@ -115,11 +116,11 @@ class Router:
 
     def _must_be_pinned(self, cluster_id: str | None, *connections: Connection) -> None:
         """A name may lead elsewhere tomorrow: nothing is asked of another cluster, and nothing done to it."""
-        if self._pinned in {None, cluster_id}:
+        if self.pinned in {None, cluster_id}:
             return
         for each in connections:
             each.close()
-        raise AnotherCluster(f"{self.endpoint.name!r} leads to cluster {cluster_id}, not to {self._pinned}")
+        raise AnotherCluster(f"{self.endpoint.name!r} leads to cluster {cluster_id}, not to {self.pinned}")
 
     def _learn(self, answer: Any, *, forget: bool) -> None:
         self.cluster_id = answer.cluster_id
@@ -240,7 +241,7 @@ class Router:
 
     def _open(self, address: Address, by: Deadline) -> Connection:
         opened = Connection.open(address, self.endpoint, self.client_id, by, self._stop)
-        if self._pinned is None:
+        if self.pinned is None:
             return opened
         try:
             self._must_be_pinned(_metadata(opened, [], by).cluster_id, opened)

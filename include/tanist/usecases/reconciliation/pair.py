@@ -15,18 +15,18 @@ from tanist.domain.problems import ProblemCollector
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.usecases.mirror import identify
-from tanist.usecases.snapshot import DestinationSnapshot
 from tanist.usecases.validation.prepare import mirrored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from tanist.domain.exclusive import ExclusiveRange
-    from tanist.domain.names import MirrorName, MirrorPartition
+    from tanist.domain.names import MirrorPartition
     from tanist.domain.records import TopicDesired
     from tanist.domain.selection import Selection
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.mirror import OpenMirror
     from tanist.usecases.validation.prepare import Mirrored
 
 
@@ -42,25 +42,19 @@ class Paired:
     pairs: tuple[TopicPair, ...]
 
 
-def of_mirror(
-    destination: Cluster,
-    mirror: MirrorName,
-    selection: Selection,
-    connect: Callable[[str], Cluster],
-    context: CommandContext,
-) -> Paired:
+def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContext) -> Paired:
     """The topics of a mirror, with the same names at both clusters and the partitions of the source, and their lineage.
 
     The job reports a partition that the mirror topic lacks.
 
     Raises:
-        UnknownMirror, TopicNotInMirror; AnotherCluster: a connection leads elsewhere now; Misconfigured: an expression;
+        TopicNotInMirror; AnotherCluster: the source leads elsewhere now; Misconfigured: it is not configured;
         CouldNotTell: a cluster does not answer.
     """
-    copies = DestinationSnapshot(cluster=destination)
-    found = mirrored(copies, mirror, selection, connect, context)
+    both = clusters.snapshot()
+    found = mirrored(both, selection, context)
     counts = {each.topic: each.at_source for each in found.growth.grown}
-    runs = maps(copies.state(OFFSETS_TOPIC, context.by), found.spec)
+    runs = maps(both.destination.state(OFFSETS_TOPIC, context.by), found.spec)
     pairs = (
         TopicPair(
             t.topic,

@@ -17,13 +17,11 @@ from tanist.domain.selection import Selection
 from tanist.domain.states import MirrorState
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.domain.validation.job import Level, PartitionRequest
-from tanist.usecases import snapshot
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import reason
-from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.growth import Growth
@@ -31,8 +29,9 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName, MirrorPartition, SourcePartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.mirror import OpenMirror
+    from tanist.usecases.snapshot import MirrorSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,30 +55,21 @@ class Mirrored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    spec: MirrorSpec
     level: Level
     partitions: tuple[PartitionRequest, ...]
 
 
-def prepare(
-    destination: Cluster,
-    mirror: MirrorName,
-    request: ValidationRequest,
-    connect: Callable[[str], Cluster],
-    context: CommandContext,
-) -> Prepared:
-    """What to compare, from the state topics of `destination`. Partitions that only the source has cannot be validated.
+def prepare(clusters: OpenMirror, request: ValidationRequest, context: CommandContext) -> Prepared:
+    """What to compare, from the state topics of the mirror. Partitions that only the source has cannot be validated.
 
     Raises:
-        UnknownMirror, TopicNotInMirror; AnotherCluster: a connection leads elsewhere now; Misconfigured: an expression;
-        SourceSilent; CouldNotTell: the destination does not answer.
+        TopicNotInMirror; AnotherCluster: the source leads elsewhere now; Misconfigured: an expression, or the source is
+        not configured; SourceSilent; CouldNotTell: the destination does not answer.
     """
-    copies = DestinationSnapshot(cluster=destination)
-    found = mirrored(copies, mirror, Selection(request.include, request.exclude), connect, context)
-    spec = found.spec
-    offsets = maps(copies.state(OFFSETS_TOPIC, context.by), spec)
+    both, spec = clusters.snapshot(), clusters.spec
+    found = mirrored(both, Selection(request.include, request.exclude), context)
+    offsets = maps(both.destination.state(OFFSETS_TOPIC, context.by), spec)
     return Prepared(
-        spec=spec,
         level=request.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
         partitions=(
             *(_partition(found, topic, at, offsets) for topic in found.topics for at in topic.all_partitions()),
@@ -88,36 +78,19 @@ def prepare(
     )
 
 
-def mirrored(
-    destination: DestinationSnapshot,
-    mirror: MirrorName,
-    selection: Selection,
-    connect: Callable[[str], Cluster],
-    context: CommandContext,
-) -> Mirrored:
+def mirrored(both: MirrorSnapshot, selection: Selection, context: CommandContext) -> Mirrored:
     """The topics of a mirror that `selection` has; announces them, then queries the source. Raises as `prepare`."""
-    selection.check()
-    found = destination.cluster_id(context.first_contact())
-    view = destination.state(STATE_TOPIC, context.by)
-    spec = snapshot.spec_of(view, mirror, destination.name)
-    same_as_pinned(spec, None, found)
-    topics = chosen(view, mirror, selection)
+    view = both.destination.state(STATE_TOPIC, context.by)
+    topics = chosen(view, both.spec.mirror, selection)
     context.announce([topic.topic for topic in topics])
-    return Mirrored(
-        view=view,
-        spec=spec,
-        topics=topics,
-        growth=_growth(SourceSnapshot(cluster=connect(spec.source)), spec, topics, context),
-    )
+    return Mirrored(view=view, spec=both.spec, topics=topics, growth=_growth(both, topics, context))
 
 
-def _growth(
-    source: SourceSnapshot, spec: MirrorSpec, topics: Sequence[TopicDesired], context: CommandContext
-) -> Growth:
+def _growth(both: MirrorSnapshot, topics: Sequence[TopicDesired], context: CommandContext) -> Growth:
     """Partitions that only the source has, after its cluster id was checked."""
+    source = both.reachable_source()
     try:
-        found = source.cluster_id(context.first_contact())
-        same_as_pinned(spec, found, None)
+        same_as_pinned(both.spec, source.cluster_id(context.first_contact()), None)
         return growth(topics, source.partition_counts([topic.topic for topic in topics], context.by))
     except (Unreachable, TimedOut, ConnectionLost) as silent:
         raise SourceSilent(silent.reason) from silent
