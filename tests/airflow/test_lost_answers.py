@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from tanist.airflow import gate
 from tanist.airflow.gate import TWICE, PlanGate
 from tanist.airflow.params import request_of
-from tanist.domain.failover.approving import APPROVALS_TOPIC, ApprovalRequest
+from tanist.domain.approval.entries import APPROVALS_TOPIC, ApprovalRequest
 from tanist.domain.names import MirrorName
 from tanist.kafka.protocol.stored import encode_approval
 from tanist.kafka.wire.admin import AclBinding

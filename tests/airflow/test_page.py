@@ -22,8 +22,8 @@ from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.circle import PendingReversal, ReversalStatus
 from tanist.domain.errors import Unreachable
 from tanist.domain.failover.health import Status
-from tanist.domain.failover.plan import Limitation
 from tanist.domain.lag import KnownEnd, PartitionRow
+from tanist.domain.limitation import Limitation
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive

@@ -13,6 +13,8 @@ from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry
+from tanist.domain.approval.entries import ApprovalRequest, NoApproverTopic, Withdrawal
+from tanist.domain.approval.entries import approvals as read_approvals
 from tanist.domain.broker_errors import (
     InvalidProducerEpoch,
     OutOfOrderSequence,
@@ -21,8 +23,6 @@ from tanist.domain.broker_errors import (
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut
-from tanist.domain.failover.approving import ApprovalRequest, NoApproverTopic, Withdrawal
-from tanist.domain.failover.approving import approvals as read_approvals
 from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, ProducerId
@@ -65,8 +65,8 @@ from tests.ports import over
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tanist.domain.approval.entries import Entry
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.failover.approving import Entry
     from tanist.domain.fences import FenceKind as Kind
     from tanist.ports.access import Opening
     from tanist.ports.approvals import Approvals

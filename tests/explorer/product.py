@@ -9,6 +9,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 from tanist.domain.acl_entries import ANYBODY, AclEntry
+from tanist.domain.approval.entries import APPROVALS_TOPIC, Approval
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.circle import locate
 from tanist.domain.errors import TanistError, TimedOut, Unreachable
@@ -16,7 +17,6 @@ from tanist.domain.failback import pending as pending_tails
 from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
 from tanist.domain.failback.pending import findings_of, left_undecided, pending
 from tanist.domain.failback.reversal import Reversal
-from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval
 from tanist.domain.failover.evidence import Evidence
 from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.failover.invariants import check_invariants

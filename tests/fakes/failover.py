@@ -6,9 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry, writers
-from tanist.domain.broker_errors import ClusterAuthorizationFailed, TopicAuthorizationFailed, UnknownTopicOrPartition
-from tanist.domain.errors import AuthorizationFailed, TanistError
-from tanist.domain.failover.approving import (
+from tanist.domain.approval.entries import (
     APPROVALS_TOPIC,
     Approval,
     ApprovalRequest,
@@ -17,6 +15,8 @@ from tanist.domain.failover.approving import (
     Withdrawal,
     signature,
 )
+from tanist.domain.broker_errors import ClusterAuthorizationFailed, TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.facts import TransactionalProducers
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import BrokerId, DestinationOffset, MirrorPartition, TopicPartition

@@ -78,7 +78,7 @@ MADE = {
     "MirrorMove": {"usecases/failback/reverse.py"},
     "ApprovalRequest": {"usecases/approvals.py"},
     "Withdrawal": {"usecases/approvals.py", "kafka/protocol/stored.py"},
-    "Approval": {"domain/failover/approving.py", "kafka/protocol/stored.py"},
+    "Approval": {"domain/approval/choosing.py", "kafka/protocol/stored.py"},
 }
 """By class: the only modules that make one. Whatever is stored of a run is made from its approval, in one place."""
 ASK_FOR_APPROVALS = frozenset(
@@ -172,7 +172,7 @@ def reads(attribute: str) -> set[str]:
 
 def test_only_the_rule_of_approvals_reads_when_one_expires() -> None:
     """One other module shows it. A second rule looked at our clock, and not at the brokers'."""
-    assert reads("expires_at") == {"domain/failover/approving.py", "usecases/failover/items.py"}
+    assert reads("expires_at") == {"domain/approval/choosing.py", "usecases/failover/items.py"}
 
 
 def test_who_has_the_approvers_topic_in_hand_is_listed() -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tanist.airflow.failback import ReversalLeg
     from tanist.airflow.tasks import FailoverTask
-    from tanist.domain.failover.approving import Entry
+    from tanist.domain.approval.entries import Entry
 
 
 class SwitchGate(PlanGate):

@@ -19,8 +19,8 @@ from tanist.airflow.markdown import adopted_page, plan_page, status_page
 from tanist.airflow.params import FailoverParams, Unfinished, request_of
 from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never
 from tanist.airflow.verdict import REVERSE_AGAIN, UNKNOWN, VerdictSeen, green, seen_of_a_failback, verdict
+from tanist.domain.approval.entries import NotApproved
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.approving import NotApproved
 from tanist.domain.names import mirror_name
 from tanist.usecases import approvals
 from tanist.usecases.failback.reverse import reverse_after

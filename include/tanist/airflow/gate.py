@@ -22,8 +22,8 @@ from tanist.airflow import connections
 from tanist.airflow.markdown import adopted_page, plan_page
 from tanist.airflow.params import FailoverParams, request_of
 from tanist.airflow.tasks import TASK_SECONDS, at_work, never, translate_errors
+from tanist.domain.approval.entries import NotApproved, Withdrawal
 from tanist.domain.errors import Misconfigured, Refused, RunUnderWay
-from tanist.domain.failover.approving import NotApproved, Withdrawal
 from tanist.usecases import approvals
 from tanist.usecases.approvals import ApprovalTerms, earlier_answer
 from tanist.usecases.failover import planning
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from tanist.airflow.tasks import FailoverTask
-    from tanist.domain.failover.approving import Approval, Entry
+    from tanist.domain.approval.entries import Approval, Entry
 
 VALID_SECONDS: Final = 3600.0
 """How long an approval holds: as long as the gate waits for one."""

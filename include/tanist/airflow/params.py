@@ -12,9 +12,9 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tanist.airflow.tasks import translate_errors
+from tanist.domain.approval.entries import run_request
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured, RunUnderWay
-from tanist.domain.failover.approving import run_request
 from tanist.domain.failover.reserve import budget_of, time_of
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.selection import EVERYTHING

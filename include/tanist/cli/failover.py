@@ -53,7 +53,7 @@ from tanist.usecases.failover.tools import Timeouts, Tools
 from tanist.wiring.failover import Folder, is_process_dead, runner
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
     from tanist.usecases.failback.reverse import Reversed

@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.failover.approving import APPROVALS_TOPIC
+from tanist.domain.approval.entries import APPROVALS_TOPIC
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.tails import quarantine_topic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.approving import Approval, ApprovalRequest, Entry, Withdrawal
+    from tanist.domain.approval.entries import Approval, ApprovalRequest, Entry, Withdrawal
     from tanist.domain.names import EpochMs
     from tanist.ports.clock import Deadline
 

@@ -7,28 +7,25 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
-from tanist.domain.errors import Misconfigured
-from tanist.domain.failover.approving import (
+from tanist.domain.approval.choosing import answer_to, choose, time_objections, without
+from tanist.domain.approval.entries import (
     LONGEST_MS,
     ApprovalRequest,
     ApprovalUsed,
     NoApproverTopic,
     NotApproved,
     Withdrawal,
-    answer_to,
-    choose,
     command_request,
     signature,
-    time_objections,
-    without,
 )
-from tanist.domain.failover.plan import hash_of
+from tanist.domain.approval.words import hash_of
+from tanist.domain.errors import Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from tanist.domain.approval.entries import Approval, ApprovedRun, Entry
     from tanist.domain.errors import Refused
-    from tanist.domain.failover.approving import Approval, ApprovedRun, Entry
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.ports.cluster import Cluster

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.failover.health import Status
-    from tanist.domain.failover.plan import Limitation
     from tanist.domain.lag import PartitionRow
+    from tanist.domain.limitation import Limitation
     from tanist.domain.losses import LostRange
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.states import TransitionRow

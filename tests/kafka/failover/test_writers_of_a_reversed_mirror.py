@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tanist.domain.failover.approving import APPROVALS_TOPIC
+from tanist.domain.approval.entries import APPROVALS_TOPIC
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.kafka.wire.admin import AclBinding
 from tanist_testkit.sandbox import forks

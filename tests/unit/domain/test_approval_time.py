@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tanist.domain.failover.approving import Approval, time_objections
-from tanist.domain.failover.plan import hash_of
+from tanist.domain.approval.choosing import time_objections
+from tanist.domain.approval.entries import Approval
+from tanist.domain.approval.words import hash_of
 from tanist.domain.names import EpochMs, MirrorName
 
 AT = 1_000_000

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.approval.entries import Approval, NotPermitted
 from tanist.domain.checks import Mode, Readiness
-from tanist.domain.failover.approving import Approval, NotPermitted
 from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceState
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import news, objections, only_for_now

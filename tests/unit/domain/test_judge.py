@@ -13,8 +13,9 @@ from tanist.domain.failover.forecast import at_risk, forecast, forecast_words
 from tanist.domain.failover.health import judged, workers_check
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import news
-from tanist.domain.failover.plan import ApprovedPlan, Limitation
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.limitation import Limitation
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
 from tanist.domain.states import MirrorState
 from tanist.domain.tails import FindingKind, TailFinding

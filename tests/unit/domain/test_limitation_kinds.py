@@ -20,7 +20,7 @@ from tests.unit.domain.facts_drawn import drawn, intents
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.failover.plan import Limitation
+    from tanist.domain.limitation import Limitation
 
 PRODUCT = Path(__file__).parents[3] / "include" / "tanist"
 READ_FROM_PLANS = {"domain/failback/reversal.py", "domain/failover/objections.py"}

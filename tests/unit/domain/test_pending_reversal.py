@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from tanist.domain.approval.choosing import choose, without
+from tanist.domain.approval.entries import Approval, NotApproved
+from tanist.domain.approval.words import hash_of
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.circle import ReversalStatus, pending_reversal, reversal_check
-from tanist.domain.failover.approving import Approval, NotApproved, choose, without
-from tanist.domain.failover.plan import Intent, Plan, TopicIntent, hash_of
+from tanist.domain.failover.plan import Intent, Plan, TopicIntent
 from tanist.domain.moves import MoveStatus
 from tanist.domain.names import EpochMs
 from tanist.domain.records import FailoverRun, RunStatus

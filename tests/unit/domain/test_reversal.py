@@ -21,7 +21,7 @@ from tanist.domain.failback.reversal import (
     writable_limitation,
 )
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
-from tanist.domain.failover.plan import Limitation
+from tanist.domain.limitation import Limitation
 from tanist.domain.moves import left_over
 from tanist.domain.names import MirrorPartition
 from tanist.domain.tails import PartitionTail, TailVerdict

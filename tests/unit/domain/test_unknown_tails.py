@@ -18,7 +18,7 @@ from tanist.domain.failback.pending import (
     unknown_tails,
 )
 from tanist.domain.failback.reversal import TAIL_UNDECIDED, ReturningTopic, Reversal
-from tanist.domain.failover.plan import Limitation
+from tanist.domain.limitation import Limitation
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import EpochMs
 from tanist.domain.states import DesiredState

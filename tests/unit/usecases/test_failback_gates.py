@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.approval.entries import APPROVALS_TOPIC, ApprovalUsed, NoApproverTopic, NotApproved
 from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
 from tanist.domain.failback.open_transactions import AbortPlan
 from tanist.domain.failback.reversal import Reversal
-from tanist.domain.failover.approving import APPROVALS_TOPIC, ApprovalUsed, NoApproverTopic, NotApproved
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.usecases.approvals import ApprovalTerms, sign
@@ -26,7 +26,7 @@ from tests.unit.usecases.returning import returned
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.tails import TailDecision
 
 REVERSAL = Reversal(mirror=DR, mirror_id="", source_cluster_id="W", destination_cluster_id="E", topics=())

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.approval.entries import NotApproved, NotPermitted
 from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
 from tanist.domain.failback.open_transactions import ReturnedTransaction
-from tanist.domain.failover.approving import NotApproved, NotPermitted
 from tanist.domain.names import EpochMs, MirrorPartition, TopicPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERY_TOPIC

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.approval.words import PlanHash, canonical, hash_of
 from tanist.domain.errors import Refused
-from tanist.domain.failover.plan import PlanHash, canonical, hash_of
 from tanist.domain.names import EpochMs, MirrorName
 
 if TYPE_CHECKING:

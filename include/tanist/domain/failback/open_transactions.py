@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.approval.words import PlanHash, canonical, hash_of
 from tanist.domain.errors import CouldNotTell, Refused
-from tanist.domain.failover.plan import PlanHash, canonical, hash_of
 from tanist.domain.names import EpochMs, TopicPartition
 
 if TYPE_CHECKING:

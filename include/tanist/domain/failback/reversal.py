@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.acl_entries import to_deny
+from tanist.domain.approval.words import PlanHash, canonical, hash_of
 from tanist.domain.checks import named
 from tanist.domain.errors import CouldNotTell, Refused, TanistError
-from tanist.domain.failover.plan import Limitation, PlanHash, canonical, hash_of
+from tanist.domain.limitation import Limitation
 from tanist.domain.tails import TailVerdict
 
 if TYPE_CHECKING:

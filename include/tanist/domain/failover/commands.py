@@ -12,7 +12,8 @@ from tanist.domain.selection import EVERYTHING, exactly
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tanist.domain.failover.plan import Intent, Limitation
+    from tanist.domain.failover.plan import Intent
+    from tanist.domain.limitation import Limitation
 
 _GONE: frozenset[str] = frozenset({"SOURCE_DOWN"})
 """Limitations that no planned failover gets past."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.failover.plan import canonical
+from tanist.domain.approval.words import canonical
 from tanist.domain.names import EpochMs
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.failover.plan import Intent, Limitation
+    from tanist.domain.failover.plan import Intent
+    from tanist.domain.limitation import Limitation
     from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourcePartition
     from tanist.domain.records import FailoverRun, GroupSyncStatus, WorkerAlive
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.failover.approving import LONGEST_MS
-from tanist.domain.failover.plan import hash_of
+from tanist.domain.approval.entries import LONGEST_MS
+from tanist.domain.approval.words import hash_of
 from tanist.domain.records import KeptPlan, RunStatus
 from tanist.domain.state_record import Tombstone
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.approval.choosing import time_objections
 from tanist.domain.checks import named
-from tanist.domain.failover.approving import time_objections
 from tanist.domain.failover.limitations import limitations
-from tanist.domain.failover.plan import Limitation
 from tanist.domain.failover.reserve import MAY_BE_REUSED, SEEN_LATER
+from tanist.domain.limitation import Limitation
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.names import EpochMs

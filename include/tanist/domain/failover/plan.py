@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NewType
+from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.approval.words import canonical, hash_of
 from tanist.domain.checks import Mode
 from tanist.domain.failover.facts import is_locked
 from tanist.domain.names import MirrorName, MirrorPartition, SourcePartition
@@ -16,7 +16,9 @@ from tanist.domain.states import DesiredState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tanist.domain.approval.words import PlanHash
     from tanist.domain.failover.facts import Facts
+    from tanist.domain.limitation import Limitation
     from tanist.domain.names import EpochMs
     from tanist.domain.records import FailoverRun, TopicDesired
     from tanist.domain.state_view import StateView
@@ -45,7 +47,6 @@ class FailoverRequest:
         return Selection(self.include, self.exclude)
 
 
-PlanHash = NewType("PlanHash", str)
 VERSION: Final = 1
 NOT_DRAINED: Final = "SOURCE_NOT_DRAINED"
 """An unplanned failover waits for no source, whether it answers, partly, or not at all."""
@@ -109,25 +110,6 @@ class Intent:
         return tuple(MirrorPartition(each.topic, n) for each in self.topics for n in range(each.partitions))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Limitation:
-    """A reason against. The name is what an approver accepts; the detail is what they read.
-
-    `blocks`: nobody can accept it. `unknown`: it blocks because it could not be found out, not because it is known.
-    `usual`: every failover of its kind has it, or it is bound by a number, so it leaves the verdict GO.
-    `about`: what it names, one by one, where an approver accepts no more than that; empty: the name alone.
-    `momentary`: a cluster has not told for the moment; a run waits for the answer, it is no reason to void an approval.
-    """
-
-    name: str
-    detail: str = field(compare=False)
-    blocks: bool = field(default=False, compare=False)
-    unknown: bool = field(default=False, compare=False)
-    usual: bool = field(default=False, compare=False)
-    about: tuple[str, ...] = field(default=(), compare=False)
-    momentary: bool = field(default=False, compare=False)
-
-
 # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -150,15 +132,6 @@ class Plan:
     @property
     def hash(self) -> PlanHash:
         return hash_of(self.canonical_plan)
-
-
-def canonical(value: object) -> str:
-    """JSON with one spelling only."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def hash_of(shown: str) -> PlanHash:
-    return PlanHash(hashlib.sha256(shown.encode()).hexdigest()[:16])
 
 
 def _plain(intent: Intent) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from tanist.domain.checks import Check, Mode, Verdict, named
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.commands import others_command, remove_command
 from tanist.domain.failover.facts import is_locked
-from tanist.domain.failover.plan import Limitation
 from tanist.domain.fences import FenceStatus, fence_command, is_stray
+from tanist.domain.limitation import Limitation
 from tanist.domain.tails import FindingKind
 
 if TYPE_CHECKING:

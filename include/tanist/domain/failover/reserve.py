@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, named
 from tanist.domain.failover.facts import SKEW_MS, TransactionalProducers, is_final, iso_time, open_until
-from tanist.domain.failover.plan import Limitation
+from tanist.domain.limitation import Limitation
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
 
 if TYPE_CHECKING:

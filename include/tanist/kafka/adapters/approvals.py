@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
 
+from tanist.domain.approval.entries import APPROVALS_TOPIC, UNPROTECTED, Approval, NoApproverTopic, approvals, signature
 from tanist.domain.broker_errors import TopicAlreadyExists, TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
-from tanist.domain.failover.approving import (
-    APPROVALS_TOPIC,
-    UNPROTECTED,
-    Approval,
-    NoApproverTopic,
-    approvals,
-    signature,
-)
 from tanist.domain.logins import USER, PrincipalUnknown, nameless
 from tanist.domain.names import EpochMs
 from tanist.domain.names import TopicPartition as At
@@ -44,7 +37,7 @@ from tanist.ports.topics import NewTopic, TopicFacts
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-    from tanist.domain.failover.approving import ApprovalRequest, Entry, Withdrawal
+    from tanist.domain.approval.entries import ApprovalRequest, Entry, Withdrawal
     from tanist.kafka.wire.requests import ActiveProducer
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline

@@ -14,15 +14,15 @@ from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
+from tanist.domain.approval.entries import LONGEST_MS, Approval, Withdrawal
 from tanist.domain.endpoint import Secret
-from tanist.domain.failover.approving import LONGEST_MS, Approval, Withdrawal
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.state_record import KINDS, StateRecord, Tombstone, stored_name, stored_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tanist.domain.failover.approving import ApprovalRequest, Entry
+    from tanist.domain.approval.entries import ApprovalRequest, Entry
     from tanist.domain.names import EpochMs
 
 

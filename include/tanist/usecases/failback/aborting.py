@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.approval.entries import NotApproved, NotPermitted
 from tanist.domain.checks import named as some
 from tanist.domain.errors import BrokerError
 from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactions, SourceNotFenced
-from tanist.domain.failover.approving import NotApproved, NotPermitted
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases import approvals
@@ -27,8 +27,8 @@ from tanist.usecases.snapshot import MirrorSnapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.failback.open_transactions import ReturnedTransaction
-    from tanist.domain.failover.approving import Approval
     from tanist.domain.names import EpochMs, TopicPartition
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView

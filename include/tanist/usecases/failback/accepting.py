@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.approval.entries import UNPROTECTED
 from tanist.domain.errors import Misconfigured, Refused
 from tanist.domain.failback.pending import findings_of
-from tanist.domain.failover.approving import UNPROTECTED
 from tanist.domain.tails import FindingsAccepted
 from tanist.usecases.lock import changing
 

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.approval.entries import NotApproved, NotPermitted, approvals
 from tanist.domain.checks import named
 from tanist.domain.errors import AuthorizationFailed, Refused
 from tanist.domain.failback.decision import (
@@ -23,7 +24,6 @@ from tanist.domain.failback.decision import (
     times_of,
 )
 from tanist.domain.failback.pending import rescued_tails
-from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.tails import TailDecision, TailStage
 from tanist.usecases.approvals import PlanKind, approve, permit
@@ -34,7 +34,7 @@ from tanist.usecases.lock import ensure_unlocked
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import to_deny
+from tanist.domain.approval.choosing import recorded
+from tanist.domain.approval.entries import NotApproved
 from tanist.domain.errors import MirrorExists, Refused, TanistError, TopicNotInMirror
 from tanist.domain.failback.pending import pending
 from tanist.domain.failback.reversal import (
@@ -21,7 +23,6 @@ from tanist.domain.failback.reversal import (
     returning,
 )
 from tanist.domain.failback.survey import not_compared
-from tanist.domain.failover.approving import NotApproved, recorded
 from tanist.domain.failover.plan import plan_of
 from tanist.domain.kept_fences import what_stays
 from tanist.domain.logins import logins_of, principals
@@ -45,9 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.failback.reversal import ReturningTopic
     from tanist.domain.failback.survey import PartitionSurvey
-    from tanist.domain.failover.approving import Approval
     from tanist.domain.moves import MirrorMove
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView

@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.answers import attempt
+from tanist.domain.approval.choosing import EXPIRED, recorded, unexpired
+from tanist.domain.approval.entries import ApprovalUsed, NoApproverTopic, NotApproved, NotPermitted, approvals
 from tanist.domain.errors import CouldNotTell, Refused, TanistError
 from tanist.domain.failback.reversal import writable_limitation
-from tanist.domain.failover.approving import (
-    EXPIRED,
-    ApprovalUsed,
-    NoApproverTopic,
-    NotApproved,
-    NotPermitted,
-    approvals,
-    recorded,
-    unexpired,
-)
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.kept_plans import is_full, kept_plan, to_keep
 from tanist.domain.failover.limitations import limitations
@@ -35,9 +27,10 @@ from tanist.usecases.mirrors.writers import writable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.failover.plan import Intent, Limitation, Plan
+    from tanist.domain.failover.plan import Intent, Plan
+    from tanist.domain.limitation import Limitation
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock

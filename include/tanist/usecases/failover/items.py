@@ -12,8 +12,8 @@ from tanist.usecases.items import limitation_item
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.circle import PendingReversal
-    from tanist.domain.failover.approving import Approval
     from tanist.domain.records import FailoverRun
     from tanist.usecases.failover.fences import FenceRow
     from tanist.usecases.failover.planning import Planned

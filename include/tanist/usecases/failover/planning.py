@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from tanist.domain.approval.words import hash_of
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
 from tanist.domain.failover.commands import approve_command, plan_command
@@ -14,7 +15,7 @@ from tanist.domain.failover.facts import SKEW_MS, SourceState, is_locked, iso_ti
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import only_for_now
-from tanist.domain.failover.plan import FailoverRequest, Intent, Plan, TopicIntent, hash_of
+from tanist.domain.failover.plan import FailoverRequest, Intent, Plan, TopicIntent
 from tanist.domain.failover.reserve import DEFAULT_RESERVE, Reserve, reserve
 from tanist.domain.lag import last_known
 from tanist.domain.problems import refuse
@@ -40,7 +41,7 @@ from tanist.usecases.failover.unfinished_runs import differences
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.names import EpochMs, TopicNames

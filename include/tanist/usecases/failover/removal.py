@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.approval.choosing import choose
+from tanist.domain.approval.entries import ApprovalUsed, NoApproverTopic, NotApproved, NotPermitted, approvals
 from tanist.domain.checks import Mode
-from tanist.domain.failover.approving import (
-    ApprovalUsed,
-    NoApproverTopic,
-    NotApproved,
-    NotPermitted,
-    approvals,
-    choose,
-)
 from tanist.domain.failover.objections import only_for_now
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.usecases.approvals import out_of_time

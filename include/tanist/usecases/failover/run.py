@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tanist.domain.answers import attempt
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.checks import Mode, named
 from tanist.domain.circle import locate
 from tanist.domain.errors import (
@@ -22,7 +23,6 @@ from tanist.domain.errors import (
     Refused,
     TanistError,
 )
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import iso_time
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.plan import lived_on, past_return, plan_of
@@ -41,7 +41,7 @@ from tanist.usecases.runs.runner import NOT_YET, Journal, open_evidence
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach

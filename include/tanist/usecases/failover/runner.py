@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -14,7 +15,6 @@ from tanist.domain.errors import (
     TanistError,
     TimedOut,
 )
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.invariants import Breach, check_invariants
 from tanist.domain.records import RunStatus
 from tanist.domain.rights import step_needs

@@ -12,7 +12,7 @@ from tanist.domain.records import FailoverRun, RunStatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan, Intent
     from tanist.domain.records import MirrorSpec, TopicDesired

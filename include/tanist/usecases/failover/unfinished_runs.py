@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.approval.entries import approvals
 from tanist.domain.checks import Mode
 from tanist.domain.circle import pending_reversal
 from tanist.domain.errors import PastReturn, Refused, RunUnderWay
-from tanist.domain.failover.approving import approvals
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.problems import refuse
 from tanist.domain.records import RunStatus

@@ -9,14 +9,14 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar, TypeVarTuple
 
+from tanist.domain.approval.words import canonical
 from tanist.domain.errors import Misconfigured, TanistError, TimedOut
 from tanist.domain.failover.evidence import Evidence, as_json
-from tanist.domain.failover.plan import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.ports.clock import Clock
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict
-from tanist.domain.failover.plan import Limitation
+from tanist.domain.limitation import Limitation
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.items import pending_reversal_item, run_item
 from tanist.usecases.items import check_item, limitation_item, row_item, status_item

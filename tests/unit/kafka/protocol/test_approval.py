@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.approval.choosing import choose
+from tanist.domain.approval.entries import LONGEST_MS, Approval, ApprovalRequest, NotApproved, Withdrawal
+from tanist.domain.approval.words import hash_of
 from tanist.domain.checks import Mode
-from tanist.domain.failover.approving import (
-    LONGEST_MS,
-    Approval,
-    ApprovalRequest,
-    NotApproved,
-    Withdrawal,
-    choose,
-)
-from tanist.domain.failover.plan import Plan, hash_of
+from tanist.domain.failover.plan import Plan
 from tanist.domain.names import EpochMs, MirrorName
 from tanist.kafka.protocol.stored import decode_approval, encode_approval, encode_withdrawal
 from tanist.usecases.approvals import read_plan
@@ -26,7 +21,7 @@ from tanist.usecases.failover.approval_gate import FAILOVERS
 from tests.unit.domain.facts_drawn import intents
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.approving import Entry
+    from tanist.domain.approval.entries import Entry
 
 UNREAD: Any = None
 """No mirror is looked at before the words can be read."""

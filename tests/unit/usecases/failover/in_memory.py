@@ -40,7 +40,7 @@ from tests.fakes.state import WORKER, MemoryStateStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import ClusterPair

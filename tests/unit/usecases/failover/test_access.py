@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.checks import Mode, Readiness, Verdict
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.records import RunStatus
 from tanist.usecases.command import Silence
 from tanist.usecases.failover import status

@@ -25,8 +25,8 @@ from tests.unit.usecases.failover.runs import lose_source
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.checks import Check
-    from tanist.domain.failover.approving import Approval
 
 NAMES = set(map(str, PARTITIONS))
 

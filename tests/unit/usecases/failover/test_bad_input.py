@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.approval.entries import ApprovalUsed, NoApproverTopic, NotApproved, NotPermitted
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import (
     AuthorizationFailed,
@@ -17,7 +18,6 @@ from tanist.domain.errors import (
     RunUnderWay,
     TopicNotInMirror,
 )
-from tanist.domain.failover.approving import ApprovalUsed, NoApproverTopic, NotApproved, NotPermitted
 from tanist.domain.failover.evidence import as_json
 from tanist.domain.failover.health import runs_check
 from tanist.domain.failover.limitations import failed

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.errors import Interrupted, MirrorLocked, TanistError
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.fences import FenceStatus
 from tanist.domain.names import MirrorPartition
 from tanist.domain.records import RunStatus

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.broker_errors import CoordinatorNotAvailable, TransactionalIdAuthorizationFailed
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import Unreachable
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import LiveEnd, OpenTransaction, PartitionFacts
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import RunStatus

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.failover import forecast
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.records import RunStatus
 from tests.builders import AT
 from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from tanist.domain.approval.entries import NotApproved
+from tanist.domain.approval.words import canonical
 from tanist.domain.errors import GroupNotInMirror, Misconfigured
-from tanist.domain.failover.approving import NotApproved
-from tanist.domain.failover.plan import ApprovedPlan, canonical
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.domain.records import RunStatus

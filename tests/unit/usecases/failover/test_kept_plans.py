@@ -13,13 +13,15 @@ import typer
 from tanist.cli.app import app
 from tanist.cli.failover import show_accepted
 from tanist.domain.acl_entries import AclEntry
+from tanist.domain.approval.entries import APPROVALS_TOPIC, NotApproved, NotPermitted
+from tanist.domain.approval.words import hash_of
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
-from tanist.domain.failover.approving import APPROVALS_TOPIC, NotApproved, NotPermitted
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.facts import iso_time
 from tanist.domain.failover.kept_plans import KEPT_MS, LEFT_KEPT, MOST_KEPT, REFRESH_MS, kept_plan, to_keep
-from tanist.domain.failover.plan import Intent, Limitation, TopicIntent, hash_of
+from tanist.domain.failover.plan import Intent, TopicIntent
+from tanist.domain.limitation import Limitation
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus
 from tanist.domain.state_record import Tombstone
@@ -36,7 +38,7 @@ from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
 from tests.unit.usecases.failover.runs import TAIL, lose_source
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.names import MirrorPartition

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.approval.entries import NotPermitted
+from tanist.domain.approval.words import canonical
 from tanist.domain.checks import Mode
 from tanist.domain.errors import MirrorLocked, PastReturn, TanistError
-from tanist.domain.failover.approving import NotPermitted
-from tanist.domain.failover.plan import Plan, canonical
+from tanist.domain.failover.plan import Plan
 from tanist.domain.fences import FenceStatus, commands_to_lift
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection

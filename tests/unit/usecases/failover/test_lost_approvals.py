@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tanist.domain.approval.entries import NotApproved
 from tanist.domain.checks import Mode
-from tanist.domain.failover.approving import NotApproved
 from tests.builders import DR
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.failover.runs import assert_promoted

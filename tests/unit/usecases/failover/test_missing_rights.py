@@ -23,7 +23,7 @@ from tests.unit.usecases.failover.in_memory import FailoverWorld
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.failover.approving import Approval
+    from tanist.domain.approval.entries import Approval
     from tanist.domain.names import DestinationOffset, MirrorPartition
     from tanist.domain.records import FailoverRun
     from tanist.domain.recovery import ProducerIds

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.approval.entries import ApprovalRequest, NotPermitted
+from tanist.domain.approval.words import canonical, hash_of
 from tanist.domain.checks import Verdict
 from tanist.domain.errors import Unreachable
-from tanist.domain.failover.approving import ApprovalRequest, NotPermitted
-from tanist.domain.failover.plan import ApprovedPlan, canonical, hash_of
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
 from tanist.domain.records import CopiedUpTo, PromotionEpoch, RunStatus
 from tanist.domain.states import DesiredState

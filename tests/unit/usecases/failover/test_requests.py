@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import pytest
 
-from tanist.domain.checks import Mode
-from tanist.domain.failover.approving import (
+from tanist.domain.approval.choosing import answer_to
+from tanist.domain.approval.entries import (
     Approval,
     ApprovalUsed,
     NoApproverTopic,
     NotApproved,
     Withdrawal,
-    answer_to,
     approvals,
     run_request,
 )
+from tanist.domain.checks import Mode
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.usecases.approvals import ApprovalTerms, earlier_answer

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.approval.entries import APPROVALS_TOPIC
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import AuthorizationFailed
-from tanist.domain.failover.approving import APPROVALS_TOPIC
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.domain.rights import CLUSTER, TABLE, ClusterRole, LoginRole, Notice, Requirement, Use, step_needs

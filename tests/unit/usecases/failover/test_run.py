@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.checks import Mode
 from tanist.domain.compaction import Holes
 from tanist.domain.errors import ConnectionLost, Interrupted, TanistError
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import ObservedTopic, fence_settled
 from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.records import RunStatus

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.checks import Verdict
 from tanist.domain.errors import Interrupted
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.evidence import as_json
 from tanist.domain.failover.plan import NOT_SHUT_OUT
 from tanist.domain.failover.reasons import OTHERS

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.approval.entries import ApprovalUsed, NotPermitted
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Interrupted, Misconfigured, RunUnderWay
-from tanist.domain.failover.approving import ApprovalUsed, NotPermitted
 from tanist.domain.failover.limitations import limitations
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import abort

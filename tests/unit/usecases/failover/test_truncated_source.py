@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.checks import Mode, Readiness
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten, RunStatus
 from tanist.domain.states import MirrorState

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.approval.entries import LONGEST_MS, NotPermitted
 from tanist.domain.checks import Mode
-from tanist.domain.failover.approving import LONGEST_MS, NotPermitted
 from tanist.domain.failover.limitations import make_plan
 from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan, past_return
@@ -33,8 +33,9 @@ from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld
 from tests.unit.usecases.failover.runs import assert_promoted, lose_source
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.approving import Approval
-    from tanist.domain.failover.plan import Plan, PlanHash
+    from tanist.domain.approval.entries import Approval
+    from tanist.domain.approval.words import PlanHash
+    from tanist.domain.failover.plan import Plan
 
 DAY = 24 * 3600
 SEEDS = range(16)

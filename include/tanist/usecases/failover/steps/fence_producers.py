@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.answers import answered, known, raise_first
+from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.invariants import drained, fenced
 from tanist.domain.failover.objections import news, only_for_now
 from tanist.domain.failover.reserve import NEAR_SECONDS, reserve, unreserved_to

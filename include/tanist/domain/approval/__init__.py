@@ -1,0 +1,1 @@
+"""Approvals: what stands in the approvers' topic, and which of it permits a run now."""
