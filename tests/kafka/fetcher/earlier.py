@@ -24,8 +24,8 @@ UNKNOWN: Final = ("at", "silent_since")
 
 
 def stripped(record: Any) -> Any:
-    """The JSON of a record of source ends without them."""
-    for end in record["ends"] if "ends" in record and "chunk" in record else ():
+    """The JSON of a record of source ends without them; of anything else, as it is."""
+    for end in record["ends"] if isinstance(record, dict) and {"ends", "chunk"} <= record.keys() else ():
         for name in UNKNOWN:
             end.pop(name, None)
     return record
@@ -45,9 +45,12 @@ def main() -> None:
     def reads(kind: Any) -> Callable[[Any], Any]:
         return lambda record: reader(kind)(stripped(record))
 
+    def writes(record: Any, *, reveal: bool = False) -> Any:
+        return stripped(plain(record, reveal=reveal))
+
     replaced: tuple[tuple[Any, str, Any], ...] = (
         (coordination, "source_ends", lambda *facts: earlier(source_ends(*facts))),
-        (stored, "plain", lambda record: stripped(plain(record))),
+        (stored, "plain", writes),
         (stored, "reader", reads),
     )
     for module, name, other in replaced:
