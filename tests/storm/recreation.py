@@ -52,7 +52,8 @@ class Recreation:
         while left := sorted({row["topic"] for row in self._first.judge.rows() if row["state"] != "STOPPED"}):
             if time.monotonic() > by:
                 raise TimeoutError(f"{left} cannot leave the mirror")
-            ask.command("mirrors", "resume", scene.mirror, "--topic", "|".join(left))
+            for topic in left:  # each by itself: what is not paused refuses the whole command
+                ask.command("mirrors", "resume", scene.mirror, "--topic", topic)
             if (plan := ask.approved(tuple(left))) is None:
                 continue
             if self._aborted and not aborted:
