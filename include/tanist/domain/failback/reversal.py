@@ -1,8 +1,7 @@
 """The plan of a reversal: a mirror that has failed over runs in the other direction, and copies only what is new.
 
 The old source becomes the destination. Its log stays as it is up to `H`, where the new primary's own records begin;
-from there on everything is copied, at identical offsets. That needs every offset from H on to be free: `E <= H`, as the
-survey has measured it.
+from there on everything is copied, at identical offsets. That needs every offset from H on to be free: `E <= H`.
 """
 
 from __future__ import annotations
