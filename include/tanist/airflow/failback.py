@@ -15,7 +15,7 @@ from airflow.sdk import Param, get_current_context
 from tanist.airflow import connections
 from tanist.airflow.params import PARAMS as FAILOVER_PARAMS
 from tanist.airflow.params import Unfinished, parameters, request_of
-from tanist.airflow.tasks import at_work, busy_or_retriable
+from tanist.airflow.tasks import at_work, busy_or_retriable, say_step
 from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
@@ -286,10 +286,6 @@ def _say(what: str) -> None:
     print(what)  # noqa: T201  # the task's log
 
 
-def _step(step: str, what: str, reason: str = "") -> None:
-    _say(f"{step}: {what}{f': {reason}' if reason else ''}")
-
-
 def reverse() -> dict[str, Any]:
     """Reverse the mirror, so that it copies to the old source. Raises as `reverse_mirror`."""
     params = FailbackParams.of(get_current_context())
@@ -310,7 +306,7 @@ def _reversed(leg: ReversalLeg, opposite: ReversalLeg) -> dict[str, Any]:
             return {"mirror": leg.mirror, "changed": changed}
         base = connections.evidence()
         Folder(base).check()
-        to = Reporting(sink_of=lambda plan: Folder(base / plan), listener=_step)
+        to = Reporting(sink_of=lambda plan: Folder(base / plan), listener=say_step)
         done = reverse_mirror(leg.request, clusters, task.context, to=to)
     return {
         "mirror": leg.mirror,

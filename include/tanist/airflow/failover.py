@@ -17,7 +17,7 @@ from tanist.airflow import connections
 from tanist.airflow.gate import requester
 from tanist.airflow.markdown import adopted_page, plan_page, status_page
 from tanist.airflow.params import FailoverParams, Unfinished, request_of
-from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never
+from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never, say_step
 from tanist.airflow.verdict import REVERSE_AGAIN, UNKNOWN, VerdictSeen, green, seen_of_a_failback, verdict
 from tanist.domain.approval.entries import NotApproved
 from tanist.domain.errors import TanistError
@@ -119,14 +119,14 @@ def undo() -> dict[str, Any]:
         clusters = params.clusters(task)
         folder.check()
         tools = Tools(
-            patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=_say
+            patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=say_step
         )
         why = f"asked for by {by} in Airflow, run {context['run_id']}"
         try:
             for topic in abort(clusters, tools, task.context, why, approval=held["approval"]).pending:
-                _say("undo", f"the source fence of {topic} could not be lifted; a fetcher keeps retrying")
+                say_step("undo", f"the source fence of {topic} could not be lifted; a fetcher keeps retrying")
         except NothingToAbort as already:
-            _say("undo", already.reason)
+            say_step("undo", already.reason)
     if params.unfinished is Unfinished.ABORT_ONLY:
         raise AirflowSkipException("only the abort was requested")
     return {"undone": held["plan"]}
@@ -146,7 +146,7 @@ def observe() -> dict[str, Any]:
             there = task.registry.connect(params.destination)
             (seen,) = look(task.registry, there, mirror_name(params.mirror), task.context)
         except TanistError as why:
-            _say("status", f"UNKNOWN: {why}")
+            say_step("status", f"UNKNOWN: {why}")
             return {"mirror": params.mirror, "unknown": str(why)}
     print(status_page(seen.status))  # noqa: T201  # the task's log
     return status_item(seen.status)
@@ -187,7 +187,7 @@ def step(name: str) -> dict[str, Any]:
         folder = Folder(connections.evidence() / found)
         folder.check()
         tools = Tools(
-            patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=_say
+            patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=say_step
         )
         outcome = run_plan(
             found,
@@ -200,9 +200,9 @@ def step(name: str) -> dict[str, Any]:
         )
     item = outcome_item(outcome, str(folder.path))
     for partition, why in item["may_be_reused"].items():
-        _say(name, f"new records of {partition} may get offsets that the old source has used", why)
+        say_step(name, f"new records of {partition} may get offsets that the old source has used", why)
     for partition, why in item["reserve_estimated"].items():
-        _say(name, f"reserve of {partition}", why)
+        say_step(name, f"reserve of {partition}", why)
     return item | {"did_again": _done_again(name, outcome.did)}
 
 
@@ -210,7 +210,7 @@ def _done_again(name: str, did: tuple[str, ...]) -> list[str]:
     """The other steps that the task of step `name` did, because their postconditions did not hold (any more)."""
     others = sorted(set(did) - {name}, key=STEP_IDS.index)
     for each in others:
-        _say(each, f"was done again by task {name}")
+        say_step(each, f"was done again by task {name}")
     return others
 
 
@@ -296,7 +296,7 @@ def _take_back(context: Context, plan: str, record: FailoverRun | None) -> None:
             if record is None or not unfinished_runs.begun_on(record, request, clusters, task.context):
                 approvals.withdraw(plan, clusters, task.context, request=request, reason="the run of it has ended")
     except AirflowException as why:
-        _say("report", f"an approval of this run, if there is one, could not be withdrawn: {why}")
+        say_step("report", f"an approval of this run, if there is one, could not be withdrawn: {why}")
 
 
 def _states(context: Context) -> Mapping[str, str]:
@@ -310,7 +310,3 @@ def _failed(context: Context, states: Mapping[str, str]) -> dict[str, str]:
     return {
         task: context["ti"].xcom_pull(task_ids=task, key=WHY) or f"{state}{_NO_WORD}" for task, state in bad.items()
     }
-
-
-def _say(step: str, what: str, reason: str = "") -> None:
-    print(f"{step}: {what}{f': {reason}' if reason else ''}")  # noqa: T201  # the task's log

@@ -68,6 +68,11 @@ def at_work(
             )
 
 
+def say_step(step: str, what: str, reason: str = "") -> None:
+    """Print what becomes of a step, with its reason, in the task's log."""
+    print(f"{step}: {what}{f': {reason}' if reason else ''}")  # noqa: T201
+
+
 @contextmanager
 def translate_errors(again: Again = attrgetter("retriable")) -> Iterator[None]:
     """Name, reason and next step of a TanistError become the task's error, and are stored under `WHY`.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tanist.cli.failover_options import EvidenceOption
 from tanist.cli.options import WHY, MirrorArgument, Session, asking, lasting
 from tanist.cli.output import emit, say, say_unread, watching
 from tanist.domain.errors import Misconfigured
@@ -54,10 +55,6 @@ AcceptOption = Annotated[
 ApproveOption = Annotated[
     str | None,
     typer.Option("--approve", metavar="HASH", help="Approve the plan with this hash, as the principal of this login."),
-]
-EvidenceOption = Annotated[
-    Path | None,
-    typer.Option("--evidence", metavar="DIR", help="Directory for the evidence (default: ./evidence/HASH)."),
 ]
 WithdrawOption = Annotated[
     bool,

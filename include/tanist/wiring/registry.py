@@ -128,7 +128,7 @@ class ClusterRegistry:
             cluster = self.cluster(name)
             of_name = [each for (known, _), each in list(self._open.items()) if known == name]
             self._open[name, cluster_id] = next(
-                (each for each in of_name if each.is_known_as(cluster_id)), None
+                (each for each in of_name if each.pin_if_known(cluster_id)), None
             ) or KafkaCluster(cluster.endpoint, small_state=cluster.allow_small_state, cluster_id=cluster_id)
         return self._open[name, cluster_id]
 

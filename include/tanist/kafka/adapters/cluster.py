@@ -75,8 +75,8 @@ class KafkaCluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def is_known_as(self, cluster_id: str | None) -> bool:
-        """Whether a cluster has answered, the one with that id (None: any). If so, from now on only that one may."""
+    def pin_if_known(self, cluster_id: str | None) -> bool:
+        """Accept only the cluster that has answered from now on, if it has that id (None: any); whether it has."""
         answered = self.router.cluster_id
         if answered is None or cluster_id not in {None, answered}:
             return False

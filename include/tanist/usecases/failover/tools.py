@@ -1,4 +1,4 @@
-"""What a failover is given besides the clusters, and what its evidence begins with."""
+"""What a failover is given besides the clusters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tanist.usecases.groups.items import position_item
 from tanist.usecases.groups.sync import sync_groups
-from tanist.usecases.runs.runner import report_to_nobody
+from tanist.usecases.runs.runner import at_no_point, report_to_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,10 +68,6 @@ def _unknown(_runner: str) -> bool:
     return False
 
 
-def _nowhere(_point: str) -> None:
-    """Tests stop a run here."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """What a run needs besides the clusters. `checkpoint` is told every point where a crash would be inconvenient."""
@@ -81,7 +77,7 @@ class Tools:
     runner: str
     is_process_dead: Callable[[str], bool] = field(default=_unknown)
     """Whether another runner is certainly dead; False: not known, so its heartbeat is watched."""
-    checkpoint: Callable[[str], None] = field(default=_nowhere)
+    checkpoint: Callable[[str], None] = field(default=at_no_point)
     move_groups: MoveGroups = field(default=move_groups)
     """The last translation of the groups of a run."""
     report: Callable[[str, str, str], None] = field(default=report_to_nobody)

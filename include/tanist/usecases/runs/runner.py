@@ -271,8 +271,8 @@ class Done:
 NOTHING_MORE: Final[Mapping[str, Any]] = {}
 
 
-def _nowhere(_point: str) -> None:
-    """Tests stop a run here."""
+def at_no_point(_point: str) -> None:
+    """The checkpoint of runs that no test stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +281,7 @@ class RowRunner:
 
     journal: Journal
     clock: Clock
-    checkpoint: Callable[[str], None] = field(default=_nowhere)
+    checkpoint: Callable[[str], None] = field(default=at_no_point)
 
     @classmethod
     def of(cls, record: Recorded, to: Reporting, clock: Clock, head: Mapping[str, Any] = NOTHING_MORE) -> Self:
