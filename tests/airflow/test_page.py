@@ -19,17 +19,19 @@ from tanist.airflow import status_cache as module
 from tanist.airflow.page import render
 from tanist.airflow.status_cache import StatusCache
 from tanist.domain.checks import Check, Mode, Verdict
-from tanist.domain.circle import PendingReversal, ReversalStatus
+from tanist.domain.circle import MirrorPlace, PendingReversal, ReversalStatus
 from tanist.domain.errors import Unreachable
 from tanist.domain.failover.health import Status
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.limitation import Limitation
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
+from tanist.domain.next_steps.situation import Situation
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.status.observe import MirrorStatus
 from tanist.usecases.status.status_view import STALE_MS, board_item
+from tests.builders import a_topic
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:
@@ -93,8 +95,15 @@ def seen(at: int, mirror: str = "dr", *, reason: str = "") -> MirrorStatus:
     )
     return MirrorStatus(
         spec=spec,
-        status=Status(mirror=spec.mirror, limitations={Mode.PLANNED: (down,), Mode.UNPLANNED: (gone,)}, checks=checks),
-        rows=(row(0, MirrorState.MIRRORING), row(1, MirrorState.FAILED, 4), row(2, MirrorState.MIRRORING, None)),
+        situation=Situation(
+            place=MirrorPlace(spec=spec, mirrored=(a_topic(),)),
+            destination="west",
+            status=Status(
+                mirror=spec.mirror, limitations={Mode.PLANNED: (down,), Mode.UNPLANNED: (gone,)}, checks=checks
+            ),
+            source_answers=False,
+            rows=(row(0, MirrorState.MIRRORING), row(1, MirrorState.FAILED, 4), row(2, MirrorState.MIRRORING, None)),
+        ),
         workers=(worker,),
         runs=(run,),
     )
@@ -138,7 +147,8 @@ def test_a_reversal_that_is_not_done_is_shown_with_the_command_that_completes_it
     left = PendingReversal(
         status=ReversalStatus.PENDING, plan="cafe", approver="carol", next_command="tanist failover run dr --plan cafe"
     )
-    found = board_item(replace(seen(100_000), reversal=left), EpochMs(100_000))
+    mirror = seen(100_000)
+    found = board_item(replace(mirror, situation=replace(mirror.situation, reversal=left)), EpochMs(100_000))
     assert found["pending_reversal"]["next"] == "tanist failover run dr --plan cafe"
     text = page(found)
     assert text.index("Last failover") < text.index("PENDING") < text.index("tanist failover run dr --plan cafe")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
+from tanist.cli.advice import advice
 from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line, say
-from tanist.domain.errors import Misconfigured
+from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import MirrorName, mirror_name
 from tanist.domain.problems import refuse
@@ -282,14 +283,21 @@ def asking(
 
 
 def _following(now: Session, command: Callable[..., None], given: dict[str, Any]) -> None:
-    """Run `command`; if its mirror has moved to another configured cluster, once more there: nothing was changed."""
+    """Run `command`; if its mirror has moved to another configured cluster, once more there: nothing was changed.
+
+    A refusal gets the next step about its mirror as a note.
+    """
     try:
         command(now, **given)
     except MirrorMoved as moved:
         if moved.destination not in now.registry.names():
             raise
         say(f"{moved.reason}; continuing there")
-        command(replace(now, named=moved.destination), **given)
+        _following(replace(now, named=moved.destination), command, given)
+    except TanistError as refusal:
+        if line := advice(refusal, now.registry, now.named, given.get("name"), now.context):
+            refusal.add_note(line)
+        raise
 
 
 def _timeout(seconds: float) -> inspect.Parameter:

@@ -126,10 +126,13 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
 
 
 def _report(refusal: TanistError, as_json: bool) -> None:
+    notes = getattr(refusal, "__notes__", [])
     for line in lines(refusal):
         say(f"error: {one_line(line)}")
+    for note in notes:
+        say(f"next: {one_line(note)}")
     if as_json:
-        print(_json((), error_items(refusal)))
+        print(_json((), [item | {"next": notes} if notes else item for item in error_items(refusal)]))
 
 
 def fail(name: str, reason: str, action: str, as_json: bool) -> None:

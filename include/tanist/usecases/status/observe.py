@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode
-from tanist.domain.circle import pending_reversal
+from tanist.domain.circle import locate, pending_reversal
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
+from tanist.domain.failback.pending import findings_of, last_tails, pending
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.failover.past_checks import losses_check
+from tanist.domain.next_steps.situation import Situation, waiting_plans
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
+from tanist.domain.tails import TailStage
 from tanist.usecases import snapshot
 from tanist.usecases.failover import status
 from tanist.usecases.failover.observe import Look, Observer
 from tanist.usecases.failover.planning import FailoverRequest, intent_of
+from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.source_seen import soon
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import Observed, assemble
@@ -27,7 +31,7 @@ from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnap
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.circle import PendingReversal
+    from tanist.domain.approval.entries import Entry
     from tanist.domain.failover.health import Status
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import MirrorName
@@ -59,17 +63,23 @@ def state_topic_problem(destination: Cluster, context: CommandContext) -> str | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorStatus:
-    """One observation of a mirror: the verdicts and their inputs. `runs`: its failovers, the latest last.
+    """One observation of a mirror. `situation`: its verdicts, and what they are made of.
 
-    `reversal`: one that was approved and is not done.
+    `runs`: its failovers, the latest last.
     """
 
     spec: MirrorSpec
-    status: Status
-    rows: tuple[PartitionRow, ...]
+    situation: Situation
     workers: tuple[WorkerAlive, ...]
     runs: tuple[FailoverRun, ...]
-    reversal: PendingReversal | None = None
+
+    @property
+    def status(self) -> Status:
+        return self.situation.status
+
+    @property
+    def rows(self) -> tuple[PartitionRow, ...]:
+        return self.situation.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +154,30 @@ def _seen(
         *status.checks(both, reading.silence, run),
     )
     intents = {mode: intent_of(spec, FailoverRequest(mode=mode), wanted) for mode in Mode}
-    return MirrorStatus(
-        spec=spec,
+    place = locate(spec.mirror, view)
+    silent = isinstance(clusters.source, TanistError) or reading.silence.of(clusters.source.name) is not None
+    situation = Situation(
+        place=place,
+        destination=reading.destination.name,
         status=judged(intents, look.facts, past),
+        source_answers=not silent and look.facts.source.state is not SourceState.SILENT,
         rows=rows,
-        workers=alive,
-        runs=tuple(sorted(view.failovers(spec.mirror), key=lambda each: each.started_at)),
+        waiting=tuple(waiting_plans(view, place, look.facts, _approvals(reading, view, spec), STEP_IDS)),
         reversal=pending_reversal(view, spec.mirror),
+        tails=pending(view, spec.mirror),
+        findings=findings_of(view, spec.mirror),
+        decided=next((each.decision for each in last_tails(view, spec.mirror) if each.stage is TailStage.DECIDED), ""),
     )
+    runs = tuple(sorted(view.failovers(spec.mirror), key=lambda each: each.started_at))
+    return MirrorStatus(spec=spec, situation=situation, workers=alive, runs=runs)
+
+
+def _approvals(reading: StatusContext, view: StateView, spec: MirrorSpec) -> tuple[Entry, ...]:
+    """What approvers have written, if there is a plan that they could have approved; nothing where it is not told."""
+    if not view.kept_plans(spec.mirror):
+        return ()
+    found = attempt(lambda: reading.destination.approvals.all(reading.context.by))
+    return () if isinstance(found, TanistError) else tuple(found)
 
 
 def _look(

@@ -1,0 +1,88 @@
+"""`tanist next`: where a mirror is, what is missing, and the command to type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from tanist.cli.options import MaybeMirrorArgument, Session, asking, optional_name
+from tanist.cli.output import emit, say
+from tanist.domain.envelope import error_items
+from tanist.domain.errors import BrokerError, CouldNotTell, NoStateTopic, TanistError
+from tanist.domain.names import MirrorName
+from tanist.domain.next_steps.step import Guidance, NextStep, Stage
+from tanist.usecases.next_steps import guidance_item
+from tanist.wiring.status import advise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.ports.cluster import Cluster
+
+_UNREAD = 3
+
+
+@asking()
+def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
+    """Where a mirror is between its failovers, what is missing, and the next command. Changes nothing.
+
+    Without a name: all mirrors of all destinations, in the order in which to go on with them. A command with a decision
+    is one answer to a question that a person decides; without one it is the way on. Nothing to do: no command.
+
+    Exits with 3 if a destination cannot be read.
+
+    Example: tanist next dr --destination west
+    """
+    mirror = optional_name(name)
+    found: list[Guidance] = []
+    unread: list[TanistError] = []
+    for destination in _destinations(now, mirror, unread):
+        try:
+            found += advise(now.registry, destination, mirror, now.context)
+        except (CouldNotTell, BrokerError, NoStateTopic) as error:
+            unread.append(error)
+            if mirror is not None:
+                found.append(_unreachable(mirror, destination.name, error))
+    found.sort(key=lambda each: each.urgency)
+    errors = [item for each in unread for item in error_items(each)]
+    if now.as_json:
+        emit([guidance_item(each) for each in found], (), as_json=True, errors=errors)
+    else:
+        print("\n\n".join("\n".join(_lines(each)) for each in found) or "no mirror was found")
+        for each in unread:
+            say(f"error: {each}")
+    if unread:
+        raise typer.Exit(_UNREAD)
+
+
+def _destinations(now: Session, mirror: MirrorName | None, unread: list[TanistError]) -> tuple[Cluster, ...]:
+    """Those to ask. `unread`: gets what could not be found out."""
+    found = now.destinations(mirror)
+    if now.named is None:
+        silence = now.registry.silence(now.context.clock)
+        unread += [why for name in now.registry.names() if (why := silence.of(name)) is not None]
+    return found
+
+
+def _unreachable(mirror: MirrorName, destination: str, why: TanistError) -> Guidance:
+    doctor = NextStep(command="tanist doctor", why="shows which clusters answer, and what of them is missing")
+    return Guidance(
+        mirror=mirror, destination=destination, stage=Stage.UNREACHABLE, missing=(str(why),), steps=(doctor,)
+    )
+
+
+def _lines(found: Guidance) -> Iterator[str]:
+    """One mirror for people: the commands last, where the eye ends."""
+    yield f"{found.mirror} at {found.destination}: {found.stage}"
+    for each in found.missing:
+        yield f"  missing: {each}"
+    if not found.steps:
+        yield "  next: nothing is to be done" if not found.missing else "  next: no command"
+    for number, step in enumerate(found.steps, 1):
+        yield f"  {step.why}"
+        if step.decision is None:
+            yield f"  next: {step.command}"
+        else:
+            yield f"  decision {number}: {step.decision}"
+            yield f"  next: {step.command}"

@@ -1,0 +1,45 @@
+"""The commands that a situation leads to, complete."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from tanist.domain.selection import exactly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tanist.domain.checks import Mode
+    from tanist.domain.next_steps.situation import Situation
+
+
+def typed(at: Situation, noun: str, verb: str, *options: str) -> str:
+    """`tanist NOUN VERB MIRROR --destination NAME ...`, as it is typed."""
+    return shlex.join(("tanist", noun, verb, at.status.mirror, "--destination", at.destination, *options))
+
+
+def of_topics(option: str, topics: Iterable[str]) -> Iterator[str]:
+    """The option for each topic, as an expression that matches just that one."""
+    for topic in sorted(topics):
+        yield from (option, exactly(topic))
+
+
+def plan(at: Situation, mode: Mode, *options: str) -> str:
+    """Plans a failover of what is in the mirror."""
+    return typed(at, "failover", "plan", "--mode", mode.value, *options)
+
+
+def run(at: Situation, plan_hash: str, *options: str) -> str:
+    """Runs an approved plan, or goes on with it."""
+    return typed(at, "failover", "run", "--plan", plan_hash, *options)
+
+
+def reverse(at: Situation, *options: str) -> str:
+    """Reverses a mirror that has failed over, or completes that."""
+    return typed(at, "mirrors", "reverse", *options)
+
+
+def resume(at: Situation, topics: Iterable[str]) -> str:
+    """Lets the mirror go on with these topics."""
+    return typed(at, "mirrors", "resume", *of_topics("--topic", topics))

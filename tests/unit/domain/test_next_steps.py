@@ -1,0 +1,236 @@
+"""The table of next steps, over situations: the way back, and what comes before what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.checks import Check, Mode, Verdict
+from tanist.domain.circle import MirrorPlace, PendingReversal, ReversalStatus
+from tanist.domain.failover.health import Status
+from tanist.domain.lag import KnownEnd, PartitionRow
+from tanist.domain.limitation import Limitation
+from tanist.domain.limitation_kinds.table import KINDS
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
+from tanist.domain.next_steps import remedies
+from tanist.domain.next_steps.rules import guide, next_command
+from tanist.domain.next_steps.situation import Abortable, Situation, WayBack
+from tanist.domain.next_steps.step import Guidance, Stage
+from tanist.domain.offset_map import OffsetMap
+from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.tails import FindingKind, PendingTail, TailFinding, TailStage
+from tests import quoted
+from tests.builders import DR, a_mirror, a_move, a_partition, a_run, a_topic
+from tests.quoted import Quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NOTHING = Limitation("NOTHING_TO_FAIL_OVER", "all topics were failed over", blocks=True)
+DOWN = Limitation("SOURCE_DOWN", "east does not answer", blocks=True, unknown=True)
+
+
+def a_situation(planned: Iterable[Limitation] = (), unplanned: Iterable[Limitation] = (), **fields: Any) -> Situation:
+    """Of a mirror that is well, if nothing else is said."""
+    limitations = {Mode.PLANNED: tuple(planned), Mode.UNPLANNED: tuple(unplanned)}
+    checks = fields.pop("checks", ())
+    place = fields.pop("place", MirrorPlace(spec=a_mirror(), mirrored=(a_topic(),)))
+    return Situation(
+        place=place,
+        destination="west",
+        status=Status(mirror=DR, limitations=limitations, checks=tuple(checks)),
+        **{"source_answers": True} | fields,
+    )
+
+
+def failed_over(**fields: Any) -> Situation:
+    """All topics have left the mirror."""
+    place = MirrorPlace(spec=a_mirror(), left=True, last=a_run())
+    return a_situation((NOTHING,), (NOTHING,), **{"place": place} | fields)
+
+
+def a_tail(stage: TailStage, records: int = 3) -> PendingTail:
+    return PendingTail("orders", 1, stage, records)
+
+
+def a_row(state: MirrorState, **fields: Any) -> PartitionRow:
+    return PartitionRow(
+        mirror=DR,
+        partition=MirrorPartition("orders", 0),
+        desired=DesiredState.MIRRORING,
+        state=state,
+        source=KnownEnd(SourceOffset(10), EpochMs(0)),
+        destination_end=DestinationOffset(10),
+        map=OffsetMap(),
+        observed=a_partition(state, **fields),
+    )
+
+
+def told(at: Situation) -> Guidance:
+    """Every command can be typed as it is, and says where."""
+    found = guide(at)
+    for step in found.steps:
+        assert quoted.problem(Quoted("next", step.command, typed=True)) == "", step.command
+        assert step.command == "tanist fetcher run" or "--destination west" in step.command
+    return found
+
+
+def verbs(found: Guidance) -> list[str]:
+    return [" ".join(each.command.split()[1:3]) for each in found.steps]
+
+
+# ── the way back ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("stage", "wanted"),
+    [
+        (TailStage.UNKNOWN, ["failback survey"]),
+        (TailStage.SURVEYED, ["failback survey"]),
+        (TailStage.RESCUED, ["failback replay", "failback decide"]),
+        (TailStage.DECIDED, ["failback replay"]),
+    ],
+)
+def test_a_tail_is_surveyed_then_decided_then_replayed(stage: TailStage, wanted: list[str]) -> None:
+    found = told(failed_over(tails=(a_tail(stage),), decided="cafe"))
+    assert (found.stage, verbs(found)) == (Stage.TAILS_PENDING, wanted)
+    assert bool(found.steps[0].decision) is (stage is TailStage.RESCUED)
+
+
+def test_a_topic_that_is_not_surveyed_comes_before_one_that_is_decided() -> None:
+    found = told(failed_over(tails=(a_tail(TailStage.DECIDED), a_tail(TailStage.UNKNOWN)), decided="cafe"))
+    assert verbs(found) == ["failback survey"]
+
+
+@pytest.mark.parametrize("approved", [False, True])
+def test_open_transactions_are_ended_before_the_survey(approved: bool) -> None:
+    way = WayBack(open=Abortable(plan="beef", approved=approved, producers=("app-1",)))
+    found = told(failed_over(tails=(a_tail(TailStage.UNKNOWN),), way_back=way))
+    assert verbs(found) == ["failback abort-transactions", "failback survey"]
+    assert ("--plan beef" in found.steps[0].command) is approved
+    assert bool(found.steps[0].decision) is not approved
+
+
+def test_the_way_back_waits_for_the_old_source() -> None:
+    found = told(failed_over(tails=(a_tail(TailStage.UNKNOWN),), source_answers=False))
+    assert (found.stage, found.steps) == (Stage.OLD_SOURCE_SILENT, ())
+    assert "the way back begins when it does" in found.missing[0]
+
+
+def test_a_reversal_names_what_it_takes() -> None:
+    writable = Limitation("MIRROR_TOPIC_WRITABLE", "others may write")
+    assert verbs(told(failed_over())) == ["mirrors reverse"]
+    assert "--dry-run" in told(failed_over()).steps[0].command
+    found = told(failed_over(way_back=WayBack(limitations=(writable,))))
+    assert (found.stage, len(found.steps)) == (Stage.FAILED_OVER, 1)
+    assert found.steps[0].decision == "reverse the mirror, accepting MIRROR_TOPIC_WRITABLE"
+    assert told(failed_over(way_back=WayBack())).steps[0].decision is None
+
+
+def test_a_topic_that_cannot_return_is_copied_again_or_left_behind() -> None:
+    found = told(failed_over(way_back=WayBack(recreated=("a.b",))))
+    assert [each.decision for each in found.steps] == [
+        "copy a.b again from the new primary, accepting nothing",
+        "leave a.b behind",
+    ]
+    assert "--recreate 'a\\.b'" in found.steps[0].command
+    assert "--exclude 'a\\.b'" in found.steps[1].command
+
+
+def test_a_problem_of_the_way_back_is_named() -> None:
+    found = told(failed_over(way_back=WayBack(problem="MIRROR_ALREADY_EXISTS: east has another one")))
+    assert "MIRROR_ALREADY_EXISTS" in found.steps[0].why
+
+
+@pytest.mark.parametrize("status", list(ReversalStatus))
+def test_a_reversal_that_has_begun_is_completed(status: ReversalStatus) -> None:
+    command = "tanist mirrors reverse dr --destination west"
+    left = PendingReversal(status=status, plan="cafe", approver="carol", next_command=command)
+    move = a_move() if status is ReversalStatus.MOVING else None
+    place = MirrorPlace(spec=a_mirror(), left=True, last=a_run(), move=move)
+    found = told(failed_over(place=place, reversal=left, way_back=WayBack()))
+    if status is ReversalStatus.WITHDRAWN:
+        assert found.stage is Stage.FAILED_OVER
+    else:
+        assert (found.stage, found.steps[0].command) == (Stage.REVERSING, command)
+    assert len(found.steps) == (2 if move is not None else 1)
+
+
+def test_an_approved_reversal_that_has_not_begun_waits_for_the_old_source() -> None:
+    left = PendingReversal(status=ReversalStatus.PENDING, plan="cafe", approver="carol", next_command="tanist status")
+    assert told(failed_over(reversal=left, source_answers=False)).stage is Stage.OLD_SOURCE_SILENT
+
+
+# ── the mirror ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_dead_source_comes_before_what_can_wait() -> None:
+    old = Limitation("TOPICS_WITHOUT_COPY", "t")
+    assert told(a_situation((DOWN, old), (old,))).stage is Stage.SOURCE_SILENT
+
+
+def test_where_an_unplanned_failover_is_blocked_what_blocks_it_is_mended_first() -> None:
+    offline = Limitation("DESTINATION_OFFLINE", "broker 2 is down", blocks=True)
+    found = told(a_situation((DOWN, offline), (offline,)))
+    assert (found.stage, found.steps) == (Stage.NOT_READY, ())
+    assert any(each.startswith("DESTINATION_OFFLINE: broker 2 is down (") for each in found.missing)
+
+
+@pytest.mark.parametrize("error", ["FOREIGN_WRITE", "DIVERGED", "SOURCE_TOPIC_RECREATED"])
+def test_a_resume_is_not_advised_where_it_cannot_help(error: str) -> None:
+    """`next` of a partition with a foreign record repeated `mirrors resume`."""
+    failed = Limitation("PARTITION_FAILED", "orders-0")
+    found = told(a_situation((failed,), (failed,), rows=(a_row(MirrorState.FAILED, error=error),)))
+    assert verbs(found) == ["mirrors remove", "failover plan"]
+    assert "--keep-copy" in found.steps[0].command
+
+
+def test_a_lost_record_is_accepted_by_name() -> None:
+    failed = Limitation("PARTITION_FAILED", "orders-0")
+    row = a_row(MirrorState.FAILED, error="UNCOPIED_RECORDS_DELETED")
+    assert verbs(told(a_situation((failed,), (), rows=(row,)))) == ["mirrors alter"]
+
+
+def test_a_topic_that_was_deleted_at_the_source_is_opened_or_let_go() -> None:
+    gone = Limitation("SOURCE_TOPIC_DELETED", "orders", blocks=True)
+    row = a_row(MirrorState.STOPPED, error="SOURCE_TOPIC_DELETED")
+    found = told(a_situation((gone,), (gone,), rows=(row,)))
+    assert verbs(found) == ["failover plan", "mirrors remove"]
+
+
+@pytest.mark.parametrize("name", sorted(remedies._OF_LIMITATIONS))
+def test_every_remedy_is_of_a_limitation_that_exists(name: str) -> None:
+    assert name in KINDS
+    rows = (a_row(MirrorState.FAILED, error="CORRUPT_BATCH"), a_row(MirrorState.PAUSED))
+    told(a_situation((Limitation(name, "why"),), (), rows=rows))
+
+
+def test_findings_of_a_survey_are_accepted_by_name() -> None:
+    check = Check(name="tail_findings", verdict=Verdict.FAIL, observed="1 of 1", reason="orders: OVERLAP (4 offsets)")
+    finding = TailFinding("orders", 1, FindingKind.OVERLAP, 4)
+    found = told(a_situation(checks=(check,), findings=(finding,)))
+    assert "--finding OVERLAP" in found.steps[0].command
+    assert found.missing == ("tail_findings: orders: OVERLAP (4 offsets)",)
+
+
+def test_a_mirror_without_topics_takes_in_what_its_filters_match() -> None:
+    empty = a_situation((NOTHING,), (NOTHING,), place=MirrorPlace(spec=a_mirror()))
+    assert (told(empty).stage, verbs(told(empty))) == (Stage.EMPTY, ["metadata sync"])
+
+
+def test_the_worst_mirror_comes_first_and_one_that_is_well_last() -> None:
+    well, dead = told(a_situation()), told(a_situation((DOWN,)))
+    back = told(failed_over(source_answers=False))
+    named = [replace(each, mirror=DR) for each in (well, back, dead)]
+    assert [each.stage for each in sorted(named, key=lambda each: each.urgency)] == [
+        Stage.SOURCE_SILENT,
+        Stage.OLD_SOURCE_SILENT,
+        Stage.MIRRORING,
+    ]
+
+
+def test_one_line_names_the_decision_and_its_command() -> None:
+    assert next_command(told(a_situation())) == ""
+    assert next_command(told(a_situation((DOWN,)))).startswith("fail over without the source: tanist failover plan dr ")
