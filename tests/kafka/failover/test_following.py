@@ -1,0 +1,160 @@
+"""A robot that knows nothing of the product follows `tanist next` through failovers and the way back."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.commands import executed
+from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
+from tests.kafka.fetcher.rig import until
+from tests.robot import Journey, Robot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tanist_testkit.sandbox.forks import CommandResult
+    from tanist_testkit.sandbox.processes import Guardian
+    from tests.conftest import ClientConfig
+
+pytestmark = pytest.mark.long  # some minutes, and each scenario kills a cluster
+
+
+@pytest.fixture(scope="module")
+def open_pair(
+    guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pair]:
+    """Without authorizers: one login may do everything, as where one person is on call."""
+    home = tmp_path_factory.mktemp("following")
+    source = ClusterSpec(name="east", heap_mb=384)
+    with running(guardian, client_config, home, source=source, authorizer=False) as pair:
+        yield pair
+
+
+@dataclass
+class Typing:
+    """The command line for a robot; the clusters' names are in the commands that it is told."""
+
+    pair: Pair
+
+    def __call__(self, words: Sequence[str]) -> CommandResult:
+        if list(words[:2]) == ["fetcher", "run"]:  # stays in the foreground of another terminal
+            self.pair.worker()
+            self.pair.clock.wait(5)
+            words = ("status",)
+        return executed(words, self.pair.environment(), self.pair.home, forked_seconds=COMMAND_SECONDS)
+
+
+def robot(pair: Pair, mirror: str = "", answers: Sequence[int] = ()) -> Robot:
+    return Robot(Typing(pair), mirror, answers)
+
+
+@pytest.fixture
+def mirror(open_pair: Pair, topic_name: str) -> str:
+    """A mirror of one topic, all of it copied; its name."""
+    if not open_pair.east.cluster.running:
+        open_pair.east.cluster.start()
+    open_pair.worker()
+    open_pair.mirror(topic_name, topic_name)
+    return topic_name
+
+
+def succeeded(made: Journey) -> None:
+    assert made.failed == [], made
+
+
+def plan_line(mirror: str, mode: str = "planned", at: str = "west") -> str:
+    return f"tanist failover plan {mirror} --destination {at} --mode {mode}"
+
+
+def test_a_mirror_that_is_well_needs_no_command(open_pair: Pair, mirror: str) -> None:
+    assert robot(open_pair, mirror).follow(0).commands == []
+
+
+def test_a_dead_source_is_failed_over_with_three_commands(open_pair: Pair, mirror: str) -> None:
+    """Forty commands, and a new user took fifty."""
+    open_pair.east.cluster.kill()
+    made = robot(open_pair, mirror).follow(3)
+    succeeded(made)
+    assert open_pair.west.writes(mirror, range(100, 110))
+
+
+def test_a_planned_failover_and_its_reversal_take_four_commands(open_pair: Pair, mirror: str) -> None:
+    made = robot(open_pair, mirror).follow(4, plan_line(mirror))
+    succeeded(made)
+    assert open_pair.west.writes(mirror, range(100, 110))
+    until(lambda: len(open_pair.east.read(mirror)) == 20, 60)
+
+
+def test_a_source_that_returns_before_the_approval_is_failed_over_planned(open_pair: Pair, mirror: str) -> None:
+    open_pair.east.cluster.kill()
+    follows = robot(open_pair, mirror)
+
+    def meanwhile(typed: int) -> None:
+        if typed == 1:
+            open_pair.east.cluster.start()
+            open_pair.clock.wait(10)
+
+    follows.meanwhile = meanwhile
+    follows.follow(1)
+    assert robot(open_pair, mirror).follow(6).commands == []  # the source is back, and nothing was approved
+
+
+@pytest.mark.parametrize("point", ["fence", "seal", "open"])
+def test_a_killed_run_is_finished_with_one_command(open_pair: Pair, mirror: str, point: str) -> None:
+    open_pair.tanist("failover", "plan", mirror, "--json")
+    plan = open_pair.tanist("failover", "plan", mirror, "--json").item["plan_hash"]
+    open_pair.tanist("failover", "approve", mirror, plan, "--reason", "drill")
+    open_pair.tanist("failover", "run", mirror, "--plan", plan, "--until", point, expected=None)
+    made = robot(open_pair, mirror).follow(2)
+    assert made.stages[0] == "FAILING_OVER"
+    assert open_pair.west.writes(mirror, range(100, 110))
+
+
+def test_a_paused_topic_is_resumed(open_pair: Pair, mirror: str) -> None:
+    open_pair.tanist("mirrors", "pause", mirror, "--topic", mirror)
+    open_pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "100s")
+    made = robot(open_pair, mirror).follow(1)
+    succeeded(made)
+
+
+def test_a_worker_that_is_gone_is_started(open_pair: Pair, mirror: str) -> None:
+    open_pair.workers["w1"].send(signal.SIGKILL)
+    open_pair.clock.wait(31)
+    made = robot(open_pair, mirror).follow(2)
+    assert made.commands[0] == "tanist fetcher run"
+
+
+def test_a_tail_is_rescued_replayed_and_the_mirror_reversed_and_taken_back(open_pair: Pair, mirror: str) -> None:
+    """Thirteen commands on the way back."""
+    open_pair.tanist("mirrors", "pause", mirror, "--topic", mirror)
+    open_pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "100s")
+    assert open_pair.east.writes(mirror, range(100, 106))
+    open_pair.east.cluster.kill()
+    there = robot(open_pair, mirror).follow(3)
+    succeeded(there)
+    assert open_pair.west.writes(mirror, range(200, 206))
+    open_pair.east.cluster.start()
+    open_pair.clock.wait(10)
+    back = robot(open_pair, mirror).follow(4)
+    assert open_pair.west.writes(mirror, range(300, 306))
+    open_pair.tanist("mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "100s", at="east")
+    home = robot(open_pair, mirror).follow(4, f"{plan_line(mirror, at='east')} --reverse")
+    assert len(back.commands) + len(home.commands) <= 7, (back, home)
+    assert open_pair.east.writes(mirror, range(400, 406))
+
+
+def test_five_mirrors_are_failed_over_in_the_order_of_the_list(open_pair: Pair, topic_name: str) -> None:
+    open_pair.worker()
+    names = [f"{topic_name}-{n}" for n in range(5)]
+    open_pair.mirrors({name: (name,) for name in names})
+    open_pair.east.cluster.kill()
+    follows = robot(open_pair)
+    made = follows.follow(40)
+    for name in names:
+        assert open_pair.west.writes(name, range(100, 104))
+    assert all(any(name in line for line in made.commands) for name in names)
