@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -40,6 +41,10 @@ class Journey:
     seconds: float = 0.0
 
 
+def _nothing(_typed: int) -> None:
+    pass
+
+
 @dataclass
 class Robot:
     """`types`: runs a command line, its words behind `tanist`. `mirror`: empty: whatever comes first of all mirrors.
@@ -51,7 +56,7 @@ class Robot:
     types: Callable[[Sequence[str]], Typed]
     mirror: str = ""
     answers: Sequence[int] = ()
-    meanwhile: Callable[[int], None] = staticmethod(lambda _typed: None)
+    meanwhile: Callable[[int], None] = _nothing
     """What happens to the clusters after so many commands."""
 
     def follow(self, most: int, *first: str) -> Journey:
@@ -64,7 +69,7 @@ class Robot:
             item = self._next()
             if item is None:
                 idle += 1
-                time.sleep(SETTLED_SECONDS)
+                threading.Event().wait(SETTLED_SECONDS)
                 continue
             idle = 0
             assert len(made.commands) < most, f"{made.commands} and still {item}"
