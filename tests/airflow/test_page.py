@@ -30,7 +30,7 @@ from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.status.observe import MirrorStatus
-from tanist.usecases.status.status_view import STALE_MS, board_item
+from tanist.usecases.status.status_view import STALE_MS, aged, board_item
 from tests.builders import a_topic
 from tests.fakes.clock import JumpingClock
 
@@ -153,6 +153,15 @@ def test_a_reversal_that_is_not_done_is_shown_with_the_command_that_completes_it
     text = page(found)
     assert text.index("Last failover") < text.index("PENDING") < text.index("tanist failover run dr --plan cafe")
     assert "<dt>Reversal</dt>" not in page(item(100_000))
+
+
+def test_the_next_step_is_shown_and_of_an_old_answer_only_that_it_is_asked_again() -> None:
+    found = item(100_000)
+    command = "tanist failover plan dr --destination west --mode unplanned"
+    assert [each["command"] for each in found["next"]] == [command]
+    assert f"fail over without the source: <code>{command}</code>" in page(found)
+    old = aged(found, EpochMs(100_000 + STALE_MS + 1))
+    assert [each["command"] for each in old["next"]] == ["tanist next dr --destination west"]
 
 
 def test_every_value_is_escaped() -> None:

@@ -17,7 +17,7 @@ from tanist.airflow import connections
 from tanist.airflow.gate import requester
 from tanist.airflow.markdown import adopted_page, plan_page, status_page
 from tanist.airflow.params import FailoverParams, Unfinished, request_of
-from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never, say_step
+from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never, next_of, say_step
 from tanist.airflow.verdict import REVERSE_AGAIN, UNKNOWN, VerdictSeen, green, seen_of_a_failback, verdict
 from tanist.domain.approval.entries import NotApproved
 from tanist.domain.errors import TanistError
@@ -260,7 +260,8 @@ def report() -> dict[str, Any]:
     except AirflowException as why:
         said, error = f"{UNKNOWN}{why}", type(why)
     told_later = run_item(record, None, str(connections.evidence() / record.plan)) if record else {}
-    found = {"verdict": said, "failed": failed} | told_later
+    advised = next_of(str(context["params"]["destination"]), str(context["params"]["mirror"]))
+    found = {"verdict": said, "failed": failed} | told_later | {"next": advised}
     for name, value in found.items():
         print(f"{name}: {value}")  # noqa: T201
     context["ti"].xcom_push(key="return_value", value=found)

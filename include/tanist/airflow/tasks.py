@@ -5,23 +5,27 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tanist.airflow import connections
 from tanist.domain.errors import MirrorLocked, TanistError
+from tanist.domain.names import mirror_name
 from tanist.domain.problems import each
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.command import CommandContext
+from tanist.usecases.next_steps import step_items
 from tanist.wiring.failover import is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
+from tanist.wiring.status import advise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 TASK_SECONDS: Final = 60.0
+ADVICE_SECONDS: Final = 20.0
 WHY: Final = "why"
 """The XCom in which a failed task stores its reason for the task `report`."""
 
@@ -98,3 +102,15 @@ def leave(why: str) -> None:
     except RuntimeError:  # no task
         return
     context["ti"].xcom_push(key=WHY, value=why)
+
+
+def next_of(destination: str, mirror: str) -> list[dict[str, Any]]:
+    """What to do next about a mirror, wherever it is by now, for a report; empty: nothing, or it is not known."""
+    try:
+        with at_work(ADVICE_SECONDS) as task:
+            name, there = mirror_name(mirror), task.registry.connect(destination)
+            there = task.registry.forwarded(there, name, task.context) or there
+            (found,) = advise(task.registry, there, name, task.context)
+    except AirflowException:
+        return []
+    return step_items(found)

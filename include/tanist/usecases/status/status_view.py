@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,7 +83,10 @@ def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
     old = limitation_item(Limitation("READING_OLD", check.reason, blocks=True, unknown=True))
     verdicts = {str(mode): Readiness.UNKNOWN for mode in Mode}
     found = {mode: [old, *limitations] for mode, limitations in item["limitations"].items()}
-    return {**item, **verdicts, "age_ms": age, "limitations": found, "checks": [check_item(check), *item["checks"]]}
+    asks = shlex.join(("tanist", "next", item["mirror"], "--destination", item["destination"]))
+    again = {"command": asks, "why": "asks the clusters now: this answer is old", "decision": None}
+    checks = [check_item(check), *item["checks"]]
+    return {**item, **verdicts, "age_ms": age, "limitations": found, "checks": checks, "next": [again]}
 
 
 def _troubled(row: PartitionRow) -> bool:
