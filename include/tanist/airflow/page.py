@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from tanist.usecases.items import reasons
 from tanist.usecases.status.status_view import STALE_MS
 
 _MARKS: Final = {"GO": "\u2713", "PASS": "\u2713", "NO-GO": "\u2715", "FAIL": "\u2715", "ACCEPT": "!"}
@@ -52,11 +53,6 @@ def duration(ms: int | None) -> str:
 
 def moment(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def reasons(item: Mapping[str, Any], mode: str) -> list[Mapping[str, Any]]:
-    """The limitations of this mode: blocking ones first, usual ones last."""
-    return sorted(item["limitations"][mode], key=lambda each: (not each["blocks"], each["usual"]))
 
 
 def _environment() -> Environment:
