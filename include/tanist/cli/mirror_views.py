@@ -18,8 +18,10 @@ from tanist.cli.options import (
     selected,
 )
 from tanist.cli.output import emit, none, say
+from tanist.domain.lag import counted
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
+from tanist.domain.states import MirrorState
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.describe import listing, must_match
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 
     from tanist.usecases.mirrors.describe import Described
 
+StatesOption = Annotated[
+    list[MirrorState] | None,
+    typer.Option("--state", help="Only partitions in this state; repeatable.", case_sensitive=False),
+]
 LIST_COLUMNS = ("mirror", "topics", "cluster_id", "bootstrap_server")
 
 
@@ -56,9 +62,16 @@ def list_mirrors(now: Session) -> None:
 
 @asking()
 def describe(
-    now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption = None, exclude: ExcludeOption = None
+    now: Session,
+    name: MaybeMirrorArgument = None,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    state: StatesOption = None,
 ) -> None:
     """Show every partition: offsets on both clusters, lag, state and reason; the last known ones if the source is down.
+
+    A summary comes first: how many partitions are in each state, and their lag. --state shows only those in a state.
 
     Example: tanist mirrors describe dr --topic orders
     """
@@ -74,7 +87,12 @@ def describe(
     if not now.as_json:
         for each in found:
             say(versions_line(each))
-    items = [row_item(row) | versions_item(each) for each in found for row in each.rows]
+            say(f"mirror {each.spec.mirror}: {len(each.rows):,} partition(s): {counted(each.rows)}")
+    shown = frozenset(state or MirrorState)
+    items = [row_item(row) | versions_item(each) for each in found for row in each.rows if row.state in shown]
+    if state and not items:
+        none(f"no partition is in state {' or '.join(sorted(shown))}", now.as_json)
+        return
     emit(items, ROW_COLUMNS, now.as_json, rows=[row_cells(item) for item in items])
 
 
