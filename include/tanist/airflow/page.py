@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from tanist.domain.names import iso_time
 from tanist.usecases.items import reasons
 from tanist.usecases.status.status_view import STALE_MS
 
@@ -51,10 +51,6 @@ def duration(ms: int | None) -> str:
     return f"{ms // _SECOND} s"
 
 
-def moment(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("tanist.airflow"),
@@ -63,7 +59,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"mark": mark, "duration": duration, "moment": moment}
+    environment.filters |= {"mark": mark, "duration": duration, "moment": iso_time}
     environment.globals |= {"reasons": reasons}
     return environment
 

@@ -13,7 +13,7 @@ import typer
 
 from tanist.cli.app import app
 from tanist.cli.options import Session
-from tanist.cli.output import fail, guard
+from tanist.cli.output import emit, fail, guard
 from tanist.domain.errors import Misconfigured
 from tanist.usecases.failover import abort, planning, status
 from tests.reference import commands_of
@@ -192,3 +192,12 @@ def test_every_command_that_takes_topics_can_leave_some_out() -> None:
 
 def test_the_fence_of_no_topic_is_set_where_none_is_named(tanist: Tanist) -> None:
     assert "no topic is selected: give --topic REGEX" in tanist("fence", "set", "dr", "--exclude", "a").err
+
+
+def test_a_table_shows_a_time_as_a_date_and_json_as_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    items = [{"mirror": "dr", "expires_at_ms": 1_700_000_000_000, "age_ms": 5}, {"mirror": "m2", "expires_at_ms": None}]
+    emit(items, ("mirror", "expires_at_ms", "age_ms"), as_json=False)
+    table = capsys.readouterr().out
+    assert table.split() == ["MIRROR", "EXPIRES-AT", "AGE-MS", "dr", "2023-11-14T22:13:20.000Z", "5", "m2", "-", "-"]
+    emit(items, ("mirror", "expires_at_ms"), as_json=True)
+    assert json.loads(capsys.readouterr().out)["items"] == items
