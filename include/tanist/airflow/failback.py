@@ -20,6 +20,7 @@ from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
 from tanist.domain.failback.reversal import TO_ACCEPT, TailUndecided, TailWouldBeDeleted, without_copies
+from tanist.domain.failback.torn import torn_words
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import each, refuse
