@@ -20,7 +20,7 @@ from tanist.airflow.page import render
 from tanist.airflow.status_cache import StatusCache
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.circle import MirrorPlace, PendingReversal, ReversalStatus
-from tanist.domain.errors import Unreachable
+from tanist.domain.errors import NoStateTopic, Unreachable
 from tanist.domain.failover.health import Status
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.limitation import Limitation
@@ -265,6 +265,34 @@ def test_what_cannot_be_read_again_grows_old_and_then_unknown(cluster: Cluster, 
     assert (old["planned"], old["unplanned"]) == ("UNKNOWN", "UNKNOWN")
     assert old["checks"][0]["reason"].startswith("the last answer was planned UNKNOWN, unplanned GO")
     assert "✓ GO" not in render(answer | {"items": [old]})
+
+
+def test_a_cluster_that_is_only_a_source_is_no_warning(cluster: Cluster) -> None:
+    """It was NO_STATE_TOPIC on every page of an installation that names both clusters; without a mirror it still is."""
+
+    def read(destination: str) -> list[dict[str, Any]]:
+        if destination != "west":
+            raise NoStateTopic(f"{destination!r} has no topic __mirror_state")
+        return cluster(destination)
+
+    def answer(*names: str) -> dict[str, Any]:
+        return asyncio.run(StatusCache(read, lambda: names, cluster.clock).answer())
+
+    both = answer("east", "west")
+    assert (both["errors"], [each["only_source"] for each in both["items"]]) == ([], [True])
+    assert "east (only a source)" in render(both)
+    assert "only a source" not in render(answer("west"))
+    (error,) = answer("north", "west")["errors"]
+    assert (error["name"], error["destination"]) == ("NO_STATE_TOPIC", "north")
+
+
+def test_a_mirror_that_was_seen_and_is_gone_is_no_cluster_that_is_only_a_source(cluster: Cluster) -> None:
+    """Its state topic is lost, although another mirror copies from it."""
+    ask = status_answer(cluster, "west", "east")
+    assert ask()["errors"] == []
+    cluster.error = NoStateTopic("no topic __mirror_state")
+    cluster.clock.jump(module.FRESH_SECONDS + 1)
+    assert {each["destination"] for each in ask()["errors"]} == {"east", "west"}
 
 
 def test_a_bug_is_told_without_its_words(cluster: Cluster) -> None:

@@ -35,6 +35,7 @@ from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.approvals import ApprovalTerms
+from tanist.usecases.failback.reversal_route import cannot_end
 from tanist.usecases.failback.reverse import reverse_after
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
@@ -67,6 +68,7 @@ RUN_COLUMNS = ("mirror", "plan_hash", "status", "approver", "runner", "age_ms", 
 APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_ms", "reason")
 ACCEPTED_COLUMNS = ("accepts", "detail")
 RUN_SECONDS = 600.0
+AGAIN = "run the same command again"
 ABORT_SECONDS = 120.0
 
 
@@ -106,7 +108,7 @@ def plan(
         dead_since=None if source_dead_since is None else EpochMs(source_dead_since),
         reverse=reverse,
     )
-    clusters = now.mirror(name)
+    clusters = now.mirror_to_read(name)
     found = planning.plan_and_keep(asked, clusters, now.context)
     show_plan(found, now.as_json)
     if found.blocked:
@@ -248,9 +250,10 @@ def execute(  # the options of the command
             if over
             else None
         )
-    except TanistError:
+    except TanistError as why:
         _show(outcome, folder, now.as_json)
-        say("the failover is done, the reversal after it is not: run the same command again")
+        again = f"`tanist failover status {name} --destination {clusters.destination.name}` shows the next command"
+        say(f"the failover is done, the reversal after it is not: {again if cannot_end(why) else AGAIN}")
         raise
     _show(outcome, folder, now.as_json, reversal)
 
@@ -294,7 +297,7 @@ def status(now: Session, name: MirrorArgument) -> None:
 
     Example: tanist failover status dr --destination west
     """
-    clusters = now.mirror(name)
+    clusters = now.mirror_to_read(name)
     found = statuses.runs(clusters, now.context)
     items = [seen_item(seen) for seen in found]
     emit(items, RUN_COLUMNS, now.as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,11 +18,13 @@ from tanist.cli.options import (
     selected,
 )
 from tanist.cli.output import emit, none, say
+from tanist.domain.lag import counted
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
+from tanist.domain.states import MirrorState
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
 from tanist.usecases.mirror import identify
-from tanist.usecases.mirrors.describe import listing, must_match
+from tanist.usecases.mirrors.describe import listing, moved_away, must_match
 from tanist.usecases.mirrors.lineage import LINEAGE_COLUMNS, segment_item
 from tanist.usecases.mirrors.lineage import lineage as read_lineage
 from tanist.usecases.mirrors.wait import Goal, wait_for
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 
     from tanist.usecases.mirrors.describe import Described
 
+StatesOption = Annotated[
+    list[MirrorState] | None,
+    typer.Option("--state", help="Only partitions in this state; repeatable.", case_sensitive=False),
+]
 LIST_COLUMNS = ("mirror", "topics", "cluster_id", "bootstrap_server")
 
 
@@ -41,24 +47,40 @@ def list_mirrors(now: Session) -> None:
 
     Example: tanist mirrors list --json
     """
-    items = []
+    items: list[dict[str, Any]] = []
+    moved: dict[str, str] = {}
     for destination in now.destinations(None):
         identify((destination,), now.context)
-        for each in listing(destination.state(STATE_TOPIC, now.context.by)):
+        view = destination.state(STATE_TOPIC, now.context.by)
+        moved |= moved_away(view)
+        for each in listing(view):
             more = {
                 "topics": each.topics,
                 "cluster_id": each.spec.source_cluster_id,
                 "bootstrap_server": now.registry.bootstrap(each.spec.source),
             }
             items.append(spec_item(each.spec) | more)
+    shown = {item["mirror"] for item in items}
+    for mirror, there in moved.items():
+        if mirror not in shown:
+            say(f"mirror {mirror} was reversed, and is at {there}: `tanist mirrors list --destination {there}`")
+    if not items and not moved:
+        say("there is no mirror yet: create one with `tanist mirrors create`")
     emit(items, LIST_COLUMNS, now.as_json)
 
 
 @asking()
 def describe(
-    now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption = None, exclude: ExcludeOption = None
+    now: Session,
+    name: MaybeMirrorArgument = None,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    state: StatesOption = None,
 ) -> None:
     """Show every partition: offsets on both clusters, lag, state and reason; the last known ones if the source is down.
+
+    A summary comes first: how many partitions are in each state, and their lag. --state shows only those in a state.
 
     Example: tanist mirrors describe dr --topic orders
     """
@@ -74,7 +96,12 @@ def describe(
     if not now.as_json:
         for each in found:
             say(versions_line(each))
-    items = [row_item(row) | versions_item(each) for each in found for row in each.rows]
+            say(f"mirror {each.spec.mirror}: {len(each.rows):,} partition(s): {counted(each.rows)}")
+    shown = frozenset(state or MirrorState)
+    items = [row_item(row) | versions_item(each) for each in found for row in each.rows if row.state in shown]
+    if state and not items:
+        none(f"no partition is in state {' or '.join(sorted(shown))}", now.as_json)
+        return
     emit(items, ROW_COLUMNS, now.as_json, rows=[row_cells(item) for item in items])
 
 

@@ -17,6 +17,7 @@ import typer
 
 from tanist.domain.envelope import envelope, error_items
 from tanist.domain.errors import TanistError
+from tanist.domain.names import iso_time
 from tanist.domain.problems import Problems, each, exit_code, lines
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.failover.route import ROUTE
@@ -37,6 +38,10 @@ REFUSED: Final = 1
 BUG: Final = 70
 DEBUG: Final = "TANIST_DEBUG"
 """The environment variable (also set by `--debug`) that shows tracebacks of bugs."""
+
+
+_TIME: Final = "_at_ms"
+"""How columns end that are times in ms since 1970: a table shows them as ISO 8601."""
 
 
 class Format(StrEnum):
@@ -162,10 +167,17 @@ def _json(items: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    head = [column.upper().replace("_", "-") for column in columns]
-    lines = [head, *([_cell(row.get(column)) for column in columns] for row in rows)]
+    head = [
+        (column.removesuffix("_ms") if column.endswith(_TIME) else column).upper().replace("_", "-")
+        for column in columns
+    ]
+    lines = [head, *([_cell(_readable(column, row.get(column))) for column in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def _readable(column: str, value: object) -> object:
+    return iso_time(value) if column.endswith(_TIME) and isinstance(value, int) else value
 
 
 def _cell(value: object) -> str:

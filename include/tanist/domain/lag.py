@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from math import ceil
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from tanist.domain.losses import LostOffsets, TombstonesMissed
     from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourcePartition
@@ -101,6 +101,27 @@ class PartitionRow:
     def mode(self) -> str:
         """`identical`, or by how many offsets the mirror partition is ahead at its end."""
         return mode(self.destination_end, self.map)
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """`states`: how many partitions are in each state, by name. `lag`: the sum of what is known, in offsets."""
+
+    states: Mapping[str, int]
+    lag: int
+    unknown: int
+    """Partitions whose lag is not in the sum, because nobody knows it."""
+
+    def __str__(self) -> str:
+        states = ", ".join(f"{count:,} {state}" for state, count in self.states.items()) or "none"
+        least = f", unknown for {self.unknown:,}" if self.unknown else ""
+        return f"{states}; lag {self.lag:,} offsets{least}"
+
+
+def counted(rows: Collection[PartitionRow]) -> RowCounts:
+    """The states of `rows`, in the order of their names, and their lag."""
+    states = MappingProxyType(dict(sorted(Counter(str(row.state) for row in rows).items())))
+    return RowCounts(states, sum(row.lag or 0 for row in rows), sum(row.lag is None for row in rows))
 
 
 def lag(source: KnownEnd | None, destination_end: DestinationOffset | None, offsets: OffsetMap) -> int | None:

@@ -10,7 +10,7 @@ from tanist.domain.state_record import stored_name
 from tanist.usecases.mirrors.describe import row_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from tanist.domain.failover.health import Status
     from tanist.domain.lag import PartitionRow
@@ -141,20 +141,9 @@ def status_item(status: Status, modes: Iterable[Mode] = tuple(Mode)) -> dict[str
     }
 
 
-def status_rows(status: Status, modes: Sequence[Mode]) -> list[dict[str, object]]:
-    """The checks, the limitations of each mode, and the verdict of each mode as its last row."""
-    rows: list[dict[str, object]] = [dict(check_item(check)) for check in status.checks]
-    for mode in modes:
-        rows += [
-            {"check": each.name, "verdict": _effect(each), "observed": str(mode), "reason": each.detail}
-            for each in status.limitations[mode]
-        ]
-    rows += [{"check": f"{mode.upper()} FAILOVER", "verdict": status.word(mode)} for mode in modes]
-    return [row | {"mirror": status.mirror} for row in rows]
-
-
-def _effect(limitation: Limitation) -> str:
-    return "blocks" if limitation.blocks else "usual" if limitation.usual else "accept"
+def reasons(item: Mapping[str, Any], mode: str) -> list[Mapping[str, Any]]:
+    """The limitations of `mode` in an item of a status: blocking ones first, usual ones last."""
+    return sorted(item["limitations"][mode], key=lambda each: (not each["blocks"], each["usual"]))
 
 
 def state_row_item(row: TransitionRow) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.facts import iso_time
+from tanist.domain.names import iso_time
 from tanist.domain.selection import EVERYTHING, exactly
 
 if TYPE_CHECKING:

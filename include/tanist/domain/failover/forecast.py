@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.facts import SourceState, is_final, is_locked, iso_time, unseen
-from tanist.domain.names import EpochMs, TopicPartition
+from tanist.domain.failover.facts import SourceState, is_final, is_locked, unseen
+from tanist.domain.names import EpochMs, TopicPartition, iso_time
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode, Readiness, named
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover.commands import others_command, plan_command
-from tanist.domain.failover.facts import RECENT_MS, SourceState, fence_settled, is_locked, is_recent, iso_time
+from tanist.domain.failover.facts import RECENT_MS, SourceState, fence_settled, is_locked, is_recent
 from tanist.domain.failover.forecast import at_least, at_risk, beyond_drain, by_partition
 from tanist.domain.failover.plan import NOT_DRAINED, NOT_SHUT_OUT, Intent, Plan, is_another_topic, past_return
 from tanist.domain.failover.reasons import damage, not_copied, of_access, of_old_fences, of_undecided
 from tanist.domain.failover.reserve import of_reserve
 from tanist.domain.limitation import Limitation
 from tanist.domain.losses import TombstonesMissed
+from tanist.domain.names import iso_time
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict
+from tanist.domain.lag import counted
 from tanist.domain.limitation import Limitation
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.states import MirrorState
@@ -43,17 +43,17 @@ def _nowhere(_plan: str) -> None:
 def board_item(seen: MirrorStatus, at: EpochMs, evidence: Callable[[str], str | None] = _nowhere) -> dict[str, Any]:
     """One mirror as it was observed at `at`. `evidence`: the folder of a plan's evidence, if it is on this host."""
     troubled = sorted((row for row in seen.rows if _troubled(row)), key=_urgency)
-    found = guide(seen.situation)
+    found, counts = guide(seen.situation), counted(seen.rows)
     return status_item(seen.status) | {
         "stage": found.stage,
         "next": step_items(found),
         "source": seen.spec.source,
         "destination": seen.spec.destination,
         "read_at_ms": at,
-        "partitions": dict(sorted(Counter(str(row.state) for row in seen.rows).items())),
+        "partitions": dict(counts.states),
         "lag": {
-            "offsets": sum(row.lag or 0 for row in seen.rows),
-            "unknown": sum(row.lag is None for row in seen.rows),
+            "offsets": counts.lag,
+            "unknown": counts.unknown,
             "age_ms": max((at - row.source.at for row in seen.rows if row.source), default=None),
         },
         "troubled": [row_item(row) for row in troubled[:MOST_SHOWN]],
