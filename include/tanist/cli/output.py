@@ -125,9 +125,14 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
         raise typer.Exit(BUG) from None
 
 
-def _report(refusal: TanistError, as_json: bool) -> None:
+def say_error(refusal: TanistError) -> None:
+    """Print an error as commands end with it: one line per problem."""
     for line in lines(refusal):
         say(f"error: {one_line(line)}")
+
+
+def _report(refusal: TanistError, as_json: bool) -> None:
+    say_error(refusal)
     if as_json:
         print(_json((), error_items(refusal)))
 
