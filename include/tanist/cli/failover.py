@@ -40,6 +40,7 @@ from tanist.usecases.failback.reverse import reverse_after
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
 from tanist.usecases.failover import status as statuses
+from tanist.usecases.failover.at_once import approve_to_run
 from tanist.usecases.failover.items import (
     STEP_COLUMNS,
     approval_item,
@@ -184,6 +185,13 @@ def show_accepted(words: ApprovedPlan, facts: Facts) -> None:
     emit([*rows, loss], ACCEPTED_COLUMNS, as_json=False)
 
 
+def say_accepted(words: ApprovedPlan, facts: Facts) -> None:
+    """As `show_accepted`, on standard error: what a run has done is printed afterwards."""
+    for each in accepted(words, facts):
+        say(f"accept: {each.name}: {each.detail}")
+    say(f"tolerated loss: {words.intent.loss_tolerance} offsets")
+
+
 def _approved(approval: Approval, destination: str, as_json: bool) -> None:
     words = ApprovedPlan.read(approval.plan_json)
     intent, accepted = words.intent, sorted(words.limitations)
@@ -207,15 +215,24 @@ def run(
     budget: BudgetOption = 15.0,
     until: UntilOption = None,
     although_it_answers: AnswersOption = False,
+    reason: Annotated[str, WHY] = "",
+    valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
 ) -> None:
     """Run an approved plan. Run the same command again to resume an interrupted run.
 
+    --reason approves the plan first, as the principal of this login, as `failover approve` does with the hash alone;
+    not where TANIST_FOUR_EYES is on, and not again where the run has begun.
     With --until the run stops after that step; the same command with a later step, or without --until, continues. If
     the plan was made with --reverse the mirror is reversed at the end, by the approval of the plan.
 
     Example: tanist failover run dr --destination west --plan 1c0ffee2
     """
     patience = Timeouts(proof=fence_proof, drain=drain, budget=budget)
+    if reason.strip():
+        terms, show = ApprovalTerms.of(reason, valid), None if now.as_json else say_accepted
+        if approval := approve_to_run(plan, now.mirror(name), now.context, terms=terms, show=show):
+            say(f"{approval.approver} approved plan {approval.plan}")
+            say_unread(approval)
     if not fence_proof:
         say("warning: --fence-proof 0 skips the proof that producers are blocked at the source")
     execute(now, name, plan, patience, evidence, until=until, although_it_answers=although_it_answers)

@@ -23,7 +23,7 @@ from tanist.domain.problems import refuse
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.cluster import Cluster
-from tanist.settings import ClusterSettings, Settings, from_flags, load
+from tanist.settings import FOUR_EYES, ClusterSettings, Settings, from_flags, is_on, load
 from tanist.usecases.command import CommandContext
 from tanist.wiring import ClusterRegistry
 from tanist.wiring.failover import is_process_dead, runner
@@ -176,7 +176,12 @@ def session(options: CliOptions, seconds: float) -> Iterator[Session]:
         clock = SystemClock()
         by = clock.deadline(options.timeout or seconds)
         run = CommandContext(
-            clock=clock, by=by, dry_run=options.dry_run, holder=runner(), is_process_dead=is_process_dead
+            clock=clock,
+            by=by,
+            dry_run=options.dry_run,
+            holder=runner(),
+            is_process_dead=is_process_dead,
+            four_eyes=is_on(FOUR_EYES, os.environ.get(FOUR_EYES, ""), unset=False),
         )
         settings = load(options.config, os.environ)
         name, extra = options.destination, {}

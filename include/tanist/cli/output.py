@@ -130,12 +130,17 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
         raise typer.Exit(BUG) from None
 
 
-def _report(refusal: TanistError, as_json: bool) -> None:
-    notes = getattr(refusal, "__notes__", [])
+def say_error(refusal: TanistError) -> None:
+    """Print an error as commands end with it: one line per problem, and the next step if it is known."""
     for line in lines(refusal):
         say(f"error: {one_line(line)}")
-    for note in notes:
+    for note in getattr(refusal, "__notes__", ()):
         say(f"next: {one_line(note)}")
+
+
+def _report(refusal: TanistError, as_json: bool) -> None:
+    say_error(refusal)
+    notes = getattr(refusal, "__notes__", [])
     if as_json:
         print(_json((), [item | {"next": notes} if notes else item for item in error_items(refusal)]))
 

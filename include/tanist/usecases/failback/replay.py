@@ -20,7 +20,7 @@ from tanist.domain.failback.decision import (
 )
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
-from tanist.domain.tails import ReplayProgress, TailDecision, TailStage
+from tanist.domain.tails import ReplayProgress, TailDecision, TailStage, quarantine_topic
 from tanist.usecases.failback.deciding import ReplayDenied, permitted
 from tanist.usecases.failback.recording import release
 from tanist.usecases.failback.rescued import KeyWatch, records_from, replay_of, rules_of, watch_keys
@@ -83,8 +83,10 @@ class ReplayOutcome:
     not_released: Mapping[str, TanistError]
 
 
-def replay(plan: str, clusters: ReturnedMirror, tools: ReplayTools, command: CommandContext) -> ReplayOutcome:
-    """Carry out an approved plan to its end, or go on with one that was cut short.
+def replay(
+    plan: str, clusters: ReturnedMirror, tools: ReplayTools, command: CommandContext, request: str | None = None
+) -> ReplayOutcome:
+    """Carry out an approved plan to its end, or go on with one that was cut short. `request`: as in `permit`.
 
     Raises:
         NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, DecisionUnfinished: nothing was changed.
@@ -96,13 +98,13 @@ def replay(plan: str, clusters: ReturnedMirror, tools: ReplayTools, command: Com
         return _released(held, seen, clusters, command)
 
     def check(view: StateView) -> object:
-        return permitted(plan, view, clusters, command)
+        return permitted(plan, view, clusters, command, request)
 
     with changing(
         clusters.destination, clusters.spec.mirror, f"failback replay {plan}", command, check, patient=True
     ) as locked:
         view = locked.view()
-        decision = permitted(plan, view, clusters, command)
+        decision = permitted(plan, view, clusters, command, request)
         if not isinstance(locked, LockedMirror):
             return _outcome(decision, view, {})
         return _Replay(clusters, tools, locked, decision, DecisionPlan.read(decision.plan_json), view).run()
@@ -366,6 +368,7 @@ def replay_item(found: ReplayOutcome) -> dict[str, Any]:
         "approver": found.decision.approver,
         "actions": {str(each): str(found.plan.actions[each]) for each in TailClass},
         "held": sorted(found.not_released),
+        "quarantine": [quarantine_topic(each) for each in found.plan.topics],
         "tails": [
             _tail_item(each.topic, each.partition, each.records, by_partition.get((each.topic, each.partition)))
             for each in found.plan.tails

@@ -85,6 +85,7 @@ class ReversalRequest:
 
     `answers`: of the run of an orchestrator, the request that its approval answers; None: a command asks. `failover`:
     the plan of a failover that was approved with the reversal after it; None: the reversal has an approval of its own.
+    `only`: the hash that the plan must have; None: any.
     """
 
     exclude: tuple[str, ...] = ()
@@ -92,6 +93,7 @@ class ReversalRequest:
     recreate: tuple[str, ...] = ()
     answers: str | None = None
     failover: str | None = None
+    only: str | None = None
 
     def command(self, mirror: str, destination: str, *more: str) -> str:
         """What asks for this reversal of the mirror at `destination`, to be typed; `more`: further options."""
@@ -177,6 +179,12 @@ def plan(
         ),
         found=found,
     )
+
+
+def must_be_asked_for(made: Reversal, request: ReversalRequest) -> None:
+    """Raises AnotherReversal where the clusters make another plan than the request names."""
+    if request.only is not None and made.hash != request.only:
+        raise AnotherReversal(f"{request.only} was requested, but the plan is now {made.hash}")
 
 
 def unfinished(clusters: ReturnedMirror, command: CommandContext) -> MirrorMove | None:

@@ -14,12 +14,15 @@ since it was surveyed. What has changed otherwise, and whatever else the plan do
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.approval.entries import ApprovalUsed, NotApproved
 from tanist.domain.circle import CircleStage, locate
 from tanist.domain.errors import TanistError
 from tanist.domain.failback.outdated import ReversalOutdated
+from tanist.domain.failback.unseen import LimitationsUnseen, unseen
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import plan_of
 from tanist.domain.moves import MirrorMove, MoveStatus
@@ -27,9 +30,18 @@ from tanist.domain.problems import each as each_of
 from tanist.domain.records import STATE_TOPIC, MirrorSpec, TopicDesired
 from tanist.domain.tails import TailStage
 from tanist.usecases import snapshot
+from tanist.usecases.approvals import approve_at_once
 from tanist.usecases.failback.moving_state import end_arrival
 from tanist.usecases.failback.recording import known_tails
-from tanist.usecases.failback.reversal import PURPOSE, ReversalRequest, approval_of, last_withdrawn, plan
+from tanist.usecases.failback.reversal import (
+    PURPOSE,
+    ReversalRequest,
+    approval_of,
+    approve,
+    last_withdrawn,
+    must_be_asked_for,
+    plan,
+)
 from tanist.usecases.failback.reversal_route import REVERSAL, cannot_end, put_back_all, topics_before
 from tanist.usecases.failback.reversing import Reversing
 from tanist.usecases.lock import mirror_lock
@@ -40,7 +52,9 @@ if TYPE_CHECKING:
 
     from tanist.domain.records import FailoverRun
     from tanist.domain.state_record import StateRecord
+    from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.reversal import PlannedReversal
     from tanist.usecases.mirror import ReturnedMirror
     from tanist.usecases.runs.runner import Reporting, Sink
 
@@ -96,6 +110,7 @@ def _approved(
     Those go on record, as nobody surveys them once the mirror has moved.
     """
     planned = plan(request, clusters, command)
+    must_be_asked_for(planned.plan, request)
     view = clusters.destination.state(STATE_TOPIC, command.by)
     known = known_tails(clusters, planned.found, view, command)
     approval = approval_of(planned.plan, request, clusters, command)
@@ -176,6 +191,47 @@ def reverse_mirror(
         if place.came_by is not None and place.mirrored:
             return Reversed(spec=clusters.spec, plan=place.came_by.plan, topics=place.mirrored, changed=completed)
     return reverse(request, clusters, command, checkpoint, to)
+
+
+def reverse_at_once(
+    request: ReversalRequest,
+    clusters: ReturnedMirror,
+    command: CommandContext,
+    *,
+    terms: ApprovalTerms,
+    show: Callable[[PlannedReversal], object],
+    to: Reporting = UNREPORTED,
+) -> Reversed:
+    """As `reverse_mirror`; a plan that nobody has approved is approved first. `show`: is given that plan before.
+
+    Raises:
+        LimitationsUnseen: the request names neither the plan nor what speaks against it. Otherwise as `reverse_mirror`,
+        `approve_at_once` and `reversal.approve`.
+    """
+    try:
+        return reverse_mirror(request, clusters, command, to=to)
+    except (NotApproved, ApprovalUsed):  # nothing was changed
+        planned = plan(request, clusters, command, approves=True)
+    made, spec = planned.plan, clusters.spec
+    must_be_asked_for(made, request)
+    show(planned)
+    reverse_command = ("tanist", "mirrors", "reverse", spec.mirror, "--destination", clusters.destination.name)
+    new = () if request.only else unseen(made.limitations, request.accept)
+    if new:
+        accepting = (word for each in new for word in ("--accept", each.name))
+        typed = shlex.join((*reverse_command, *request.options, *accepting, "--reason", terms.reason))
+        named = "; ".join(f"{each.name}: {each.detail}" for each in new)
+        raise LimitationsUnseen(f"nobody has accepted {named}. To accept all of it: {typed}")
+    approve_at_once(
+        lambda: approval_of(made, request, clusters, command),
+        lambda: approve(made.hash, request, clusters, command, terms=terms),
+        (
+            shlex.join((*reverse_command, *request.options, "--approve", made.hash, "--reason", terms.reason)),
+            shlex.join((*reverse_command, *request.options)),
+        ),
+        command,
+    )
+    return reverse_mirror(request, clusters, command, to=to)
 
 
 # ── after a failover ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -49,6 +49,7 @@ SURVEY_COLUMNS = (
     "records",
     "bytes",
     "keys",
+    "rescued",
     "reason",
 )
 ABORTED_BY = "wait for its timeout, or abort it with `tanist failback abort-transactions`"
@@ -324,9 +325,13 @@ def _span(of: PartitionSurvey, view: StateView, spec: MirrorSpec) -> CopiedSpan:
     return CopiedSpan(of.old_end, of.end, epoch, reserves(entries, of.partition), certain)
 
 
-def survey_item(mirror: str, found: PartitionSurvey) -> dict[str, Any]:
-    """A partition; unknown values are None."""
-    tail = found.tail
+def survey_item(mirror: str, found: PartitionSurvey, tails: TopicTails | None = None) -> dict[str, Any]:
+    """A partition; unknown values are None. `tails`: what is on record of its topic, once that cannot change any more.
+
+    `stage`: of the topic's tails. `rescued`: the partition's records in quarantine, None: not known.
+    """
+    tail, number = found.tail, found.partition.partition
+    kept = next((each for each in tails.tails if each.partition == number), None) if tails is not None else None
     return {
         "mirror": mirror,
         "topic": found.partition.topic,
@@ -342,7 +347,10 @@ def survey_item(mirror: str, found: PartitionSurvey) -> dict[str, Any]:
         "records": tail.records if tail else None,
         "bytes": tail.bytes if tail else None,
         "keys": tail.keys if tail else None,
-        "expired": found.expired,
+        "expired": max(found.expired, kept.expired if kept else 0),
+        "stage": tails.stage if tails is not None else TailStage.UNKNOWN,
+        "rescued": (kept.records if kept.copied_to >= 0 else 0) if kept else None,
+        "quarantine": tails.quarantine or None if tails is not None else None,
         "source_start": found.source_start,
         "primary_start": found.primary_start,
         "warnings": list(found.warnings),
