@@ -18,6 +18,7 @@ from tanist.cli.options import (
     selected,
 )
 from tanist.cli.output import emit, none, say
+from tanist.domain.detached import since
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
@@ -45,8 +46,11 @@ def list_mirrors(now: Session) -> None:
     for destination in now.destinations(None):
         identify((destination,), now.context)
         for each in listing(destination.state(STATE_TOPIC, now.context.by)):
+            if each.detached:
+                say(f"mirror {each.spec.mirror}: detached: {', '.join(since(apart) for apart in each.detached)}")
             more = {
                 "topics": each.topics,
+                "detached": [apart.topic for apart in each.detached],
                 "cluster_id": each.spec.source_cluster_id,
                 "bootstrap_server": now.registry.bootstrap(each.spec.source),
             }
@@ -60,6 +64,8 @@ def describe(
 ) -> None:
     """Show every partition: offsets on both clusters, lag, state and reason; the last known ones if the source is down.
 
+    Partitions of detached topics are DETACHED.
+
     Example: tanist mirrors describe dr --topic orders
     """
     mirror = optional_name(name)
@@ -67,14 +73,14 @@ def describe(
     found: list[Described] = []
     for destination in now.destinations(mirror):
         found += now.registry.describer(destination, topics).describe(mirror, now.context)
-    must_match(topics, found)
+    must_match(topics, found, detached=True)
     for each in found:
         if each.source_down:
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
     if not now.as_json:
         for each in found:
             say(versions_line(each))
-    items = [row_item(row) | versions_item(each) for each in found for row in each.rows]
+    items = [row_item(row) | versions_item(each) for each in found for row in (*each.rows, *each.detached_rows)]
     emit(items, ROW_COLUMNS, now.as_json, rows=[row_cells(item) for item in items])
 
 
@@ -124,6 +130,8 @@ def lineage(
         say(f"warning: not stored on {lacking} yet: {promoted}; a fetcher stores it there")
     for partition, short in found.short.items():
         say(f"warning: offsets of {partition} may name two records: {short}")
+    for apart in found.detached.values():
+        say(f"detached: {since(apart)}: nothing is copied to it, and it is closed to writers")
     segments = found.segments(offset)
     if not segments:
         none(f"no promotion of a topic of mirror {found.mirror} is recorded", now.as_json)
