@@ -18,6 +18,7 @@ from tanist.cli.options import (
     selected,
 )
 from tanist.cli.output import emit, none, say
+from tanist.domain.detached import since
 from tanist.domain.lag import counted
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
@@ -54,8 +55,11 @@ def list_mirrors(now: Session) -> None:
         view = destination.state(STATE_TOPIC, now.context.by)
         moved |= moved_away(view)
         for each in listing(view):
+            if each.detached:
+                say(f"mirror {each.spec.mirror}: detached: {', '.join(since(apart) for apart in each.detached)}")
             more = {
                 "topics": each.topics,
+                "detached": [apart.topic for apart in each.detached],
                 "cluster_id": each.spec.source_cluster_id,
                 "bootstrap_server": now.registry.bootstrap(each.spec.source),
             }
@@ -81,6 +85,7 @@ def describe(
     """Show every partition: offsets on both clusters, lag, state and reason; the last known ones if the source is down.
 
     A summary comes first: how many partitions are in each state, and their lag. --state shows only those in a state.
+    Partitions of detached topics are DETACHED.
 
     Example: tanist mirrors describe dr --topic orders
     """
@@ -89,7 +94,7 @@ def describe(
     found: list[Described] = []
     for destination in now.destinations(mirror):
         found += now.registry.describer(destination, topics).describe(mirror, now.context)
-    must_match(topics, found)
+    must_match(topics, found, detached=True)
     for each in found:
         if each.source_down:
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
@@ -99,6 +104,8 @@ def describe(
             say(f"mirror {each.spec.mirror}: {len(each.rows):,} partition(s): {counted(each.rows)}")
     shown = frozenset(state or MirrorState)
     items = [row_item(row) | versions_item(each) for each in found for row in each.rows if row.state in shown]
+    if not state:
+        items += [row_item(row) | versions_item(each) for each in found for row in each.detached_rows]
     if state and not items:
         none(f"no partition is in state {' or '.join(sorted(shown))}", now.as_json)
         return
@@ -151,6 +158,8 @@ def lineage(
         say(f"warning: not stored on {lacking} yet: {promoted}; a fetcher stores it there")
     for partition, short in found.short.items():
         say(f"warning: offsets of {partition} may name two records: {short}")
+    for apart in found.detached.values():
+        say(f"detached: {since(apart)}: nothing is copied to it, and it is closed to writers")
     segments = found.segments(offset)
     if not segments:
         none(f"no promotion of a topic of mirror {found.mirror} is recorded", now.as_json)

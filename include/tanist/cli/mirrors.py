@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanist.cli import mirror_removal, mirror_reversal, mirror_views
+from tanist.cli.mirror_removal import TOPIC_COLUMNS
 from tanist.cli.options import (
     ExcludeOption,
     MirrorArgument,
@@ -38,7 +39,6 @@ app = typer.Typer(
 )
 
 SPEC_COLUMNS = ("mirror", "source", "destination", "offsets", "engine", "include", "exclude")
-TOPIC_COLUMNS = ("mirror", "topic", "state")
 
 PromotedOption = Annotated[
     bool, typer.Option("--promoted", help="Accept topics of this source that were failed over to another cluster.")
@@ -160,6 +160,9 @@ def add(
 ) -> None:
     """Add topics of the source to a mirror.
 
+    A topic that was detached (`remove --keep-copy`) goes on where it stopped, if its copy still is a true prefix of
+    the source's log.
+
     Example: tanist mirrors add dr --destination west --topic payments
     """
     run, destination = announcing(now, "add"), now.destination()
@@ -167,10 +170,12 @@ def add(
     def prefixes(spec: MirrorSpec) -> LogPrefixes:
         return now.registry.log_prefixes(spec.source, destination, spec.source_cluster_id)
 
-    accepted = desire.Accepted(promoted=promoted, prefixes=prefixes if adopt else None)
+    accepted = desire.Accepted(promoted=promoted, adopt=adopt, prefixes=prefixes)
     desired = desire.add(name, selected(topic, exclude), destination, now.registry.connect, run, accepted)
     _warn(desired.warnings)
-    _say_adopted(desired.topics)
+    for gone_on, ends in desired.continued.items():
+        say(f"{gone_on} goes on where it stopped: at offset {', '.join(map(str, ends))} of its partitions, in order")
+    _say_adopted(tuple(each for each in desired.topics if each.topic not in desired.continued))
     _show_topics(now, desired)
 
 

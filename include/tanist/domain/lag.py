@@ -75,6 +75,13 @@ class PartitionRow:
 
     resume_requested: bool = False
     """A person has resumed it after it FAILED, or accepted the loss it FAILED for, and no worker has followed since."""
+    detached: str = ""
+    """Why it is in no mirror: its topic was detached; empty: it is in one."""
+
+    @property
+    def shown_state(self) -> str:
+        """Its state for people and machines. DETACHED is none of the state machine: no worker looks after it."""
+        return "DETACHED" if self.detached else str(self.state)
 
     @property
     def warnings(self) -> tuple[str, ...]:

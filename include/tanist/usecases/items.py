@@ -45,7 +45,7 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
         "destination_end_offset": row.destination_end,
         "lag": row.lag,
         "lag_ms": row.lag_ms,
-        "state": row.state,
+        "state": row.shown_state,
         "desired": row.desired,
         "last_mirrored_epoch": epoch,
         "lme": epoch,  # released under this name, and still read under it

@@ -284,6 +284,8 @@ class Facts:
     logins_awaited: tuple[str, ...] = ()
     """Workers that have just started, and do not know their login yet."""
     left: tuple[str, ...] = ()
+    detached: tuple[str, ...] = ()
+    """Topics that were taken out of the mirror without a failover, whose copies stay closed."""
     map_missing: bool = False
     followed: GroupSyncStatus | None = None
     """How the positions of groups come to the destination; None: nobody has kept any."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.approval.words import hash_of
 from tanist.domain.checks import Mode, Readiness
+from tanist.domain.detached import TopicIsDetached, detached_topics, explained
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.facts import SKEW_MS, SourceState, is_locked
@@ -269,17 +270,22 @@ def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[Topic
 
 
 def chosen(view: StateView, clusters: OpenMirror, topics: Selection) -> tuple[TopicDesired, ...]:
-    """Those of `topics` that are in the mirror.
+    """Those of `topics` that are in the mirror. Who asks for all leaves detached ones out, and the plan says so.
 
     Raises:
-        TopicNotInMirror (TopicsFailedOver: no more), Misconfigured.
+        TopicIsDetached, or several: one was asked for. TopicNotInMirror (TopicsFailedOver: no more). Misconfigured.
     """
     mirror = clusters.spec.mirror
     topics.check()
     must_be_inside(view, clusters.spec, topics)
     inside = {topic.topic: topic for topic in view.mirrored(mirror)}
+    apart = {each.topic: each for each in detached_topics(view, mirror)}
     has = ", ".join(sorted(inside)[:5]) or "none"
-    return tuple(inside[name] for name in topics.chosen(inside, f"topic of mirror {mirror!r}, which has {has}"))
+    found = topics.chosen({*inside, *apart}, f"topic of mirror {mirror!r}, which has {has}")
+    asked = [name for name in found if name in apart and topics.include not in {(), EVERYTHING}]
+    if asked:
+        refuse(TopicIsDetached(f"{name!r} is {explained(apart[name], clusters.spec)}") for name in asked)
+    return tuple(inside[name] for name in found if name in inside)
 
 
 def _must_match(groups: tuple[str, ...], snapshot: MirrorSnapshot, command: CommandContext) -> None:

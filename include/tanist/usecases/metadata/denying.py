@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
 from tanist.domain.metadata import Change, Kind, MetadataRow, Outcome
 from tanist.domain.states import DesiredState
@@ -33,7 +34,10 @@ _RIGHT = "ALTER on Cluster kafka-cluster"
 def denied_writers(
     decisions: Sequence[Decision], view: StateView, mirror: MirrorName, destination: Cluster, by: Deadline
 ) -> list[Decision]:
-    """`decisions` with whom to deny WRITE, of topics that the mirror has, paused or not, and of those it takes in."""
+    """`decisions` with whom to deny WRITE, of topics that the mirror has, paused or not, and of those it takes in.
+
+    Detached ones stay closed as well.
+    """
     topics = {name: topic for each in decisions if (topic := _mirrored(each, view, mirror)) for name in (each.topic,)}
     try:
         found = writers.denials(tuple(topics.values()), view, destination, by)
@@ -43,10 +47,17 @@ def denied_writers(
 
 
 def _mirrored(decision: Decision, view: StateView, mirror: MirrorName) -> TopicDesired | None:
-    topic = view.topic(mirror, decision.topic)
+    topic = _on_record(view, mirror, decision.topic)
     if topic is None or topic.desired is DesiredState.REMOVED:
         return decision.wanted
     return None if view.promoted(mirror, decision.topic) else topic
+
+
+def _on_record(view: StateView, mirror: MirrorName, name: str) -> TopicDesired | None:
+    """The topic, or what is kept of it while it is detached and its copy is here."""
+    spec = view.mirror(mirror)
+    apart = detached_here(view, spec).get(name) if spec is not None else None
+    return view.topic(mirror, name) if apart is None else apart.kept
 
 
 def _with(decision: Decision, denial: Denial) -> Decision:
@@ -80,7 +91,7 @@ def deny(
     A topic that is not in the mirror, because it could not be taken in, is left alone.
     """
     mirror, view = lock.spec.mirror, lock.view()
-    topics = {name: topic for name in decided if (topic := view.topic(mirror, name)) is not None}
+    topics = {name: topic for name in decided if (topic := _on_record(view, mirror, name)) is not None}
     try:
         _store({name: decided[name].before(topic.denied) for name, topic in topics.items()}, topics, lock)
         answers = dict(_denied({name: decided[name].deny for name in topics}, destination, lock))
@@ -103,9 +114,9 @@ def _denied(
 
 
 def _store(denied: Mapping[str, tuple[str, ...]], topics: Mapping[str, TopicDesired], lock: LockedMirror) -> None:
-    now = lock.command.clock.now()
+    now, apart = lock.command.clock.now(), detached_here(lock.view(), lock.spec)
     changed = [
         replace(topics[name], denied=who, changed_at=now) for name, who in denied.items() if topics[name].denied != who
     ]
     if changed:
-        lock.append(changed)
+        lock.append([replace(apart[e.topic], kept=e) if e.topic in apart else e for e in changed])

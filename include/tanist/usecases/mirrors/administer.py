@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.detached import detached_topics
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused
 from tanist.domain.fences import not_lifted
 from tanist.domain.kept_fences import fence_groups
@@ -96,6 +97,13 @@ def alter(mirror: str, alteration: Alteration, destination: Cluster, context: Co
     return Altered(spec=altered, changed=altered != spec or bool(changed), warnings=warnings)
 
 
+class DetachedLeft(MirrorNotEmpty):
+    operator_action = (
+        "their copies are closed by this mirror: add them again (`tanist mirrors add`) and remove them, or delete the "
+        "copies, then `tanist mirrors remove` forgets them; nothing was changed"
+    )
+
+
 class FenceOrphaned(Refused):
     name = "FENCE_STANDS"
     operator_action = (
@@ -156,3 +164,5 @@ def delete(mirror: str, destination: Cluster, context: CommandContext, *, abando
 def _ensure_empty(view: StateView, mirror: MirrorName) -> None:
     if held := [topic.topic for topic in view.mirrored(mirror)]:
         raise MirrorNotEmpty(f"mirror {mirror!r} still has {len(held)} topic(s): {', '.join(held[:5])}")
+    if apart := [each.topic for each in detached_topics(view, mirror)]:
+        raise DetachedLeft(f"mirror {mirror!r} still has {len(apart)} detached topic(s): {', '.join(apart[:5])}")

@@ -178,6 +178,17 @@ def deny(topics: Sequence[TopicDesired], destination: Cluster, by: Deadline) -> 
         _all(destination.opening.deny(wanted, by), destination, "other writers could not be denied")
 
 
+def allow(topics: Sequence[TopicDesired], destination: Cluster, by: Deadline) -> None:
+    """Delete the ACLs that deny others WRITE on topics, exactly those. Idempotent.
+
+    Raises:
+        Interrupted: not all were deleted.
+    """
+    undone = {each.topic: each.denied for each in topics if each.denied}
+    if undone:
+        _all(destination.opening.undeny(undone, by), destination, "other writers could not be allowed again")
+
+
 def switch(
     mirror_now: LockedMirror | Rehearsal, spec: MirrorSpec, destination: Cluster
 ) -> tuple[tuple[TopicDesired, ...], tuple[str, ...]]:
@@ -209,9 +220,7 @@ def switch(
     else:
         mirror_now.append([spec])
         mirror_now.confirm()
-        undone = {each.topic: each.denied for each in before if each.denied}
-        if undone:
-            _all(destination.opening.undeny(undone, by), destination, "other writers could not be allowed again")
+        allow(before, destination, by)
         mirror_now.append(changed)
     return changed, warnings
 

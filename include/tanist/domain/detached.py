@@ -1,0 +1,139 @@
+"""Detached topics: they have left their mirror without a failover, and their copies stay closed and as they are.
+
+Nothing is fenced at the source, so its producers go on. A detached topic has no desired state, so no worker copies it,
+also none of an earlier version. What its mirror knew of it is kept in one record, from which it can be added again.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tanist.domain.detached_record import TopicDetached
+from tanist.domain.errors import Refused
+from tanist.domain.failover.facts import iso_time
+from tanist.domain.records import STATE_PARTITIONS
+from tanist.domain.selection import exactly
+from tanist.domain.state_record import Tombstone, state_partition_of
+from tanist.domain.states import MirrorState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
+
+
+class TopicIsDetached(Refused):
+    name = "TOPIC_DETACHED"
+    operator_action = (
+        "add it to the mirror again first (`tanist mirrors add`), or leave it out with --exclude; nothing was changed"
+    )
+
+
+class CopyStillThere(Refused):
+    name = "DETACHED_COPY_EXISTS"
+    operator_action = (
+        "to open the copy, add the topic again (`tanist mirrors add`), then remove it; to give it up, delete the copy "
+        "at the destination, then run the same command again; nothing was changed"
+    )
+
+
+def detached_topics(view: StateView, mirror: MirrorName) -> tuple[TopicDetached, ...]:
+    """The detached topics of a mirror, by name.
+
+    `view`: of the state topic of its destination. A topic that is in the mirror is none.
+    """
+    found = (each for each in view.detached(mirror) if view.topic(mirror, each.topic) is None)
+    return tuple(sorted(found, key=lambda each: each.topic))
+
+
+def detached_here(view: StateView, spec: MirrorSpec) -> dict[str, TopicDetached]:
+    """By name, those whose copies are at the destination that the mirror has now, so they can be added again."""
+    found = detached_topics(view, spec.mirror)
+    return {each.topic: each for each in found if each.cluster_id == spec.destination_cluster_id}
+
+
+def detached_from(view: StateView, besides: MirrorName) -> dict[str, MirrorName]:
+    """Which mirror has detached each topic of a destination: it alone knows whom the closed copy denies WRITE.
+
+    `besides`: the mirror that may have it again.
+    """
+    others = (each for each in view.mirrors() if each.mirror != besides)
+    return {topic: each.mirror for each in others for topic in detached_here(view, each)}
+
+
+def since(detached: TopicDetached) -> str:
+    """A detached topic, and since when it is one, for people."""
+    return f"{detached.topic} (since {iso_time(detached.at)})"
+
+
+def attach_command(spec: MirrorSpec, topic: str) -> str:
+    """What adds a detached topic again, to be typed."""
+    where = ("--destination", spec.destination, "--topic", exactly(topic))
+    return shlex.join(("tanist", "mirrors", "add", spec.mirror, *where))
+
+
+def explained(detached: TopicDetached, spec: MirrorSpec) -> str:
+    """What has become of a detached topic, and the command that goes on with it, for people."""
+    state = f"detached since {iso_time(detached.at)}: nothing is copied to it, and it is closed to writers"
+    if detached.cluster_id != spec.destination_cluster_id:
+        return f"{state}; its copy is at {spec.source!r}, which is the source of the mirror now"
+    return f"{state}; `{attach_command(spec, detached.topic)}` goes on where it stopped"
+
+
+# ── leaving, and coming back ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def detach(topic: TopicDesired, spec: MirrorSpec, view: StateView, now: EpochMs) -> tuple[StateRecord, ...]:
+    """What is written so that `topic` leaves the mirror, in one transaction: workers let its partitions go."""
+    observed = tuple(_observed(topic, spec, view))
+    record = TopicDetached(
+        mirror=topic.mirror,
+        mirror_id=topic.mirror_id,
+        topic=topic.topic,
+        cluster_id=spec.destination_cluster_id,
+        kept=topic,
+        observed=observed,
+        at=now,
+    )
+    return (record, Tombstone(topic.key), *(Tombstone(each.key) for each in observed))
+
+
+def _observed(topic: TopicDesired, spec: MirrorSpec, view: StateView) -> Iterator[PartitionObserved]:
+    """With how far each partition was copied, which workers keep only of what they own."""
+    for at in topic.all_partitions():
+        if (seen := view.observed(topic.mirror, at)) is None:
+            continue
+        progress = view.progress(spec, state_partition_of(spec.mirror, at, STATE_PARTITIONS), at)
+        until, epoch = progress.record or (None, None)
+        yield replace(seen, copied_until=progress.copied_until, record_until=until, record_epoch=epoch)
+
+
+def attach(detached: TopicDetached, wanted: TopicDesired) -> tuple[TopicDesired, tuple[StateRecord, ...]]:
+    """A detached topic that goes on where it stopped: its desired state, and the states of its partitions.
+
+    `wanted`: as a new topic, whose `copy_starts` are the ends of the copy. A later log is no history: this mirror has
+    written it. Each partition is UNKNOWN until a worker has compared both logs, whatever it was before.
+    """
+    kept = detached.kept
+    starts = tuple(min(end, kept.copy_start(n)) for n, end in enumerate(wanted.copy_starts)) if kept.copy_starts else ()
+    topic = replace(
+        wanted,
+        copy_starts=starts,
+        denied=kept.denied,
+        given_at_source=kept.given_at_source,
+        resumes=kept.resumes,
+    )
+    states = (
+        replace(each, state=MirrorState.UNKNOWN, row=0, error=None, reason="added again") for each in detached.observed
+    )
+    return topic, tuple(states)
+
+
+def forgotten(detached: Iterable[TopicDetached]) -> tuple[StateRecord, ...]:
+    """What is written so that these topics are detached no more."""
+    return tuple(Tombstone(each.key) for each in detached)
