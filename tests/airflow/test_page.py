@@ -25,7 +25,7 @@ from tanist.domain.failover.health import Status
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.limitation import Limitation
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
-from tanist.domain.next_steps.situation import Situation
+from tanist.domain.next_steps.situation import MirrorSituation
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive
 from tanist.domain.states import DesiredState, MirrorState
@@ -95,7 +95,7 @@ def seen(at: int, mirror: str = "dr", *, reason: str = "") -> MirrorStatus:
     )
     return MirrorStatus(
         spec=spec,
-        situation=Situation(
+        situation=MirrorSituation(
             place=MirrorPlace(spec=spec, mirrored=(a_topic(),)),
             destination="west",
             status=Status(

@@ -16,7 +16,7 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import each
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.command import CommandContext
-from tanist.usecases.next_steps import step_items
+from tanist.usecases.items import step_items
 from tanist.wiring.failover import is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
 from tanist.wiring.status import advise

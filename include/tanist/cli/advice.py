@@ -1,4 +1,4 @@
-"""The next step after a refusal, in one line."""
+"""The next step about the mirror of a command, after a refusal or beside its answer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import mirror_name
-from tanist.domain.next_steps.rules import next_command
+from tanist.domain.problems import exit_code
 from tanist.wiring.status import advise
 
 if TYPE_CHECKING:
+    from tanist.domain.next_steps.step import Guidance
     from tanist.usecases.command import CommandContext
     from tanist.wiring import ClusterRegistry
 
@@ -20,15 +21,18 @@ _EXPLAINED: Final = frozenset({2, 70})
 """Exit codes of a wrong command line and of a bug: no state of a mirror has caused them."""
 
 
-def advice(
-    refusal: TanistError, registry: ClusterRegistry, named: str | None, mirror: object, context: CommandContext
-) -> str:
-    """The next command about `mirror` at its destination `named`; empty: nothing is to be done, or it is not known."""
-    if named is None or not isinstance(mirror, str) or refusal.exit_code in _EXPLAINED:
-        return ""
+def advised(registry: ClusterRegistry, named: str | None, mirror: object, context: CommandContext) -> Guidance | None:
+    """What to do next about `mirror` at its destination `named`; None: it is not known."""
+    if named is None or not isinstance(mirror, str):
+        return None
     try:
         brief = replace(context, by=context.clock.deadline(ADVICE_SECONDS), dry_run=True)
         (found,) = advise(registry, registry.connect(named), mirror_name(mirror), brief)
     except TanistError:
-        return ""
-    return next_command(found)
+        return None
+    return found
+
+
+def explains(refusal: TanistError) -> bool:
+    """Whether the state of a mirror may have caused it."""
+    return exit_code(refusal) not in _EXPLAINED

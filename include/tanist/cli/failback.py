@@ -109,7 +109,8 @@ def survey(
     tails = {each.topic: each for each in (done.tails if isinstance(done, RescueOutcome) else seen.recorded)}
     items = [survey_item(name, each, tails.get(each.partition.topic)) for each in seen.found]
     stopped = done if isinstance(done, TanistError) else None
-    emit(items, SURVEY_COLUMNS, now.as_json, errors=error_items(stopped) if stopped else ())
+    errors = error_items(stopped) if stopped else ()
+    emit(items, SURVEY_COLUMNS, now.as_json, errors=errors, following=now.following(clusters))
     if isinstance(done, RescueOutcome):
         _say_rescued(done, newly_rescued(seen, done))
     _say_in_the_way(name, clusters, seen)

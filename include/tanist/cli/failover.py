@@ -317,7 +317,7 @@ def status(now: Session, name: MirrorArgument) -> None:
     clusters = now.mirror_to_read(name)
     found = statuses.runs(clusters, now.context)
     items = [seen_item(seen) for seen in found]
-    emit(items, RUN_COLUMNS, now.as_json)
+    emit(items, RUN_COLUMNS, now.as_json, following=now.following(clusters))
     unfinished = [seen for seen in found if seen.facts is not None]
     for seen in unfinished:
         left = ", ".join(seen.left) or "nothing"

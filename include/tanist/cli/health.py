@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,14 +12,12 @@ from tanist.cli.output import emit, say
 from tanist.cli.status_text import status_text
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import NoStateTopic
+from tanist.domain.next_steps.rules import guide
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases.items import check_item, exit_code, status_item
+from tanist.usecases.items import check_item, exit_code, following, status_item
 from tanist.usecases.status import doctor as doctor_checks
 from tanist.wiring import host_checks
 from tanist.wiring.status import look
-
-if TYPE_CHECKING:
-    from tanist.domain.failover.health import Status
 
 CHECK_COLUMNS = ("check", "verdict", "observed", "reason")
 _WORST_FIRST = ((Readiness.NO_GO, 1), (Readiness.UNKNOWN, 3))
@@ -63,17 +61,15 @@ def status(
     if not destinations:
         known = ", ".join(now.registry.names())
         raise NoStateTopic(f"no cluster has mirrors: topic {STATE_TOPIC} exists on none of {known}")
-    found: list[Status] = []
-    for destination in destinations:
-        found += [seen.status for seen in look(now.registry, destination, mirror, now.context)]
-    items = [status_item(each, modes) for each in found]
+    found = [each.situation for there in destinations for each in look(now.registry, there, mirror, now.context)]
+    items = [status_item(each.status, modes) | following(guide(each)) for each in found]
     if now.as_json:
         emit(items, (), as_json=True)
     elif items:
         print(status_text(items, modes, shutil.get_terminal_size().columns, every=every))
     else:
         say("there is no mirror yet: create one with `tanist mirrors create`")
-    verdicts = {each.word(shown) for each in found for shown in modes}
+    verdicts = {each.status.word(shown) for each in found for shown in modes}
     for verdict, code in _WORST_FIRST:
         if verdict in verdicts:
             raise typer.Exit(code)

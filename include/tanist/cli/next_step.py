@@ -11,8 +11,8 @@ from tanist.cli.output import emit, say
 from tanist.domain.envelope import error_items
 from tanist.domain.errors import BrokerError, CouldNotTell, NoStateTopic, TanistError
 from tanist.domain.names import MirrorName
-from tanist.domain.next_steps.step import Guidance, NextStep, Stage
-from tanist.usecases.next_steps import guidance_item
+from tanist.domain.next_steps.step import Guidance, NextStage, NextStep
+from tanist.usecases.items import guidance_item
 from tanist.wiring.status import advise
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _destinations(now: Session, mirror: MirrorName | None, unread: list[TanistEr
 def _unreachable(mirror: MirrorName, destination: str, why: TanistError) -> Guidance:
     doctor = NextStep(command="tanist doctor", why="shows which clusters answer, and what of them is missing")
     return Guidance(
-        mirror=mirror, destination=destination, stage=Stage.UNREACHABLE, missing=(str(why),), steps=(doctor,)
+        mirror=mirror, destination=destination, stage=NextStage.UNREACHABLE, missing=(str(why),), steps=(doctor,)
     )
 
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
-from tanist.cli.advice import advice
+from tanist.cli.advice import advised, explains
 from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line, say
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import MirrorName, mirror_name
+from tanist.domain.next_steps.rules import next_command
 from tanist.domain.problems import refuse
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.kafka.wire.clock import SystemClock
@@ -31,6 +32,7 @@ from tanist.wiring.failover import is_process_dead, runner
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tanist.domain.next_steps.step import Guidance
     from tanist.ports.clock import Deadline
     from tanist.usecases.mirror import OpenMirror
 
@@ -160,6 +162,10 @@ class Session:
         mirror = mirror_name(name)
         (destination,) = self.destinations(mirror)
         return self.registry.open_mirror(destination, mirror, self.context)
+
+    def following(self, mirror: OpenMirror) -> Guidance | None:
+        """What to do next about a mirror; None: it is not known."""
+        return advised(self.registry, mirror.destination.name, mirror.spec.mirror, self.context)
 
     def destinations(self, mirror: MirrorName | None) -> tuple[Cluster, ...]:
         """The given destination, otherwise those that answer and have the mirror (or any mirror)."""
@@ -306,8 +312,9 @@ def _following(now: Session, command: Callable[..., None], given: dict[str, Any]
         say(f"{moved.reason}; continuing there")
         _following(replace(now, named=moved.destination), command, given)
     except TanistError as refusal:
-        if line := advice(refusal, now.registry, now.named, given.get("name"), now.context):
-            refusal.add_note(line)
+        found = advised(now.registry, now.named, given.get("name"), now.context) if explains(refusal) else None
+        if found is not None and found.steps:
+            refusal.add_note(next_command(found))
         raise
 
 

@@ -11,6 +11,7 @@ import time
 import traceback
 from contextlib import contextmanager
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -18,9 +19,11 @@ import typer
 from tanist.domain.envelope import envelope, error_items
 from tanist.domain.errors import TanistError
 from tanist.domain.names import iso_time
+from tanist.domain.next_steps.rules import next_command
 from tanist.domain.problems import Problems, each, exit_code, lines
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.failover.route import ROUTE
+from tanist.usecases.items import step_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tanist.domain.approval.entries import Approval
+    from tanist.domain.next_steps.step import Guidance
     from tanist.ports.clock import Clock
     from tanist.usecases.runs.runner import RunTable
 
@@ -59,15 +63,19 @@ def emit(
     *,
     rows: Sequence[Mapping[str, Any]] | None = None,
     errors: Sequence[Mapping[str, Any]] = (),
+    following: Guidance | None = None,
 ) -> None:
     """Print `items` as one JSON object, or `rows` (by default the items) as a table of `columns`, keys of a row.
 
+    `following`: what to do next about the mirror of the command; its first step is said to people.
     Under JSON nothing else may be printed on standard output by the same command.
     """
     if as_json:
-        print(_json(items, errors))
-    else:
-        print(_table(items if rows is None else rows, columns))
+        print(_json(items, errors, {"next": step_items(following)} if following is not None else {}))
+        return
+    print(_table(items if rows is None else rows, columns))
+    if following is not None and following.steps:
+        say(f"next: {next_command(following)}")
 
 
 def none(reason: str, as_json: bool) -> None:
@@ -166,8 +174,12 @@ def _debugging() -> bool:
     return bool(os.environ.get("TANIST_DEBUG"))
 
 
-def _json(items: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]]) -> str:
-    whole = envelope(items, SystemClock().now(), errors)
+def _json(
+    items: Sequence[Mapping[str, Any]],
+    errors: Sequence[Mapping[str, Any]],
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    whole = {**envelope(items, SystemClock().now(), errors), **more}
     return json.dumps(whole, indent=2 if sys.stdout.isatty() else None)
 
 

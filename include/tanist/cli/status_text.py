@@ -19,7 +19,8 @@ NARROWEST = 40
 def status_text(items: Sequence[Mapping[str, Any]], modes: Sequence[str], width: int, *, every: bool) -> str:
     """Items of `status_item`, with the verdicts of `modes`, in lines of at most `width` columns (at least `NARROWEST`).
 
-    `every`: passing checks are listed, too; else they are counted.
+    `every`: passing checks are listed, too; else they are counted. The next command is one line, however long, so that
+    it can be copied.
     """
     return "\n\n".join("\n".join(_mirror(item, modes, max(width, NARROWEST), every=every)) for item in items)
 
@@ -38,6 +39,8 @@ def _mirror(item: Mapping[str, Any], modes: Sequence[str], width: int, *, every:
         yield from _wrapped(f"  {check['verdict']:<7} {check['name']}: {_observed(check)}", width, " " * 10)
     if passing and not every:
         yield f"{len(passing)} check{'s pass' if len(passing) > 1 else ' passes'}; --all shows them"
+    for step in item.get("next", ())[:1]:
+        yield f"next: {step['decision']}: {step['command']}" if step["decision"] else f"next: {step['command']}"
 
 
 def _observed(check: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
+from tanist.domain.answers import attempt
 from tanist.domain.approval.choosing import answer_to, choose, time_objections, without
 from tanist.domain.approval.entries import (
     LONGEST_MS,
@@ -21,7 +22,7 @@ from tanist.domain.approval.entries import (
     signature,
 )
 from tanist.domain.approval.words import hash_of
-from tanist.domain.errors import AuthorizationFailed, Misconfigured
+from tanist.domain.errors import AuthorizationFailed, Misconfigured, TanistError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -97,6 +98,12 @@ def _must_have_a_topic(at: ApprovedAt, command: CommandContext) -> None:
     if side.opening.has_authorizer(command.by):
         raise NoApproverTopic(f"destination {side.name!r} has none")
     side.approvals.create(command.by)
+
+
+def entries(at: ApprovedAt, command: CommandContext) -> tuple[Entry, ...]:
+    """What approvers have written, in order; nothing where this login is not told."""
+    found = attempt(lambda: at.destination.approvals.all(command.by))
+    return () if isinstance(found, TanistError) else found
 
 
 def sign(  # what is signed, for what, and how

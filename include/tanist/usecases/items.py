@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tanist.domain.lag import PartitionRow
     from tanist.domain.limitation import Limitation
     from tanist.domain.losses import LostRange
+    from tanist.domain.next_steps.step import Guidance
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.states import TransitionRow
     from tanist.usecases.mirrors.describe import Described
@@ -86,6 +87,22 @@ def _spoken(versions: Mapping[str, int] | None, names: Iterable[str]) -> str:
 def _lost_item(lost: LostRange) -> dict[str, Any]:
     """Offsets that the source deleted before they were copied; `last` is one of them."""
     return {"first": lost.start, "last": lost.until - 1, "offsets": lost.offsets, "found_ms": lost.at}
+
+
+def guidance_item(found: Guidance) -> dict[str, Any]:
+    """What to do next about a mirror."""
+    missing = list(found.missing)
+    return {"mirror": found.mirror, "destination": found.destination, "missing": missing} | following(found)
+
+
+def following(found: Guidance) -> dict[str, Any]:
+    """What the items of other commands say of it, beside their own."""
+    return {"stage": found.stage, "next": step_items(found)}
+
+
+def step_items(found: Guidance) -> list[dict[str, Any]]:
+    """Its steps as JSON; empty: nothing is to be done."""
+    return [{"command": each.command, "why": each.why, "decision": each.decision} for each in found.steps]
 
 
 ROW_COLUMNS = (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.next_steps.situation import Abortable, WayBack
-from tanist.domain.next_steps.step import Stage
+from tanist.domain.next_steps.step import NextStage
 from tanist.domain.selection import EVERY_TOPIC, EVERYTHING
 from tanist.domain.tails import TailStage
 from tanist.usecases.approvals import permit
@@ -18,19 +18,18 @@ from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reversal import plan as plan_reversal
 
 if TYPE_CHECKING:
+    from tanist.domain.next_steps.situation import MirrorSituation
     from tanist.domain.next_steps.step import Guidance
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import OpenMirror, ReturnedMirror
-    from tanist.usecases.status.observe import MirrorStatus
 
 
-def advise(seen: MirrorStatus, clusters: OpenMirror, command: CommandContext) -> Guidance:
+def advise(at: MirrorSituation, clusters: OpenMirror, command: CommandContext) -> Guidance:
     """Where the mirror is, and how to go on. Changes nothing; what the old source does not tell is left out."""
-    at = seen.situation
     found = guide(at)
-    if found.stage is Stage.FAILED_OVER:
+    if found.stage is NextStage.FAILED_OVER:
         way = attempt(lambda: _reversal(clusters.returned(), command))
-    elif found.stage is Stage.TAILS_PENDING and any(each.stage is TailStage.UNKNOWN for each in at.tails):
+    elif found.stage is NextStage.TAILS_PENDING and any(each.stage is TailStage.UNKNOWN for each in at.tails):
         way = attempt(lambda: _open_transactions(clusters.returned(), command))
     else:
         return found
@@ -62,19 +61,3 @@ def _open_transactions(clusters: ReturnedMirror, command: CommandContext) -> Way
             producers=tuple(each.transactional_id or f"producer id {each.producer_id}" for each in found.transactions),
         )
     )
-
-
-def guidance_item(found: Guidance) -> dict[str, Any]:
-    """As JSON."""
-    return {
-        "mirror": found.mirror,
-        "destination": found.destination,
-        "stage": found.stage,
-        "missing": list(found.missing),
-        "next": step_items(found),
-    }
-
-
-def step_items(found: Guidance) -> list[dict[str, Any]]:
-    """Its steps as JSON; empty: nothing is to be done."""
-    return [{"command": each.command, "why": each.why, "decision": each.decision} for each in found.steps]

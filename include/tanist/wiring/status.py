@@ -38,4 +38,4 @@ def advise(
 ) -> tuple[Guidance, ...]:
     """What to do next about one mirror, or about all mirrors of a destination (None); raises as `look`."""
     seen = look(registry, destination, mirror, context)
-    return tuple(next_steps.advise(each, registry.mirror(each.spec, destination), context) for each in seen)
+    return tuple(next_steps.advise(each.situation, registry.mirror(each.spec, destination), context) for each in seen)

@@ -56,7 +56,9 @@ def test_the_plan_of_a_reversal_names_the_command_that_approves_it_and_the_one_t
     plan = re.search(r"--approve (\w+) --reason", planned.err)
     assert plan is not None
     run = "tanist mirrors reverse dr --destination west --exclude payments"
-    assert f'approve it with: {run} --approve {plan[1]} --reason "..."' in planned.err.splitlines()
+    why = "--reason 'the old source is back'"
+    assert f"approve and run it with: {run} --plan {plan[1]} {why}" in planned.err.splitlines()
+    assert f"or approve it with another login: {run} --approve {plan[1]} {why}" in planned.err.splitlines()
     assert f"then run it with: {run}" in planned.err.splitlines()
     approved = tanist("mirrors", "reverse", "dr", *typed, *options, "--approve", plan[1], "--reason", "drill")
     assert (approved.code, approved.err.splitlines()[-1]) == (0, f"run it with: {run}")

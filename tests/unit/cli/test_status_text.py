@@ -9,8 +9,10 @@ from tanist.cli import health
 from tanist.cli.options import Session
 from tanist.cli.status_text import status_text
 from tanist.domain.checks import Check, Mode, Verdict
+from tanist.domain.circle import MirrorPlace
 from tanist.domain.failover.health import Status, judged
 from tanist.domain.limitation import Limitation
+from tanist.domain.next_steps.situation import MirrorSituation
 from tanist.usecases.items import status_item
 from tanist.usecases.status.observe import MirrorStatus
 from tests.builders import DR, a_mirror
@@ -68,9 +70,8 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost() -> None:
     for seed in range(300):
         status = judged(found, drawn(seed))
         for width in (80, 100):
-            lines = shown(status, width, every=True)
-            assert max(map(len, lines)) <= width, seed
-        text = "".join("".join(lines).split())
+            assert max(map(len, shown(status, width, every=True))) <= width, seed
+        text = "".join("".join(shown(status, 100, every=True)).split())
         for limitations in status.limitations.values():
             assert all("".join(each.detail.split()) in text for each in limitations), seed
 
@@ -78,13 +79,17 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost() -> None:
 def test_the_command_prints_words_or_json(tanist: Tanist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "tanist.toml"
     file.write_text('[clusters.west]\nbootstrap_servers = "127.0.0.1:1"\n')
-    seen = MirrorStatus(spec=a_mirror(), status=STATUS, rows=(), workers=(), runs=())
+    at = MirrorSituation(place=MirrorPlace(spec=a_mirror()), destination="west", status=STATUS, source_answers=True)
+    seen = MirrorStatus(spec=a_mirror(), situation=at, workers=(), runs=())
     monkeypatch.setattr(Session, "destinations", lambda _session, _mirror: (object(),))
     monkeypatch.setattr(health, "look", lambda *_: (seen,))
     monkeypatch.setenv("COLUMNS", "80")
     where = ("status", "dr", "--config", str(file))
     answer = tanist(*where)
-    assert (answer.code, answer.out.splitlines()) == (3, shown())
+    following = ["next: tanist metadata sync dr --destination west"]
+    assert (answer.code, answer.out.splitlines()) == (3, shown() + following)
     assert tanist(*where, "--mode", "unplanned").out.startswith("dr: unplanned failover: GO\n")
-    assert tanist(*where, "--all").out.splitlines() == shown(every=True)
-    assert json.loads(tanist(*where, "--json", "--all").out)["items"] == [json.loads(json.dumps(status_item(STATUS)))]
+    assert tanist(*where, "--all").out.splitlines() == shown(every=True) + following
+    (item,) = json.loads(tanist(*where, "--json", "--all").out)["items"]
+    assert item.items() >= json.loads(json.dumps(status_item(STATUS))).items()
+    assert [each["command"] for each in item["next"]] == ["tanist metadata sync dr --destination west"]

@@ -16,8 +16,8 @@ from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
 from tanist.domain.next_steps import remedies
 from tanist.domain.next_steps.rules import guide, next_command
-from tanist.domain.next_steps.situation import Abortable, Situation, WayBack
-from tanist.domain.next_steps.step import Guidance, Stage
+from tanist.domain.next_steps.situation import Abortable, MirrorSituation, WayBack
+from tanist.domain.next_steps.step import Guidance, NextStage
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.tails import FindingKind, PendingTail, TailFinding, TailStage
@@ -32,12 +32,14 @@ NOTHING = Limitation("NOTHING_TO_FAIL_OVER", "all topics were failed over", bloc
 DOWN = Limitation("SOURCE_DOWN", "east does not answer", blocks=True, unknown=True)
 
 
-def a_situation(planned: Iterable[Limitation] = (), unplanned: Iterable[Limitation] = (), **fields: Any) -> Situation:
+def a_situation(
+    planned: Iterable[Limitation] = (), unplanned: Iterable[Limitation] = (), **fields: Any
+) -> MirrorSituation:
     """Of a mirror that is well, if nothing else is said."""
     limitations = {Mode.PLANNED: tuple(planned), Mode.UNPLANNED: tuple(unplanned)}
     checks = fields.pop("checks", ())
     place = fields.pop("place", MirrorPlace(spec=a_mirror(), mirrored=(a_topic(),)))
-    return Situation(
+    return MirrorSituation(
         place=place,
         destination="west",
         status=Status(mirror=DR, limitations=limitations, checks=tuple(checks)),
@@ -45,7 +47,7 @@ def a_situation(planned: Iterable[Limitation] = (), unplanned: Iterable[Limitati
     )
 
 
-def failed_over(**fields: Any) -> Situation:
+def failed_over(**fields: Any) -> MirrorSituation:
     """All topics have left the mirror."""
     place = MirrorPlace(spec=a_mirror(), left=True, last=a_run())
     return a_situation((NOTHING,), (NOTHING,), **{"place": place} | fields)
@@ -68,7 +70,7 @@ def a_row(state: MirrorState, **fields: Any) -> PartitionRow:
     )
 
 
-def told(at: Situation) -> Guidance:
+def told(at: MirrorSituation) -> Guidance:
     """Every command can be typed as it is, and says where."""
     found = guide(at)
     for step in found.steps:
@@ -95,7 +97,7 @@ def verbs(found: Guidance) -> list[str]:
 )
 def test_a_tail_is_surveyed_then_decided_then_replayed(stage: TailStage, wanted: list[str]) -> None:
     found = told(failed_over(tails=(a_tail(stage),), decided="cafe"))
-    assert (found.stage, verbs(found)) == (Stage.TAILS_PENDING, wanted)
+    assert (found.stage, verbs(found)) == (NextStage.TAILS_PENDING, wanted)
     assert bool(found.steps[0].decision) is (stage is TailStage.RESCUED)
 
 
@@ -115,7 +117,7 @@ def test_open_transactions_are_ended_before_the_survey(approved: bool) -> None:
 
 def test_the_way_back_waits_for_the_old_source() -> None:
     found = told(failed_over(tails=(a_tail(TailStage.UNKNOWN),), source_answers=False))
-    assert (found.stage, found.steps) == (Stage.OLD_SOURCE_SILENT, ())
+    assert (found.stage, found.steps) == (NextStage.OLD_SOURCE_SILENT, ())
     assert "the way back begins when it does" in found.missing[0]
 
 
@@ -124,7 +126,7 @@ def test_a_reversal_names_what_it_takes() -> None:
     assert verbs(told(failed_over())) == ["mirrors reverse"]
     assert "--dry-run" in told(failed_over()).steps[0].command
     found = told(failed_over(way_back=WayBack(limitations=(writable,))))
-    assert (found.stage, len(found.steps)) == (Stage.FAILED_OVER, 1)
+    assert (found.stage, len(found.steps)) == (NextStage.FAILED_OVER, 1)
     assert found.steps[0].decision == "reverse the mirror, accepting MIRROR_TOPIC_WRITABLE"
     assert told(failed_over(way_back=WayBack())).steps[0].decision is None
 
@@ -152,15 +154,15 @@ def test_a_reversal_that_has_begun_is_completed(status: ReversalStatus) -> None:
     place = MirrorPlace(spec=a_mirror(), left=True, last=a_run(), move=move)
     found = told(failed_over(place=place, reversal=left, way_back=WayBack()))
     if status is ReversalStatus.WITHDRAWN:
-        assert found.stage is Stage.FAILED_OVER
+        assert found.stage is NextStage.FAILED_OVER
     else:
-        assert (found.stage, found.steps[0].command) == (Stage.REVERSING, command)
+        assert (found.stage, found.steps[0].command) == (NextStage.REVERSING, command)
     assert len(found.steps) == (2 if move is not None else 1)
 
 
 def test_an_approved_reversal_that_has_not_begun_waits_for_the_old_source() -> None:
     left = PendingReversal(status=ReversalStatus.PENDING, plan="cafe", approver="carol", next_command="tanist status")
-    assert told(failed_over(reversal=left, source_answers=False)).stage is Stage.OLD_SOURCE_SILENT
+    assert told(failed_over(reversal=left, source_answers=False)).stage is NextStage.OLD_SOURCE_SILENT
 
 
 # ── the mirror ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -168,13 +170,13 @@ def test_an_approved_reversal_that_has_not_begun_waits_for_the_old_source() -> N
 
 def test_a_dead_source_comes_before_what_can_wait() -> None:
     old = Limitation("TOPICS_WITHOUT_COPY", "t")
-    assert told(a_situation((DOWN, old), (old,))).stage is Stage.SOURCE_SILENT
+    assert told(a_situation((DOWN, old), (old,))).stage is NextStage.SOURCE_SILENT
 
 
 def test_where_an_unplanned_failover_is_blocked_what_blocks_it_is_mended_first() -> None:
     offline = Limitation("DESTINATION_OFFLINE", "broker 2 is down", blocks=True)
     found = told(a_situation((DOWN, offline), (offline,)))
-    assert (found.stage, found.steps) == (Stage.NOT_READY, ())
+    assert (found.stage, found.steps) == (NextStage.NOT_READY, ())
     assert any(each.startswith("DESTINATION_OFFLINE: broker 2 is down (") for each in found.missing)
 
 
@@ -217,7 +219,7 @@ def test_findings_of_a_survey_are_accepted_by_name() -> None:
 
 def test_a_mirror_without_topics_takes_in_what_its_filters_match() -> None:
     empty = a_situation((NOTHING,), (NOTHING,), place=MirrorPlace(spec=a_mirror()))
-    assert (told(empty).stage, verbs(told(empty))) == (Stage.EMPTY, ["metadata sync"])
+    assert (told(empty).stage, verbs(told(empty))) == (NextStage.EMPTY, ["metadata sync"])
 
 
 def test_the_worst_mirror_comes_first_and_one_that_is_well_last() -> None:
@@ -225,9 +227,9 @@ def test_the_worst_mirror_comes_first_and_one_that_is_well_last() -> None:
     back = told(failed_over(source_answers=False))
     named = [replace(each, mirror=DR) for each in (well, back, dead)]
     assert [each.stage for each in sorted(named, key=lambda each: each.urgency)] == [
-        Stage.SOURCE_SILENT,
-        Stage.OLD_SOURCE_SILENT,
-        Stage.MIRRORING,
+        NextStage.SOURCE_SILENT,
+        NextStage.OLD_SOURCE_SILENT,
+        NextStage.MIRRORING,
     ]
 
 

@@ -8,12 +8,13 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.plan import FailoverRequest
-from tanist.domain.next_steps.step import Guidance, Stage
+from tanist.domain.next_steps.step import Guidance, NextStage
 from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import Silence
 from tanist.usecases.failover import planning
-from tanist.usecases.next_steps import advise, guidance_item
+from tanist.usecases.items import guidance_item
+from tanist.usecases.next_steps import advise
 from tanist.usecases.status.observe import StatusContext, observe
 from tests import quoted
 from tests.builders import DR
@@ -36,7 +37,7 @@ def ask(world: FailoverWorld, clusters: OpenMirror | None = None) -> Guidance:
         context=command,
     )
     (seen,) = observe(reading, DR)
-    found = advise(seen, both, command)
+    found = advise(seen.situation, both, command)
     for step in found.steps:
         assert quoted.problem(Quoted("next", step.command, typed=True)) == "", step.command
         assert "..." not in step.command
@@ -58,7 +59,7 @@ def approve(world: FailoverWorld, plan: str) -> None:
 
 def test_of_a_mirror_that_is_well_nothing_is_to_be_done() -> None:
     found = ask(FailoverWorld())
-    assert (found.stage, found.steps, found.missing) == (Stage.MIRRORING, (), ())
+    assert (found.stage, found.steps, found.missing) == (NextStage.MIRRORING, (), ())
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -67,21 +68,21 @@ def test_a_failover_is_planned_approved_and_run(mode: Mode) -> None:
     if mode is Mode.UNPLANNED:
         lose_source(world)
         found = ask(world)
-        assert found.stage is Stage.SOURCE_SILENT
+        assert found.stage is NextStage.SOURCE_SILENT
         assert found.steps[0].command == "tanist failover plan dr --destination west --mode unplanned"
         assert found.steps[0].decision
     plan = keep(world, mode)
     found = ask(world)
-    assert (found.stage, commands(found)) == (Stage.PLANNED, [f"tanist failover approve dr {plan}"])
+    assert (found.stage, commands(found)) == (NextStage.PLANNED, [f"tanist failover approve dr {plan}"])
     approve(world, plan)
     found = ask(world)
-    assert found.stage is Stage.APPROVED
+    assert found.stage is NextStage.APPROVED
     assert [each.command for each in found.steps] == [
         f"tanist failover run dr --destination west --plan {plan}",
     ]
     world.run(plan)
     found = ask(world, returned(world))
-    assert found.stage is (Stage.FAILED_OVER if mode is Mode.PLANNED else Stage.OLD_SOURCE_SILENT)
+    assert found.stage is (NextStage.FAILED_OVER if mode is Mode.PLANNED else NextStage.OLD_SOURCE_SILENT)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -104,7 +105,7 @@ def test_a_run_that_was_killed_is_finished_and_before_its_point_of_no_return_it_
         found = ask(world)
         finish = ["tanist failover run dr"]
         wanted = finish if running.no_return else [*finish, "tanist failover abort dr"]
-        assert (found.stage, commands(found)) == (Stage.FAILING_OVER, wanted)
+        assert (found.stage, commands(found)) == (NextStage.FAILING_OVER, wanted)
     pytest.fail("no run was done")
 
 
@@ -118,7 +119,7 @@ def test_a_source_that_answers_again_makes_an_approved_unplanned_failover_a_deci
     for _ in range(5):
         world.clock.wait(1)
     found = ask(world)
-    assert found.stage is Stage.APPROVED
+    assert found.stage is NextStage.APPROVED
     assert [each.decision for each in found.steps] == ["fail over, planned", "fail over although the source answers"]
     planned = keep(world, Mode.PLANNED)
     approve(world, planned)
@@ -128,16 +129,16 @@ def test_a_source_that_answers_again_makes_an_approved_unplanned_failover_a_deci
 def test_a_plan_that_does_not_cover_what_is_so_now_is_not_offered() -> None:
     world = FailoverWorld()
     keep(world, Mode.PLANNED)
-    assert ask(world).stage is Stage.PLANNED
+    assert ask(world).stage is NextStage.PLANNED
     world.observe(MirrorState.FAILED, PARTITIONS[0], error="RECORD_TOO_LARGE")
-    assert ask(world).stage is Stage.NOT_READY
+    assert ask(world).stage is NextStage.NOT_READY
 
 
 def test_a_failed_partition_is_resumed_once_its_cause_is_mended_and_a_foreign_record_needs_another_copy() -> None:
     world = FailoverWorld()
     world.observe(MirrorState.FAILED, PARTITIONS[0], error="RECORD_TOO_LARGE")
     found = ask(world)
-    assert (found.stage, commands(found)[:1]) == (Stage.NOT_READY, ["tanist mirrors resume dr"])
+    assert (found.stage, commands(found)[:1]) == (NextStage.NOT_READY, ["tanist mirrors resume dr"])
     assert found.steps[0].decision
     assert any(each.startswith("PARTITION_FAILED: ") for each in found.missing)
 
@@ -154,7 +155,7 @@ def test_a_mirror_that_has_failed_over_is_reversed_once_its_old_source_answers()
     world = FailoverWorld()
     world.run(world.approve().plan)
     found = ask(world, returned(world))
-    assert found.stage is Stage.FAILED_OVER
+    assert found.stage is NextStage.FAILED_OVER
     assert commands(found) == ["tanist mirrors reverse dr"]
     assert "--reason" in found.steps[0].command
     reverses(world)

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tanist.domain.checks import Mode
-    from tanist.domain.next_steps.situation import Situation
+    from tanist.domain.next_steps.situation import MirrorSituation
 
 
-def typed(at: Situation, noun: str, verb: str, *options: str) -> str:
-    """`tanist NOUN VERB MIRROR --destination NAME ...`, as it is typed."""
+def typed(at: MirrorSituation, noun: str, verb: str, *options: str) -> str:
+    """A command about the mirror, as it is typed: noun, verb, mirror, its destination, and the options."""
     return shlex.join(("tanist", noun, verb, at.status.mirror, "--destination", at.destination, *options))
 
 
@@ -25,21 +25,21 @@ def of_topics(option: str, topics: Iterable[str]) -> Iterator[str]:
         yield from (option, exactly(topic))
 
 
-def plan(at: Situation, mode: Mode, *options: str) -> str:
+def plan(at: MirrorSituation, mode: Mode, *options: str) -> str:
     """Plans a failover of what is in the mirror."""
     return typed(at, "failover", "plan", "--mode", mode.value, *options)
 
 
-def run(at: Situation, plan_hash: str, *options: str) -> str:
+def run(at: MirrorSituation, plan_hash: str, *options: str) -> str:
     """Runs an approved plan, or goes on with it."""
     return typed(at, "failover", "run", "--plan", plan_hash, *options)
 
 
-def reverse(at: Situation, *options: str) -> str:
+def reverse(at: MirrorSituation, *options: str) -> str:
     """Reverses a mirror that has failed over, or completes that."""
     return typed(at, "mirrors", "reverse", *options)
 
 
-def resume(at: Situation, topics: Iterable[str]) -> str:
+def resume(at: MirrorSituation, topics: Iterable[str]) -> str:
     """Lets the mirror go on with these topics."""
     return typed(at, "mirrors", "resume", *of_topics("--topic", topics))

@@ -12,13 +12,13 @@ from tanist.domain.next_steps.step import NextStep
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.next_steps.situation import Situation, WaitingPlan
+    from tanist.domain.next_steps.situation import MirrorSituation, WaitingPlan
 
 _VOID = ("APPROVAL_VOID", "APPROVAL_EXPIRED", "NOT_APPROVED", "NOT_PERMITTED")
 """How the reason of a run begins that its approval does not permit any more."""
 
 
-def go_on(at: Situation) -> Iterator[NextStep]:
+def go_on(at: MirrorSituation) -> Iterator[NextStep]:
     """Finish the unfinished run; before its point of no return it can be undone as well."""
     run = at.place.running
     if run is None:
@@ -40,7 +40,7 @@ def go_on(at: Situation) -> Iterator[NextStep]:
     yield undo
 
 
-def fitting(at: Situation) -> tuple[WaitingPlan, ...]:
+def fitting(at: MirrorSituation) -> tuple[WaitingPlan, ...]:
     """The plans that go on from here: an approved one first, then the newest of the mode that the source asks for.
 
     While the source does not answer no planned failover can be. While it answers, a planned failover loses nothing, so
@@ -53,7 +53,7 @@ def fitting(at: Situation) -> tuple[WaitingPlan, ...]:
     return tuple(sorted(found, key=lambda each: (each.mode is not Mode.PLANNED, not each.approved, -each.at)))
 
 
-def run_it(at: Situation) -> Iterator[NextStep]:
+def run_it(at: MirrorSituation) -> Iterator[NextStep]:
     """Run the approved plan. Where the source answers again an unplanned one is a decision."""
     first = next(each for each in fitting(at) if each.approved)
     if first.mode is Mode.PLANNED or at.source_is_down:
@@ -71,7 +71,7 @@ def run_it(at: Situation) -> Iterator[NextStep]:
     )
 
 
-def approve_it(at: Situation) -> Iterator[NextStep]:
+def approve_it(at: MirrorSituation) -> Iterator[NextStep]:
     """Approve the kept plan; or leave it, it expires."""
     first = fitting(at)[0]
     yield NextStep(
@@ -81,13 +81,13 @@ def approve_it(at: Situation) -> Iterator[NextStep]:
     )
 
 
-def is_possible_only_unplanned(at: Situation) -> bool:
+def is_possible_only_unplanned(at: MirrorSituation) -> bool:
     """Whether the source does not answer and nothing blocks an unplanned failover."""
     blocked = any(each.blocks for each in at.status.limitations[Mode.UNPLANNED])
     return bool(at.place.mirrored) and at.source_is_down and not blocked
 
 
-def plan_it(at: Situation) -> Iterator[NextStep]:
+def plan_it(at: MirrorSituation) -> Iterator[NextStep]:
     """Fail over, or wait for the source."""
     source = at.place.spec.source if at.place.spec else "the source"
     yield NextStep(

@@ -15,21 +15,21 @@ from tanist.domain.states import MirrorState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tanist.domain.next_steps.situation import Situation
+    from tanist.domain.next_steps.situation import MirrorSituation
 
-    Remedy = Callable[[Situation], Iterator[NextStep]]
+    Remedy = Callable[[MirrorSituation], Iterator[NextStep]]
 
 _ANOTHER_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTopicRecreated.name})
 """After these errors a topic is copied again from its start: no resume helps."""
 
 
-def are_needed(at: Situation) -> bool:
+def are_needed(at: MirrorSituation) -> bool:
     """Whether something is not as it should be that somebody can mend, or has to know."""
     limited = any(at.limited(mode) for mode in Mode)
     return limited or any(each.verdict is not Verdict.PASS for each in at.status.checks)
 
 
-def steps(at: Situation) -> Iterator[NextStep]:
+def steps(at: MirrorSituation) -> Iterator[NextStep]:
     """What can be typed; for the rest `missing` says what to do."""
     limited = {each.name for mode in Mode for each in at.limited(mode)}
     failing = {each.name for each in at.status.checks if each.verdict is not Verdict.PASS}
@@ -41,33 +41,33 @@ def steps(at: Situation) -> Iterator[NextStep]:
             yield from remedy(at)
 
 
-def take_topics_in(at: Situation) -> Iterator[NextStep]:
+def take_topics_in(at: MirrorSituation) -> Iterator[NextStep]:
     """The topics that match the mirror's filters."""
     yield NextStep(
         command=typed(at, "metadata", "sync"), why="no topic is in the mirror: it takes in what its filters match"
     )
 
 
-def _sync(at: Situation) -> Iterator[NextStep]:
+def _sync(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(command=typed(at, "metadata", "sync"), why="topics, partitions or ACLs of the source have changed")
 
 
-def _worker(_: Situation) -> Iterator[NextStep]:
+def _worker(_: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(command="tanist fetcher run", why="no fetcher is running; it stays in the foreground")
 
 
-def _wait(at: Situation) -> Iterator[NextStep]:
+def _wait(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(
         command=typed(at, "mirrors", "wait", "--for", "state=MIRRORING"), why="partitions are not being copied yet"
     )
 
 
-def _resume_paused(at: Situation) -> Iterator[NextStep]:
+def _resume_paused(at: MirrorSituation) -> Iterator[NextStep]:
     if paused := {*at.topics(MirrorState.PAUSED), *at.topics(MirrorState.PAUSING)}:
         yield NextStep(command=commands.resume(at, paused), why=f"{len(paused)} topic(s) are paused")
 
 
-def _mend_failed(at: Situation) -> Iterator[NextStep]:
+def _mend_failed(at: MirrorSituation) -> Iterator[NextStep]:
     for topic, (error, reason) in at.failed().items():
         why = f"{topic}: {error}: {reason}"
         if error in _ANOTHER_COPY:
@@ -93,7 +93,7 @@ def _mend_failed(at: Situation) -> Iterator[NextStep]:
             )
 
 
-def _open_only_copy(at: Situation) -> Iterator[NextStep]:
+def _open_only_copy(at: MirrorSituation) -> Iterator[NextStep]:
     if deleted := at.deleted_at_source():
         yield NextStep(
             command=commands.plan(at, Mode.UNPLANNED, *of_topics("--topic", deleted)),
@@ -107,7 +107,7 @@ def _open_only_copy(at: Situation) -> Iterator[NextStep]:
         )
 
 
-def _accept_undecided(at: Situation) -> Iterator[NextStep]:
+def _accept_undecided(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(
         command=typed(
             at, "failback", "accept", "--finding", "TAIL_UNDECIDED", "--reason", "these records stay where they are"
@@ -117,7 +117,7 @@ def _accept_undecided(at: Situation) -> Iterator[NextStep]:
     )
 
 
-def _accept_findings(at: Situation) -> Iterator[NextStep]:
+def _accept_findings(at: MirrorSituation) -> Iterator[NextStep]:
     open_ = sorted({str(each.finding) for each in at.findings if not each.accepted_by})
     if open_:
         found = (word for each in open_ for word in ("--finding", each))
@@ -128,13 +128,13 @@ def _accept_findings(at: Situation) -> Iterator[NextStep]:
         )
 
 
-def _lift(at: Situation) -> Iterator[NextStep]:
+def _lift(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(
         command=typed(at, "fence", "lift"), why="source fences block producers although no failover needs them"
     )
 
 
-def _set_again(at: Situation) -> Iterator[NextStep]:
+def _set_again(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(
         command=typed(at, "fence", "set", "--topic", ".*"),
         why="producers could write to both clusters: a source fence is not in force",

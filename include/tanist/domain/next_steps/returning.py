@@ -13,12 +13,12 @@ from tanist.domain.tails import TailStage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.next_steps.situation import Abortable, Situation
+    from tanist.domain.next_steps.situation import Abortable, MirrorSituation
 
 _UNTIL_RESCUED = frozenset({TailStage.UNKNOWN, TailStage.SURVEYED})
 
 
-def go_on(at: Situation) -> Iterator[NextStep]:
+def go_on(at: MirrorSituation) -> Iterator[NextStep]:
     """Complete the unfinished reversal; one that has not handed the mirror over can be withdrawn."""
     if (found := at.reversal) is None:
         return
@@ -31,7 +31,7 @@ def go_on(at: Situation) -> Iterator[NextStep]:
         )
 
 
-def settle_tails(at: Situation) -> Iterator[NextStep]:
+def settle_tails(at: MirrorSituation) -> Iterator[NextStep]:
     """Survey and rescue; then decide; then replay. Open transactions keep a survey from being final."""
     pending = {each.stage for each in at.tails}
     if at.way_back is not None and at.way_back.open is not None and TailStage.UNKNOWN in pending:
@@ -50,7 +50,7 @@ def settle_tails(at: Situation) -> Iterator[NextStep]:
         )
 
 
-def _abort(at: Situation, found: Abortable) -> Iterator[NextStep]:
+def _abort(at: MirrorSituation, found: Abortable) -> Iterator[NextStep]:
     named = ", ".join(found.producers)
     if found.approved:
         yield NextStep(
@@ -67,7 +67,7 @@ def _abort(at: Situation, found: Abortable) -> Iterator[NextStep]:
     )
 
 
-def _decide(at: Situation) -> Iterator[NextStep]:
+def _decide(at: MirrorSituation) -> Iterator[NextStep]:
     records = sum(each.records for each in at.tails if each.stage is TailStage.RESCUED)
     yield NextStep(
         command=typed(at, "failback", "replay", "--reason", "replay what is safe, keep the rest in quarantine"),
@@ -81,7 +81,7 @@ def _decide(at: Situation) -> Iterator[NextStep]:
     )
 
 
-def reverse(at: Situation) -> Iterator[NextStep]:
+def reverse(at: MirrorSituation) -> Iterator[NextStep]:
     """Reverse the mirror, with what that takes; where the old source was not asked, show the plan first."""
     if (found := at.way_back) is None:
         yield NextStep(command=commands.reverse(at, "--dry-run"), why="shows the plan of the way back")

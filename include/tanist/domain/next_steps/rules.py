@@ -9,12 +9,12 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.circle import CircleStage, ReversalStatus
 from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.next_steps import failing_over, remedies, returning
-from tanist.domain.next_steps.step import Guidance, NextStep, Stage
+from tanist.domain.next_steps.step import Guidance, NextStage, NextStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tanist.domain.next_steps.situation import Situation
+    from tanist.domain.next_steps.situation import MirrorSituation
 
 NOTHING: Final = "NOTHING_TO_FAIL_OVER"
 """No news of a mirror that has failed over."""
@@ -24,12 +24,12 @@ NOTHING: Final = "NOTHING_TO_FAIL_OVER"
 class Rule:
     """A row: where a mirror is that `holds`, and the steps from there."""
 
-    stage: Stage
-    holds: Callable[[Situation], bool]
-    steps: Callable[[Situation], Iterable[NextStep]]
+    stage: NextStage
+    holds: Callable[[MirrorSituation], bool]
+    steps: Callable[[MirrorSituation], Iterable[NextStep]]
 
 
-def guide(at: Situation) -> Guidance:
+def guide(at: MirrorSituation) -> Guidance:
     """Where the mirror is, what is missing, and how to go on."""
     rule = next(each for each in RULES if each.holds(at))
     return Guidance(
@@ -41,10 +41,10 @@ def guide(at: Situation) -> Guidance:
     )
 
 
-def _missing(at: Situation, stage: Stage) -> Iterator[str]:
+def _missing(at: MirrorSituation, stage: NextStage) -> Iterator[str]:
     """What speaks against a failover, and the checks that fail for another reason."""
     source = at.place.spec.source if at.place.spec is not None else "the source"
-    if stage is Stage.OLD_SOURCE_SILENT:
+    if stage is NextStage.OLD_SOURCE_SILENT:
         yield f"{source} does not answer: the way back begins when it does"
     limited = {each.name: each for mode in Mode for each in at.limited(mode) if each.name != NOTHING}
     for each in limited.values():
@@ -62,32 +62,34 @@ def _advice(limitation: str) -> str:
     return f" ({kind.next_step})" if kind is not None else ""
 
 
-_AFTER_FAILOVER: Final = frozenset({Stage.FAILED_OVER, Stage.OLD_SOURCE_SILENT, Stage.TAILS_PENDING, Stage.REVERSING})
+_AFTER_FAILOVER: Final = frozenset(
+    {NextStage.FAILED_OVER, NextStage.OLD_SOURCE_SILENT, NextStage.TAILS_PENDING, NextStage.REVERSING}
+)
 
 
-def _reverses(at: Situation) -> bool:
+def _reverses(at: MirrorSituation) -> bool:
     """Whether a reversal can go on. An approved one has not begun: it waits for the old source."""
     if at.reversal is None or at.reversal.status is ReversalStatus.WITHDRAWN:
         return False
     return at.reversal.status is not ReversalStatus.PENDING or at.source_answers
 
 
-def _has_tails(at: Situation) -> bool:
+def _has_tails(at: MirrorSituation) -> bool:
     return at.source_answers and bool(at.tails)
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule(Stage.REVERSING, _reverses, returning.go_on),
-    Rule(Stage.FAILING_OVER, lambda at: at.place.running is not None, failing_over.go_on),
-    Rule(Stage.APPROVED, lambda at: any(each.approved for each in failing_over.fitting(at)), failing_over.run_it),
-    Rule(Stage.PLANNED, lambda at: bool(failing_over.fitting(at)), failing_over.approve_it),
-    Rule(Stage.SOURCE_SILENT, failing_over.is_possible_only_unplanned, failing_over.plan_it),
-    Rule(Stage.TAILS_PENDING, _has_tails, returning.settle_tails),
-    Rule(Stage.NOT_READY, lambda at: bool(at.place.mirrored) and remedies.are_needed(at), remedies.steps),
-    Rule(Stage.MIRRORING, lambda at: bool(at.place.mirrored), lambda _: ()),
-    Rule(Stage.EMPTY, lambda at: at.place.stage is CircleStage.EMPTY, remedies.take_topics_in),
-    Rule(Stage.FAILED_OVER, lambda at: at.source_answers, returning.reverse),
-    Rule(Stage.OLD_SOURCE_SILENT, lambda _: True, lambda _: ()),
+    Rule(NextStage.REVERSING, _reverses, returning.go_on),
+    Rule(NextStage.FAILING_OVER, lambda at: at.place.running is not None, failing_over.go_on),
+    Rule(NextStage.APPROVED, lambda at: any(each.approved for each in failing_over.fitting(at)), failing_over.run_it),
+    Rule(NextStage.PLANNED, lambda at: bool(failing_over.fitting(at)), failing_over.approve_it),
+    Rule(NextStage.SOURCE_SILENT, failing_over.is_possible_only_unplanned, failing_over.plan_it),
+    Rule(NextStage.TAILS_PENDING, _has_tails, returning.settle_tails),
+    Rule(NextStage.NOT_READY, lambda at: bool(at.place.mirrored) and remedies.are_needed(at), remedies.steps),
+    Rule(NextStage.MIRRORING, lambda at: bool(at.place.mirrored), lambda _: ()),
+    Rule(NextStage.EMPTY, lambda at: at.place.stage is CircleStage.EMPTY, remedies.take_topics_in),
+    Rule(NextStage.FAILED_OVER, lambda at: at.source_answers, returning.reverse),
+    Rule(NextStage.OLD_SOURCE_SILENT, lambda _: True, lambda _: ()),
 )
 """A failover comes before everything that can wait, and an unfinished reversal before that: it locks the mirror."""
 

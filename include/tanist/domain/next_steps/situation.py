@@ -69,7 +69,7 @@ class WayBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class MirrorSituation:
     """One mirror, as its destination has it. `destination`: the name by which commands reach that.
 
     `source_answers`: or a part of it. `rows`: of mirrored partitions. `waiting`: the newest plan first. `decided`: the

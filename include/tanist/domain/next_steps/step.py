@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
 
 
-class Stage(StrEnum):
+class NextStage(StrEnum):
     """Where a mirror is, for whoever acts next.
 
     UNREACHABLE: its destination cannot be read. REVERSING: a reversal is unfinished, or approved and not begun.
@@ -49,13 +49,13 @@ class Guidance:
 
     mirror: MirrorName
     destination: str
-    stage: Stage
+    stage: NextStage
     missing: tuple[str, ...] = ()
     steps: tuple[NextStep, ...] = ()
 
     @property
     def urgency(self) -> tuple[int, str, str]:
         """Of several mirrors the least comes first: the stages in their order, then by name."""
-        order = list(Stage)
+        order = list(NextStage)
         idle = not self.steps and not self.missing
         return len(order) if idle else order.index(self.stage), self.mirror, self.destination

@@ -82,7 +82,6 @@ class ReversalRequest:
     """`exclude`: topics that stay behind, as regular expressions. `accept`: limitations that must be named.
 
     `recreate`: topics that are deleted at the old source and copied again if they cannot return as they are.
-
     `answers`: of the run of an orchestrator, the request that its approval answers; None: a command asks. `failover`:
     the plan of a failover that was approved with the reversal after it; None: the reversal has an approval of its own.
     `only`: the hash that the plan must have; None: any.
@@ -97,8 +96,7 @@ class ReversalRequest:
 
     def command(self, mirror: str, destination: str, *more: str) -> str:
         """What asks for this reversal of the mirror at `destination`, to be typed; `more`: further options."""
-        words = ("tanist", "mirrors", "reverse", mirror, "--destination", destination, *self.options, *more)
-        return shlex.join(words)
+        return shlex.join(("tanist", "mirrors", "reverse", mirror, "--destination", destination, *self.options, *more))
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -15,10 +15,10 @@ from tanist.domain.failback.pending import findings_of, last_tails, pending
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.failover.past_checks import losses_check
-from tanist.domain.next_steps.situation import Situation, waiting_plans
+from tanist.domain.next_steps.situation import MirrorSituation, waiting_plans
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.domain.tails import TailStage
-from tanist.usecases import snapshot
+from tanist.usecases import approvals, snapshot
 from tanist.usecases.failover import status
 from tanist.usecases.failover.observe import Look, Observer
 from tanist.usecases.failover.planning import FailoverRequest, intent_of
@@ -31,7 +31,6 @@ from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnap
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.approval.entries import Entry
     from tanist.domain.failover.health import Status
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import MirrorName
@@ -69,7 +68,7 @@ class MirrorStatus:
     """
 
     spec: MirrorSpec
-    situation: Situation
+    situation: MirrorSituation
     workers: tuple[WorkerAlive, ...]
     runs: tuple[FailoverRun, ...]
 
@@ -156,13 +155,21 @@ def _seen(
     intents = {mode: intent_of(spec, FailoverRequest(mode=mode), wanted) for mode in Mode}
     place = locate(spec.mirror, view)
     silent = isinstance(clusters.source, TanistError) or reading.silence.of(clusters.source.name) is not None
-    situation = Situation(
+    situation = MirrorSituation(
         place=place,
         destination=reading.destination.name,
         status=judged(intents, look.facts, past),
         source_answers=not silent and look.facts.source.state is not SourceState.SILENT,
         rows=rows,
-        waiting=tuple(waiting_plans(view, place, look.facts, _approvals(reading, view, spec), STEP_IDS)),
+        waiting=tuple(
+            waiting_plans(
+                view,
+                place,
+                look.facts,
+                approvals.entries(clusters, run) if view.kept_plans(spec.mirror) else (),
+                STEP_IDS,
+            )
+        ),
         reversal=pending_reversal(view, spec.mirror),
         tails=pending(view, spec.mirror),
         findings=findings_of(view, spec.mirror),
@@ -170,14 +177,6 @@ def _seen(
     )
     runs = tuple(sorted(view.failovers(spec.mirror), key=lambda each: each.started_at))
     return MirrorStatus(spec=spec, situation=situation, workers=alive, runs=runs)
-
-
-def _approvals(reading: StatusContext, view: StateView, spec: MirrorSpec) -> tuple[Entry, ...]:
-    """What approvers have written, if there is a plan that they could have approved; nothing where it is not told."""
-    if not view.kept_plans(spec.mirror):
-        return ()
-    found = attempt(lambda: reading.destination.approvals.all(reading.context.by))
-    return () if isinstance(found, TanistError) else tuple(found)
 
 
 def _look(

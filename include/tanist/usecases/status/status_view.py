@@ -11,8 +11,7 @@ from tanist.domain.limitation import Limitation
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.items import pending_reversal_item, run_item
-from tanist.usecases.items import check_item, limitation_item, row_item, status_item
-from tanist.usecases.next_steps import step_items
+from tanist.usecases.items import check_item, following, limitation_item, row_item, status_item
 from tanist.usecases.workers import worker_item
 
 if TYPE_CHECKING:
@@ -43,25 +42,27 @@ def _nowhere(_plan: str) -> None:
 def board_item(seen: MirrorStatus, at: EpochMs, evidence: Callable[[str], str | None] = _nowhere) -> dict[str, Any]:
     """One mirror as it was observed at `at`. `evidence`: the folder of a plan's evidence, if it is on this host."""
     troubled = sorted((row for row in seen.rows if _troubled(row)), key=_urgency)
-    found, counts = guide(seen.situation), counted(seen.rows)
-    return status_item(seen.status) | {
-        "stage": found.stage,
-        "next": step_items(found),
-        "source": seen.spec.source,
-        "destination": seen.spec.destination,
-        "read_at_ms": at,
-        "partitions": dict(counts.states),
-        "lag": {
-            "offsets": counts.lag,
-            "unknown": counts.unknown,
-            "age_ms": max((at - row.source.at for row in seen.rows if row.source), default=None),
-        },
-        "troubled": [row_item(row) for row in troubled[:MOST_SHOWN]],
-        "troubled_count": len(troubled),
-        "last_failover": _run_item(seen.runs[-1], evidence) if seen.runs else None,
-        "pending_reversal": pending_reversal_item(seen.situation.reversal),
-        "workers": [worker_item(worker, at) for worker in seen.workers],
-    }
+    counts = counted(seen.rows)
+    return (
+        status_item(seen.status)
+        | following(guide(seen.situation))
+        | {
+            "source": seen.spec.source,
+            "destination": seen.spec.destination,
+            "read_at_ms": at,
+            "partitions": dict(counts.states),
+            "lag": {
+                "offsets": counts.lag,
+                "unknown": counts.unknown,
+                "age_ms": max((at - row.source.at for row in seen.rows if row.source), default=None),
+            },
+            "troubled": [row_item(row) for row in troubled[:MOST_SHOWN]],
+            "troubled_count": len(troubled),
+            "last_failover": _run_item(seen.runs[-1], evidence) if seen.runs else None,
+            "pending_reversal": pending_reversal_item(seen.situation.reversal),
+            "workers": [worker_item(worker, at) for worker in seen.workers],
+        }
+    )
 
 
 def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
