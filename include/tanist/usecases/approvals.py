@@ -100,7 +100,7 @@ def _must_have_a_topic(at: ApprovedAt, command: CommandContext) -> None:
     side.approvals.create(command.by)
 
 
-def entries(at: ApprovedAt, command: CommandContext) -> tuple[Entry, ...]:
+def stored_entries(at: ApprovedAt, command: CommandContext) -> tuple[Entry, ...]:
     """What approvers have written, in order; nothing where this login is not told."""
     found = attempt(lambda: at.destination.approvals.all(command.by))
     return () if isinstance(found, TanistError) else found

@@ -166,7 +166,7 @@ def _seen(
                 view,
                 place,
                 look.facts,
-                approvals.entries(clusters, run) if view.kept_plans(spec.mirror) else (),
+                approvals.stored_entries(clusters, run) if view.kept_plans(spec.mirror) else (),
                 STEP_IDS,
             )
         ),
