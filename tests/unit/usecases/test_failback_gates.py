@@ -138,7 +138,7 @@ def test_the_command_that_approves_a_reversal_has_the_options_that_made_it() -> 
     typed = shlex.split(str(refused.value).partition(": tanist ")[2].partition(" (")[0])
     assert typed[:4] == ["mirrors", "reverse", "dr", "--destination"]
     options = ["--exclude", "pay{2}ments", "--accept", "TAIL_UNDECIDED", "--recreate", r"orders\.v1"]
-    assert typed[5:] == [*options, "--approve", REVERSAL.hash, "--reason", "approved as shown"]
+    assert typed[5:] == [*options, "--approve", REVERSAL.hash, "--reason", "as shown"]
 
 
 def test_a_failover_that_is_not_approved_or_used_up_names_the_command_that_approves_it() -> None:

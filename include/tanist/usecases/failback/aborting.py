@@ -66,7 +66,9 @@ ABORTS: Final = PlanKind(
     not_approved=AbortNotApproved,
     not_permitted=AbortRefused,
     another=AnotherAbort,
-    command="tanist failback abort-transactions {mirror} --destination {destination} --approve {plan} --reason 'approved as shown'",
+    command=(
+        "tanist failback abort-transactions {mirror} --destination {destination} --approve {plan} --reason 'as shown'"
+    ),
     without_topic=True,
 )
 

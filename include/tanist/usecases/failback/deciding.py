@@ -89,7 +89,7 @@ DECISIONS: Final = PlanKind(
     not_approved=DecisionNotApproved,
     not_permitted=DecisionRefused,
     another=AnotherDecision,
-    command="tanist failback approve {mirror} {plan} --destination {destination} --reason 'approved as shown'",
+    command="tanist failback approve {mirror} {plan} --destination {destination} --reason 'as shown'",
 )
 
 

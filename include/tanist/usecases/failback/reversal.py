@@ -350,7 +350,7 @@ REVERSALS: Final = PlanKind(
     not_approved=ReversalNotApproved,
     not_permitted=ReversalNotApproved,
     another=AnotherReversal,
-    command="tanist mirrors reverse {mirror} --destination {destination} --approve {plan} --reason 'approved as shown'",
+    command="tanist mirrors reverse {mirror} --destination {destination} --approve {plan} --reason 'as shown'",
     without_topic=True,
 )
 
