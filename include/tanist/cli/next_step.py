@@ -10,14 +10,14 @@ from tanist.cli.options import MaybeMirrorArgument, Session, asking, optional_na
 from tanist.cli.output import emit, say
 from tanist.domain.envelope import error_items
 from tanist.domain.errors import BrokerError, CouldNotTell, NoStateTopic, TanistError
-from tanist.domain.names import MirrorName
-from tanist.domain.next_steps.step import Guidance, NextStage, NextStep
 from tanist.usecases.items import guidance_item
 from tanist.wiring.status import advise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tanist.domain.names import MirrorName
+    from tanist.domain.next_steps.step import Guidance
     from tanist.ports.cluster import Cluster
 
 _UNREAD = 3
@@ -36,40 +36,34 @@ def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
     """
     mirror = optional_name(name)
     found: list[Guidance] = []
-    unread: list[TanistError] = []
-    for destination in _destinations(now, mirror, unread):
+    silent: list[TanistError] = []
+    for destination in _destinations(now, mirror, silent):
         try:
             found += advise(now.registry, destination, mirror, now.context)
         except (CouldNotTell, BrokerError, NoStateTopic) as error:
-            unread.append(error)
+            silent.append(error)
             if mirror is not None:
-                found.append(_unreachable(mirror, destination.name, error))
+                others = [each for each in now.registry.names() if each != destination.name]
+                found.append(unread(mirror, destination.name, error, others))
     found.sort(key=lambda each: each.urgency)
-    errors = [item for each in unread for item in error_items(each)]
+    errors = [item for each in silent for item in error_items(each)]
     if now.as_json:
         emit([guidance_item(each) for each in found], (), as_json=True, errors=errors)
     else:
         print("\n\n".join("\n".join(_lines(each)) for each in found) or "no mirror was found")
-        for each in unread:
+        for each in silent:
             say(f"error: {each}")
-    if unread:
+    if silent:
         raise typer.Exit(_UNREAD)
 
 
-def _destinations(now: Session, mirror: MirrorName | None, unread: list[TanistError]) -> tuple[Cluster, ...]:
-    """Those to ask. `unread`: gets what could not be found out."""
+def _destinations(now: Session, mirror: MirrorName | None, silent: list[TanistError]) -> tuple[Cluster, ...]:
+    """Those to ask. `silent`: gets what could not be found out."""
     found = now.destinations(mirror)
     if now.named is None:
-        silence = now.registry.silence(now.context.clock)
-        unread += [why for name in now.registry.names() if (why := silence.of(name)) is not None]
+        kept = now.registry.silence(now.context.clock)
+        silent += [why for name in now.registry.names() if (why := kept.of(name)) is not None]
     return found
-
-
-def _unreachable(mirror: MirrorName, destination: str, why: TanistError) -> Guidance:
-    doctor = NextStep(command="tanist doctor", why="shows which clusters answer, and what of them is missing")
-    return Guidance(
-        mirror=mirror, destination=destination, stage=NextStage.UNREACHABLE, missing=(str(why),), steps=(doctor,)
-    )
 
 
 def _lines(found: Guidance) -> Iterator[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.circle import MirrorPlace, PendingReversal, ReversalStatus
+from tanist.domain.errors import NoStateTopic, Unreachable
 from tanist.domain.failover.health import Status
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.limitation import Limitation
@@ -18,6 +19,7 @@ from tanist.domain.next_steps import remedies
 from tanist.domain.next_steps.rules import guide, next_command
 from tanist.domain.next_steps.situation import Abortable, MirrorSituation, WayBack
 from tanist.domain.next_steps.step import Guidance, NextStage
+from tanist.domain.next_steps.unread import unread
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.tails import FindingKind, PendingTail, TailFinding, TailStage
@@ -231,6 +233,17 @@ def test_the_worst_mirror_comes_first_and_one_that_is_well_last() -> None:
         NextStage.OLD_SOURCE_SILENT,
         NextStage.MIRRORING,
     ]
+
+
+def test_without_its_state_a_mirror_is_registered_again_where_its_source_is_certain() -> None:
+    lost = NoStateTopic("'west' has no topic __mirror_state")
+    found = unread(DR, "west", lost, ["east"])
+    assert [quoted.problem(Quoted("next", each.command, typed=True)) for each in found.steps] == ["", ""]
+    assert "--source east" in found.steps[0].command
+    assert found.steps[0].decision
+    assert [each.command for each in unread(DR, "west", lost, ["east", "north"]).steps] == ["tanist doctor"]
+    down = unread(DR, "west", Unreachable("west does not answer"), ["east"])
+    assert ([each.command for each in down.steps], down.stage) == (["tanist doctor"], NextStage.UNREACHABLE)
 
 
 def test_one_line_names_the_decision_and_its_command() -> None:

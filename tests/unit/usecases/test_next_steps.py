@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.failover.plan import FailoverRequest
 from tanist.domain.next_steps.step import Guidance, NextStage
-from tanist.domain.states import MirrorState
+from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import Silence
 from tanist.usecases.failover import planning
@@ -145,7 +146,10 @@ def test_a_failed_partition_is_resumed_once_its_cause_is_mended_and_a_foreign_re
 
 def test_paused_topics_are_resumed() -> None:
     world = FailoverWorld()
-    world.observe(MirrorState.PAUSED, PARTITIONS[0])
+    topic = world.view().topic(DR, "orders")
+    assert topic is not None
+    world.worker.append([replace(topic, desired=DesiredState.PAUSED)], world.soon())
+    world.observe(MirrorState.PAUSED, *(at for at in PARTITIONS if at.topic == "orders"))
     found = ask(world)
     assert found.steps[0].command == "tanist mirrors resume dr --destination west --topic orders"
     assert found.steps[0].decision is None

@@ -10,7 +10,6 @@ from tanist.domain.losses import UncopiedRecordsDeleted
 from tanist.domain.next_steps import commands
 from tanist.domain.next_steps.commands import of_topics, typed
 from tanist.domain.next_steps.step import NextStep
-from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -63,7 +62,7 @@ def _wait(at: MirrorSituation) -> Iterator[NextStep]:
 
 
 def _resume_paused(at: MirrorSituation) -> Iterator[NextStep]:
-    if paused := {*at.topics(MirrorState.PAUSED), *at.topics(MirrorState.PAUSING)}:
+    if paused := at.paused():
         yield NextStep(command=commands.resume(at, paused), why=f"{len(paused)} topic(s) are paused")
 
 

@@ -13,7 +13,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.failover.kept_plans import kept_plan
 from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.states import MirrorState
+from tanist.domain.states import DesiredState, MirrorState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,9 +98,10 @@ class MirrorSituation:
         """What an approver would have to accept, or cannot."""
         return tuple(each for each in self.status.limitations[mode] if not each.usual)
 
-    def topics(self, state: MirrorState) -> tuple[str, ...]:
-        """The topics with a partition in that state, by name."""
-        return tuple(sorted({each.partition.topic for each in self.rows if each.state is state}))
+    def paused(self) -> tuple[str, ...]:
+        """The topics that a person has paused, or that a restoration has left so, by name."""
+        found = (each for each in self.rows if each.desired is DesiredState.PAUSED)
+        return tuple(sorted({each.partition.topic for each in found}))
 
     def failed(self) -> dict[str, tuple[str, str]]:
         """Of the topics with a FAILED partition: the name of the error of the first one, and its reason."""
