@@ -292,6 +292,7 @@ def test_one_whose_copy_was_deleted_is_copied_from_its_start(pair: Pair) -> None
     added = pair.add()
     assert added.continued == {}
     assert any("it is copied from its start" in each for each in added.warnings)
+    assert added.topics[0].denied == ("User:app",), "a failover would not allow it again"
     assert pair.west.view(STATE_TOPIC).observed(DR, MirrorPartition("orders", 0)) is None
     assert (pair.mirrored(), pair.detached()) == (["orders", "payments"], [])
 
