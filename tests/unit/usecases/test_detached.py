@@ -314,6 +314,19 @@ def test_it_is_forgotten_once_its_copy_was_deleted_and_not_before(pair: Pair) ->
     assert (pair.detached(), ("orders", "User:app") in pair.west.deny) == ([], False)
 
 
+def test_it_is_not_forgotten_while_the_mirror_is_reversed(pair: Pair) -> None:
+    """Its copy is at the source then, and closed by ACLs that only this record knows."""
+    pair.detach()
+    (found,) = detached_topics(pair.west.view(STATE_TOPIC), DR)
+    pair.west.write(STATE_TOPIC, replace(found, cluster_id=pair.spec.source_cluster_id))
+    del pair.west.topics["orders"]
+    with pytest.raises(CopyStillThere, match="its copy is at 'east'"):
+        forget_detached("dr", ORDERS, pair.west.side(), a_command())
+    assert ("orders", "User:app") in pair.west.deny
+    (described,) = pair.describer().describe(DR, a_command())
+    assert (described.detached, described.detached_rows) == (("orders",), ())
+
+
 def test_a_topic_that_is_in_the_mirror_is_not_forgotten(pair: Pair) -> None:
     """It is removed by a failover, whatever else was selected with it."""
     pair.detach()
