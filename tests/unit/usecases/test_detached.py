@@ -11,13 +11,17 @@ from tanist.domain import errors
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.adoption import AdoptableLog, NotAPrefix
 from tanist.domain.checks import Mode, Verdict
-from tanist.domain.detached import CopyStillThere, TopicIsDetached, detached_topics
+from tanist.domain.detached import CopyStillThere, TopicIsDetached, detached_from, detached_topics
 from tanist.domain.metadata import Change, Outcome
 from tanist.domain.moves import MoveStatus
-from tanist.domain.names import MirrorPartition
+from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.domain.records import STATE_TOPIC, PartitionObserved
 from tanist.domain.selection import EVERY_TOPIC, Selection
 from tanist.domain.states import DesiredState, MirrorState
+from tanist.usecases.approvals import ApprovalTerms
+from tanist.usecases.failback import reversal
+from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.reverse import reverse
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import administer, desire
@@ -31,6 +35,7 @@ from tests.builders import DR, a_command, a_move, a_partition, a_run
 from tests.fakes.failover import GuardedCluster
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.readings import reading
+from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -374,3 +379,19 @@ def test_a_plan_made_before_does_not_run_any_more() -> None:
         world.run(signed.plan)
     assert world.source_is_as_it_was()
     assert not world.view().failovers(DR)
+
+
+def test_a_reversal_takes_its_record_along_and_leaves_its_copy_where_it_is() -> None:
+    world = detached_world()
+    world.run(world.approve().plan)
+    clusters, request = returned(world), ReversalRequest()
+    made = reversal.plan(request, clusters, world.command()).plan
+    terms = ApprovalTerms.of("drill", 60)
+    reversal.approve(made.hash, request, clusters, world.command(), terms=terms)
+    done = reverse(request, clusters, world.command())
+    assert [each.topic for each in done.topics] == ["orders"]
+    there = world.east.view(STATE_TOPIC)
+    (found,) = detached_topics(there, DR)
+    assert (found.topic, found.cluster_id) == ("payments", "id-west")
+    assert not detached_topics(world.west.view(STATE_TOPIC), DR)
+    assert detached_from(there, MirrorName("other")) == {}
