@@ -10,6 +10,7 @@ from tanist.cli.options import MaybeMirrorArgument, Session, asking, optional_na
 from tanist.cli.output import emit, say
 from tanist.domain.envelope import error_items
 from tanist.domain.errors import BrokerError, CouldNotTell, NoStateTopic, TanistError
+from tanist.domain.next_steps.unread import unread
 from tanist.usecases.items import guidance_item
 from tanist.wiring.status import advise
 

@@ -114,24 +114,21 @@ def _observed(topic: TopicDesired, spec: MirrorSpec, view: StateView) -> Iterato
 
 
 def attach(detached: TopicDetached, wanted: TopicDesired) -> tuple[TopicDesired, tuple[StateRecord, ...]]:
-    """A detached topic that goes on where it stopped: its desired state, and the states of its partitions.
+    """A detached topic that comes back: its desired state, and the states of its partitions.
 
-    `wanted`: as a new topic, whose `copy_starts` are the ends of the copy. A later log is no history: this mirror has
-    written it. Each partition is UNKNOWN until a worker has compared both logs, whatever it was before.
+    `wanted`: as a new topic, whose `copy_starts` are the ends of the copy; empty: the copy is gone, or was never
+    written to, so it is copied from its start. A later log is no history: this mirror has written it. Each partition
+    is UNKNOWN until a worker has compared both logs, whatever it was before. Whom it denies WRITE stays on record.
     """
     kept = detached.kept
+    topic = replace(wanted, denied=kept.denied, given_at_source=kept.given_at_source, resumes=kept.resumes)
+    if not wanted.copy_starts:
+        return topic, ()
     starts = tuple(min(end, kept.copy_start(n)) for n, end in enumerate(wanted.copy_starts)) if kept.copy_starts else ()
-    topic = replace(
-        wanted,
-        copy_starts=starts,
-        denied=kept.denied,
-        given_at_source=kept.given_at_source,
-        resumes=kept.resumes,
-    )
-    states = (
+    back = (
         replace(each, state=MirrorState.UNKNOWN, row=0, error=None, reason="added again") for each in detached.observed
     )
-    return topic, tuple(states)
+    return replace(topic, copy_starts=starts), tuple(back)
 
 
 def forgotten(detached: Iterable[TopicDetached]) -> tuple[StateRecord, ...]:

@@ -233,7 +233,7 @@ def add(
     with changing(destination, name, "mirrors add", context, examined) as mirror_now:
         view, now = mirror_now.view(), mirror_now.spec
         plans, entered = examined(view)
-        bare, back = _continued(plans, [p.desired(now, entered[p.name], context.clock.now()) for p in plans], view, now)
+        bare, back = _returned([p.desired(now, entered[p.name], context.clock.now()) for p in plans], view, now)
         desired, writable = writers.with_denied(bare, now, view, destination, context.by)
         context.announce([topic.topic for topic in desired])
         if not context.dry_run:
@@ -250,17 +250,14 @@ def add(
     return Desired(spec=now, topics=desired, warnings=(*writable, *dropped, *gone), continued=continued)
 
 
-def _continued(
-    plans: Sequence[TopicPlan], desired: Sequence[TopicDesired], view: StateView, spec: MirrorSpec
+def _returned(
+    desired: Sequence[TopicDesired], view: StateView, spec: MirrorSpec
 ) -> tuple[list[TopicDesired], list[StateRecord]]:
-    """`desired`, of which those that were detached go on where they stopped; and what is written with them.
-
-    One whose copy is empty by now, or was deleted, is as any other topic.
-    """
-    apart = {each.topic: each for each in detached_topics(view, spec.mirror)}
-    topics, records = [], list(forgotten(apart[each.topic] for each in desired if each.topic in apart))
-    for plan, new in zip(plans, desired, strict=True):
-        topic, states = attach(apart[plan.name], new) if plan.continues else (new, ())
+    """`desired`, of which those that were detached come back; and what is written with them."""
+    here, names = detached_here(view, spec), {each.topic for each in desired}
+    topics, records = [], list(forgotten(e for e in detached_topics(view, spec.mirror) if e.topic in names))
+    for new in desired:
+        topic, states = attach(here[new.topic], new) if new.topic in here else (new, ())
         topics.append(topic)
         records += states
     return topics, records

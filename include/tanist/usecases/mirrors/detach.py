@@ -14,7 +14,7 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import snapshot
 from tanist.usecases.lock import changing
-from tanist.usecases.mirror import identify, same_as_pinned
+from tanist.usecases.mirror import identify, same_as_pinned, spec_at
 from tanist.usecases.mirrors import writers
 from tanist.usecases.mirrors.desire import checked
 
@@ -107,32 +107,35 @@ def forget_detached(mirror: str, topics: Selection, destination: Cluster, contex
         CopyStillThere: a copy exists. Otherwise as `detach_topics`.
     """
     name = checked(mirror, topics)
-    (cluster_id,) = identify((destination,), context)
+    spec = spec_at(destination, name, context)
+    if not to_forget(destination.state(STATE_TOPIC, context.by), name, topics):
+        return None
 
     def decided(view: StateView) -> tuple[TopicDetached, ...]:
         found = to_forget(view, name, topics)
-        must_be_gone(found, snapshot.spec_of(view, name, destination.name), destination, context.by)
+        must_be_gone(found, spec, destination, context.by)
         return found
 
-    if not to_forget(destination.state(STATE_TOPIC, context.by), name, topics):
-        return None
     with changing(destination, name, "mirrors remove", context, decided) as mirror_now:
-        same_as_pinned(mirror_now.spec, None, cluster_id)
         gone = decided(mirror_now.view())
         context.announce([each.topic for each in gone])
         if not context.dry_run:
             mirror_now.confirm()
             writers.allow([each.kept for each in gone], destination, context.by)
         mirror_now.append(forgotten(gone))
-    return Detached(spec=mirror_now.spec, topics=tuple(each.kept for each in gone))
+    return Detached(spec=spec, topics=tuple(each.kept for each in gone))
 
 
 def must_be_gone(detached: Iterable[TopicDetached], spec: MirrorSpec, destination: Cluster, by: Deadline) -> None:
-    """Raises CopyStillThere, or several: a copy is still at the destination. One at another cluster is not asked for.
+    """Raises CopyStillThere, or several: a copy is still there, or at the source since the mirror was reversed.
 
     So nothing is forgotten that keeps a copy closed, or says that it is one.
     """
-    here = [each.topic for each in detached if each.cluster_id == spec.destination_cluster_id]
-    if there := [name for name in here if snapshot.exists(destination, name, by)]:
-        why = f"is detached from mirror {spec.mirror!r}, and its copy is at {destination.name!r}"
-        refuse(CopyStillThere(f"{name!r} {why}") for name in there)
+    where = {
+        each.topic: destination.name if each.cluster_id == spec.destination_cluster_id else spec.source
+        for each in detached
+        if each.cluster_id != spec.destination_cluster_id or snapshot.exists(destination, each.topic, by)
+    }
+    if where:
+        why = f"is detached from mirror {spec.mirror!r}, and its copy is at"
+        refuse(CopyStillThere(f"{topic!r} {why} {cluster!r}") for topic, cluster in where.items())
