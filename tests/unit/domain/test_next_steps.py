@@ -235,6 +235,13 @@ def test_the_worst_mirror_comes_first_and_one_that_is_well_last() -> None:
     ]
 
 
+def test_a_detached_topic_can_be_mirrored_again() -> None:
+    apart = Limitation("TOPICS_DETACHED", "payments", about=("payments",))
+    found = told(a_situation((apart,), (apart,)))
+    assert (found.stage, verbs(found)) == (NextStage.NOT_READY, ["mirrors add"])
+    assert found.missing[0].startswith("TOPICS_DETACHED: payments (")
+
+
 def test_without_its_state_a_mirror_is_registered_again_where_its_source_is_certain() -> None:
     lost = NoStateTopic("'west' has no topic __mirror_state")
     found = unread(DR, "west", lost, ["east"])

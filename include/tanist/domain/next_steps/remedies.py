@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTopicRecreated
+from tanist.domain.failover.reasons import DETACHED
 from tanist.domain.losses import UncopiedRecordsDeleted
 from tanist.domain.next_steps import commands
 from tanist.domain.next_steps.commands import of_topics, typed
@@ -92,6 +93,15 @@ def _mend_failed(at: MirrorSituation) -> Iterator[NextStep]:
             )
 
 
+def _attach(at: MirrorSituation) -> Iterator[NextStep]:
+    if topics := at.about(DETACHED):
+        yield NextStep(
+            command=typed(at, "mirrors", "add", *of_topics("--topic", topics)),
+            why=f"{', '.join(topics)}: taken out of the mirror without a failover; a failover leaves it out",
+            decision="mirror it again; to give it up, delete its copy and remove it (docs/mirroring.md)",
+        )
+
+
 def _open_only_copy(at: MirrorSituation) -> Iterator[NextStep]:
     if deleted := at.deleted_at_source():
         yield NextStep(
@@ -157,6 +167,7 @@ _OF_LIMITATIONS: Final[Mapping[str, Remedy]] = {
     "SOURCE_ACLS_CHANGED": _sync,
     "COPY_CONFIGS_ALTERED": _sync,
     "SOURCE_FENCED": _lift,
+    DETACHED: _attach,
     "TAIL_UNDECIDED": _accept_undecided,
 }
 """In the order in which they are done: without a worker nothing else is mended."""

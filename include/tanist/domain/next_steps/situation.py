@@ -98,6 +98,11 @@ class MirrorSituation:
         """What an approver would have to accept, or cannot."""
         return tuple(each for each in self.status.limitations[mode] if not each.usual)
 
+    def about(self, limitation: str) -> tuple[str, ...]:
+        """What the limitation of that name is about, one by one; empty: it is not there, or does not say."""
+        found = (each for mode in Mode for each in self.status.limitations[mode] if each.name == limitation)
+        return tuple(sorted({name for each in found for name in each.about}))
+
     def paused(self) -> tuple[str, ...]:
         """The topics that a person has paused, or that a restoration has left so, by name."""
         found = (each for each in self.rows if each.desired is DesiredState.PAUSED)
