@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
 
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.both_ways import delete
 from tests.kafka.failover.commands import executed
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
+from tests.kafka.failover.lost_state import lose
+from tests.kafka.failover.test_dead_source import flapping
 from tests.kafka.fetcher.rig import until
 from tests.robot import Journey, Robot
 
@@ -146,6 +150,87 @@ def test_a_tail_is_rescued_replayed_and_the_mirror_reversed_and_taken_back(open_
     home = robot(open_pair, mirror).follow(4, f"{plan_line(mirror, at='east')} --reverse")
     assert len(back.commands) + len(home.commands) <= 7, (back, home)
     assert open_pair.east.writes(mirror, range(400, 406))
+
+
+def test_a_topic_with_a_foreign_record_is_let_go_deleted_and_copied_again(open_pair: Pair, mirror: str) -> None:
+    assert open_pair.west.writes(mirror, range(900, 902))
+    assert open_pair.east.writes(mirror, range(100, 104))
+    until(lambda: "FOREIGN_WRITE" in open_pair.tanist("mirrors", "describe", mirror).out, 60)
+    copied_again(open_pair, mirror)
+
+
+def test_a_topic_that_was_made_again_at_the_source_is_let_go_deleted_and_copied_again(
+    open_pair: Pair, mirror: str
+) -> None:
+    delete(open_pair.east, mirror)
+    open_pair.east.topic(mirror, cleanup_policy="compact")
+    assert open_pair.east.writes(mirror, range(100, 120))
+    until(lambda: "SOURCE_TOPIC_RECREATED" in open_pair.tanist("mirrors", "describe", mirror).out, 60)
+    copied_again(open_pair, mirror)
+
+
+def copied_again(pair: Pair, mirror: str) -> None:
+    """Two commands, and what the decision between them says: the copy is deleted."""
+    follows = robot(pair, mirror)
+    follows.meanwhile = lambda typed: delete(pair.west, mirror) if typed == 1 else None
+    made = follows.follow(3)
+    assert "--keep-copy" in made.commands[0]
+    pair.tanist("mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "100s")
+    assert [value for _, _, value in pair.west.read(mirror)] == [value for _, _, value in pair.east.read(mirror)]
+
+
+def test_an_overlap_is_copied_again(open_pair: Pair, mirror: str) -> None:
+    open_pair.tanist("mirrors", "pause", mirror, "--topic", mirror)
+    open_pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "100s")
+    assert open_pair.east.writes(mirror, range(100, 108))
+    open_pair.east.cluster.kill()
+    succeeded(robot(open_pair, mirror).follow(3, f"{plan_line(mirror, 'unplanned')} --reserve none"))
+    assert open_pair.west.writes(mirror, range(200, 210))
+    open_pair.east.cluster.start()
+    open_pair.clock.wait(10)
+    made = robot(open_pair, mirror).follow(5)
+    assert any("--recreate" in line for line in made.commands)
+    until(lambda: open_pair.east.read(mirror) == open_pair.west.read(mirror), 60)
+
+
+def test_an_open_transaction_is_ended_before_the_survey(open_pair: Pair, mirror: str) -> None:
+    open_pair.tanist("mirrors", "pause", mirror, "--topic", mirror)
+    open_pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "100s")
+    options = {"transactional.id": mirror, "transaction.timeout.ms": "800000", "linger.ms": "0"}
+    producer = Producer(open_pair.east.client() | options)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(mirror, b"1000", b"k", partition=0)
+    assert producer.flush(30) == 0
+    open_pair.east.cluster.kill()
+    succeeded(robot(open_pair, mirror).follow(3))
+    open_pair.east.cluster.start()
+    open_pair.clock.wait(10)
+    made = robot(open_pair, mirror).follow(6)
+    assert sum("abort-transactions" in line for line in made.commands) == 2, made
+
+
+def test_a_destination_that_is_down_and_back_needs_no_more_than_to_be_asked(open_pair: Pair, mirror: str) -> None:
+    open_pair.west.cluster.kill()
+    follows = robot(open_pair, mirror)
+    follows.meanwhile = lambda typed: open_pair.west.cluster.start() if typed == 1 else None
+    made = follows.follow(4)
+    assert made.stages[0] == "UNREACHABLE"
+
+
+def test_a_source_that_comes_and_goes_is_failed_over(open_pair: Pair, mirror: str) -> None:
+    with flapping(open_pair.east):
+        open_pair.clock.wait(2)
+        made = robot(open_pair, mirror).follow(8, plan_line(mirror, "unplanned"))
+    assert open_pair.west.writes(mirror, range(100, 104)), made
+
+
+def test_lost_state_is_rebuilt_and_resumed(open_pair: Pair, mirror: str) -> None:
+    lose(open_pair)
+    made = robot(open_pair, mirror).follow(4)
+    assert "tanist state rebuild" in made.commands[0]
+    assert open_pair.east.writes(mirror, range(100, 104))
+    open_pair.tanist("mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "100s")
 
 
 def test_five_mirrors_are_failed_over_in_the_order_of_the_list(open_pair: Pair, topic_name: str) -> None:
