@@ -20,6 +20,7 @@ from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
 from tanist.domain.failback.reversal import TO_ACCEPT, TailUndecided, TailWouldBeDeleted, without_copies
+from tanist.domain.failback.torn import torn_words
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import each, refuse
@@ -240,8 +241,8 @@ def rescue() -> dict[str, Any]:
         tools = RescueTools(manifest=folder.write_manifest, report=Progress(task.context.clock))
         done = rescue_tails(clusters, EVERY_TOPIC, tools, task.context)
         _warn_not_held(done.not_held)
-        for torn in done.torn:
-            _say(f"warning: {torn}")
+        if words := torn_words(done.torn):
+            _say(f"warning: {words}; the manifest lists them")
         _must_be_reversible(params, clusters, task)
     rows = [row for tails in done.tails for row in tail_items(params.mirror, tails) if row["records"]]
     return {"mirror": params.mirror, "reversed": False, "evidence": str(folder.path), "tails": rows[:_NAMED]}

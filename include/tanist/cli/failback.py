@@ -12,6 +12,7 @@ from tanist.cli.output import emit, line, say, say_unread, stages
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failback.decision import TailAction, TailClass
 from tanist.domain.failback.reversal import without_copies
+from tanist.domain.failback.torn import torn_words
 from tanist.domain.names import mirror_name
 from tanist.domain.tails import FindingKind
 from tanist.usecases.approvals import ApprovalTerms
@@ -106,8 +107,8 @@ def rescue(
     _warn_not_held(done.not_held)
     for each in done.waiting:
         say(f"warning: {each.partition} is not rescued: {'; '.join(each.reasons) or 'it is not known'}")
-    for torn in done.torn:
-        say(f"warning: {torn}")
+    if words := torn_words(done.torn):
+        say(f"warning: {words}; the manifest lists them")
     items = [item for each in done.tails for item in tail_items(name, each)]
     emit(items, RESCUE_COLUMNS, now.as_json)
     expired = [item for item in items if item["expired"]]
