@@ -46,15 +46,15 @@ def tails_of(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
     """
     left = {each.topic for each in view.removed(mirror)}
     last = {each.topic: each.promotion_epoch for each in view.lineage(mirror) if each.topic in left}
-    planned = planned_promotions(view, mirror)
-    found = stored_stage(((t, e) for t, e in last.items() if (t, e) not in planned), view.tails(mirror))
+    planned, replays = planned_promotions(view, mirror), view.replays(mirror)
+    found = stored_stage(((t, e) for t, e in last.items() if (t, e) not in planned), view.tails(mirror), replays)
     surveyed = {each.topic for each in found}
     also = [
         each
         for each in view.tails(mirror)
         if each.topic not in surveyed and last.get(each.topic) == each.promotion_epoch
     ]
-    return tuple(sorted([*found, *stored_stage(((e.topic, e.promotion_epoch) for e in also), also)]))
+    return tuple(sorted([*found, *stored_stage(((e.topic, e.promotion_epoch) for e in also), also, replays)]))
 
 
 def last_tails(view: StateView, mirror: MirrorName) -> tuple[TopicTails, ...]:
@@ -85,7 +85,7 @@ def left_undecided(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ..
             and each.cluster_id == spec.source_cluster_id
         )
     ]
-    stages = stored_stage(((each.topic, each.promotion_epoch) for each in found), found)
+    stages = stored_stage(((each.topic, each.promotion_epoch) for each in found), found, view.replays(mirror))
     inside = {each.topic for each in view.topics(mirror)}
     behind = {(topic, epoch) for topic, epoch in last.items() if topic not in inside}
     unseen = behind - known - planned_promotions(view, mirror)

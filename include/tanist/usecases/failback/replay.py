@@ -244,6 +244,7 @@ class _Partition:
             begin=begin,
             end=begin,
             former=tuple(sorted(found.producer_ids)) if found is not None else (),
+            earlier=found.earlier + found.replayed + found.dropped if found is not None else 0,
             at=self._now(),
         )
         self._store(progress)

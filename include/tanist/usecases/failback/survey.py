@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
-    from tanist.domain.tails import TopicTails
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.source_seen import SourceSeen
     from tanist.usecases.mirror import ReturnedMirror
@@ -94,7 +93,7 @@ def survey(clusters: ReturnedMirror, topics: Selection, command: CommandContext)
     found = _with_starts(found, seen, both.destination, names, command.by)
     found = [_mapped(each, mapped[each.partition]) if each.partition in mapped else each for each in found]
     found += _never_mirrored(promoted, seen, names)
-    found = list(_with_records(found, view.tails(clusters.spec.mirror)))
+    found = list(_with_records(found, view, clusters.spec.mirror))
     return tuple(sorted(_compared(found, view, clusters, command.by), key=lambda each: each.partition))
 
 
@@ -224,14 +223,16 @@ def _never_mirrored(
             )
 
 
-def _with_records(found: Iterable[PartitionSurvey], tails: Iterable[TopicTails]) -> Iterator[PartitionSurvey]:
-    """With what an earlier survey has stored."""
-    stored = {(of.topic, of.promotion_epoch): of for of in tails}
+def _with_records(found: Iterable[PartitionSurvey], view: StateView, mirror: MirrorName) -> Iterator[PartitionSurvey]:
+    """With what an earlier survey has stored, and how much of it is decided."""
+    stored = {(of.topic, of.promotion_epoch): of for of in view.tails(mirror)}
+    decided = {(of.partition, of.promotion_epoch): of.decided for of in view.replays(mirror)}
     for each in found:
         of = stored.get((each.partition.topic, each.promotion_epoch))
         known = [tail for tail in of.tails if tail.partition == each.partition.partition] if of else []
         done = of is not None and of.stage is TailStage.DONE
-        yield replace(each, on_record=known[0], done=done) if known else each
+        before = decided.get((each.partition, each.promotion_epoch), 0)
+        yield replace(each, on_record=known[0], done=done, decided_before=before) if known else each
 
 
 def _with_starts(

@@ -564,7 +564,7 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"promotion_epoch":2,'
         '"plan":"abc","producer_id":7,"start":20,"sequence":3,"count":2,"begin":8,"end":12,"replayed":3,"dropped":0,'
-        '"restated":0,"batch":[0,0,0],"former":[],"done":false,"at":4,"mirror_id":""}'
+        '"restated":0,"batch":[0,0,0],"former":[],"done":false,"at":4,"mirror_id":"","earlier":0}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED'
