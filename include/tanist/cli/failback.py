@@ -152,7 +152,7 @@ def decide(
     Example: tanist failback decide dr --destination west --replay safe --drop conflict --drop unordered
     """
     topics = selected(topic, exclude)
-    found = plan_decision(now.mirror(name).returned(), topics, _actions(replay, drop), now.context)
+    found = plan_decision(now.mirror_to_read(name).returned(), topics, _actions(replay, drop), now.context)
     item = decision_item(found)
     emit([item], DECISION_COLUMNS, now.as_json, rows=item["tails"])
     chosen = ", ".join(f"{action} {each}" for each, action in item["actions"].items())

@@ -106,7 +106,7 @@ def plan(
         dead_since=None if source_dead_since is None else EpochMs(source_dead_since),
         reverse=reverse,
     )
-    clusters = now.mirror(name)
+    clusters = now.mirror_to_read(name)
     found = planning.plan_and_keep(asked, clusters, now.context)
     show_plan(found, now.as_json)
     if found.blocked:
@@ -294,7 +294,7 @@ def status(now: Session, name: MirrorArgument) -> None:
 
     Example: tanist failover status dr --destination west
     """
-    clusters = now.mirror(name)
+    clusters = now.mirror_to_read(name)
     found = statuses.runs(clusters, now.context)
     items = [seen_item(seen) for seen in found]
     emit(items, RUN_COLUMNS, now.as_json)

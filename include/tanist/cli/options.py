@@ -154,6 +154,12 @@ class Session:
         """The mirror `name` of the given destination, with both of its clusters; raises as `open_mirror` too."""
         return self.registry.open_mirror(self.destination(), mirror_name(name), self.context)
 
+    def mirror_to_read(self, name: str) -> OpenMirror:
+        """As `mirror`, for commands that change no mirror: without a destination that of the only one that answers."""
+        mirror = mirror_name(name)
+        (destination,) = self.destinations(mirror)
+        return self.registry.open_mirror(destination, mirror, self.context)
+
     def destinations(self, mirror: MirrorName | None) -> tuple[Cluster, ...]:
         """The given destination, otherwise those that answer and have the mirror (or any mirror)."""
         if self.named is not None:

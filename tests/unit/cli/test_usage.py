@@ -14,8 +14,9 @@ import typer
 from tanist.cli.app import app
 from tanist.cli.options import Session
 from tanist.cli.output import emit, fail, guard
-from tanist.domain.errors import Misconfigured
+from tanist.domain.errors import Misconfigured, UnknownMirror
 from tanist.usecases.failover import abort, planning, status
+from tanist.wiring.registry import ClusterRegistry
 from tests.reference import commands_of
 
 if TYPE_CHECKING:
@@ -201,3 +202,41 @@ def test_a_table_shows_a_time_as_a_date_and_json_as_a_number(capsys: pytest.Capt
     assert table.split() == ["MIRROR", "EXPIRES-AT", "AGE-MS", "dr", "2023-11-14T22:13:20.000Z", "5", "m2", "-", "-"]
     emit(items, ("mirror", "expires_at_ms"), as_json=True)
     assert json.loads(capsys.readouterr().out)["items"] == items
+
+
+NOBODY = '[clusters.east]\nbootstrap_servers = "127.0.0.1:1"\n[clusters.west]\nbootstrap_servers = "127.0.0.1:1"\n'
+
+
+def test_a_mirror_from_a_cluster_to_itself_is_refused_before_the_network_is_asked(
+    tanist: Tanist, tmp_path: Path
+) -> None:
+    """It was UNREACHABLE where the cluster did not answer."""
+    (tmp_path / "tanist.toml").write_text(NOBODY)
+    same = ("mirrors", "create", "dr", "--source", "east", "--destination", "east", "--topic", ".*")
+    answer = tanist(*same, "--config", str(tmp_path / "tanist.toml"))
+    assert (answer.code, answer.errors) == (1, ["SAME_CLUSTER"])
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [("failover", "plan", "dr"), ("failover", "status", "dr"), ("fence", "show", "dr"), ("failback", "decide", "dr")],
+)
+def test_a_command_that_reads_finds_the_destination(
+    tanist: Tanist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...]
+) -> None:
+    """`failover plan` without one ended with 2."""
+    (tmp_path / "tanist.toml").write_text(NOBODY)
+
+    def found(_registry: ClusterRegistry, mirror: str, _context: object) -> NoReturn:
+        raise UnknownMirror(f"looked for {mirror} everywhere")
+
+    monkeypatch.setattr(ClusterRegistry, "destinations", found)
+    answer = tanist(*typed, "--config", str(tmp_path / "tanist.toml"))
+    assert (answer.code, answer.errors) == (1, ["UNKNOWN_MIRROR"])
+    assert "looked for dr everywhere" in answer.err
+
+
+def test_a_command_that_changes_something_does_not_guess_its_destination(tanist: Tanist, tmp_path: Path) -> None:
+    (tmp_path / "tanist.toml").write_text(NOBODY)
+    answer = tanist("failover", "run", "dr", "--plan", "cafe", "--config", str(tmp_path / "tanist.toml"))
+    assert (answer.code, answer.errors) == (2, ["INVALID_CONFIG"])
