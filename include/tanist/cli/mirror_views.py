@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,7 +24,7 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
 from tanist.usecases.mirror import identify
-from tanist.usecases.mirrors.describe import listing, must_match
+from tanist.usecases.mirrors.describe import listing, moved_away, must_match
 from tanist.usecases.mirrors.lineage import LINEAGE_COLUMNS, segment_item
 from tanist.usecases.mirrors.lineage import lineage as read_lineage
 from tanist.usecases.mirrors.wait import Goal, wait_for
@@ -47,16 +47,25 @@ def list_mirrors(now: Session) -> None:
 
     Example: tanist mirrors list --json
     """
-    items = []
+    items: list[dict[str, Any]] = []
+    moved: dict[str, str] = {}
     for destination in now.destinations(None):
         identify((destination,), now.context)
-        for each in listing(destination.state(STATE_TOPIC, now.context.by)):
+        view = destination.state(STATE_TOPIC, now.context.by)
+        moved |= moved_away(view)
+        for each in listing(view):
             more = {
                 "topics": each.topics,
                 "cluster_id": each.spec.source_cluster_id,
                 "bootstrap_server": now.registry.bootstrap(each.spec.source),
             }
             items.append(spec_item(each.spec) | more)
+    shown = {item["mirror"] for item in items}
+    for mirror, there in moved.items():
+        if mirror not in shown:
+            say(f"mirror {mirror} was reversed, and is at {there}: `tanist mirrors list --destination {there}`")
+    if not items and not moved:
+        say("there is no mirror yet: create one with `tanist mirrors create`")
     emit(items, LIST_COLUMNS, now.as_json)
 
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.cli.options import Session
+from tanist.domain.moves import MoveStatus
 from tanist.domain.names import MirrorPartition
+from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
 from tanist.usecases.mirrors.describe import Describer
 from tanist.wiring.registry import ClusterRegistry
+from tests.builders import a_move
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 if TYPE_CHECKING:
@@ -61,3 +64,22 @@ def test_a_description_begins_with_a_summary_and_can_be_filtered(
     paused = tanist("mirrors", "describe", "--state", "PAUSED", "--json", *of_west)
     assert (paused.code, json.loads(paused.out)["items"]) == (0, [])
     assert "no partition is in state PAUSED" in paused.err
+
+
+def test_an_old_destination_says_where_its_mirrors_are(
+    world: FailoverWorld, of_west: tuple[str, ...], tanist: Tanist
+) -> None:
+    """It listed nothing, and said nothing."""
+    assert tanist("mirrors", "list", "--json", *of_west).items[0]["mirror"] == "dr"
+    moved = a_move(MoveStatus.MOVED, mirror_id=world.spec.mirror_id)
+    world.worker.append([Tombstone(world.spec.key), moved], world.soon())
+    answer = tanist("mirrors", "list", *of_west)
+    assert (answer.code, answer.out.splitlines()[1:]) == (0, [])
+    assert "mirror dr was reversed, and is at east: `tanist mirrors list --destination east`" in answer.err
+
+
+def test_a_destination_without_a_mirror_says_how_to_create_one(
+    world: FailoverWorld, of_west: tuple[str, ...], tanist: Tanist
+) -> None:
+    world.worker.append([Tombstone(world.spec.key)], world.soon())
+    assert "create one with `tanist mirrors create`" in tanist("mirrors", "list", *of_west).err

@@ -12,6 +12,7 @@ from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.facts import SKEW_MS, SourceState, is_locked
+from tanist.domain.failover.failed_over import must_be_inside
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import only_for_now
@@ -271,9 +272,11 @@ def chosen(view: StateView, clusters: OpenMirror, topics: Selection) -> tuple[To
     """Those of `topics` that are in the mirror.
 
     Raises:
-        TopicNotInMirror, Misconfigured.
+        TopicNotInMirror (TopicsFailedOver: no more), Misconfigured.
     """
     mirror = clusters.spec.mirror
+    topics.check()
+    must_be_inside(view, clusters.spec, topics)
     inside = {topic.topic: topic for topic in view.mirrored(mirror)}
     has = ", ".join(sorted(inside)[:5]) or "none"
     return tuple(inside[name] for name in topics.chosen(inside, f"topic of mirror {mirror!r}, which has {has}"))

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tanist.domain import losses, records
+from tanist.domain.circle import locate
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.growth import growth
 from tanist.domain.lag import KnownEnd, PartitionRow, is_loss_accepted, last_known, maps
@@ -60,6 +61,12 @@ class Listed:
 def listing(view: StateView) -> tuple[Listed, ...]:
     """All mirrors of a destination, with the number of topics in each."""
     return tuple(Listed(spec=spec, topics=len(view.mirrored(spec.mirror))) for spec in view.mirrors())
+
+
+def moved_away(view: StateView) -> dict[str, str]:
+    """The mirrors whose destination this cluster was until they were reversed, and the name of the present one."""
+    found = {move.mirror: locate(move.mirror, view).forwarding for move in view.moves()}
+    return {mirror: move.destination for mirror, move in found.items() if move is not None}
 
 
 def ask(cluster: ClusterSnapshot[_P] | TanistError, partitions: Sequence[_P], by: Deadline) -> MirrorEnds[_P]:
