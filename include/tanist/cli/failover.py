@@ -35,6 +35,7 @@ from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.approvals import ApprovalTerms
+from tanist.usecases.failback.reversal_route import cannot_end
 from tanist.usecases.failback.reverse import reverse_after
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
@@ -67,6 +68,7 @@ RUN_COLUMNS = ("mirror", "plan_hash", "status", "approver", "runner", "age_ms", 
 APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_ms", "reason")
 ACCEPTED_COLUMNS = ("accepts", "detail")
 RUN_SECONDS = 600.0
+AGAIN = "run the same command again"
 ABORT_SECONDS = 120.0
 
 
@@ -248,9 +250,10 @@ def execute(  # the options of the command
             if over
             else None
         )
-    except TanistError:
+    except TanistError as why:
         _show(outcome, folder, now.as_json)
-        say("the failover is done, the reversal after it is not: run the same command again")
+        again = f"`tanist failover status {name} --destination {clusters.destination.name}` shows the next command"
+        say(f"the failover is done, the reversal after it is not: {again if cannot_end(why) else AGAIN}")
         raise
     _show(outcome, folder, now.as_json, reversal)
 

@@ -99,13 +99,18 @@ def reverse(
         found = reversal.approve(approve, request, clusters, now.context, terms=ApprovalTerms.of(reason, valid))
         say(f"{found.approver} approved plan {found.plan}")
         say_unread(found)
+        say(f"run it with: {request.command(name, clusters.destination.name)}")
         emit(
             [{"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}],
             ("mirror", "plan_hash", "approval", "approver"),
             now.as_json,
         )
     elif now.context.dry_run:
-        show(name, reversal.plan(request, clusters, now.context), now.as_json)
+        planned = reversal.plan(request, clusters, now.context)
+        show(name, planned, now.as_json)
+        command = request.command(name, clusters.destination.name, "--approve", planned.plan.hash)
+        say(f'approve it with: {command} --reason "..."')
+        say(f"then run it with: {request.command(name, clusters.destination.name)}")
     else:
         with watching(now.as_json, REVERSAL) as tell:
             done = reverse_mirror(request, clusters, now.context, to=_reporting(evidence, tell))
@@ -133,7 +138,7 @@ def _withdraw(now: Session, clusters: ReturnedMirror, reason: str, evidence: Pat
 
 
 def show(name: str, planned: PlannedReversal, as_json: bool) -> None:
-    """Print a plan, and for people the next command."""
+    """Print a plan, and for people what it accepts."""
     made = planned.plan
     rows = [
         {
@@ -161,7 +166,7 @@ def show(name: str, planned: PlannedReversal, as_json: bool) -> None:
     emit([item], PLAN_COLUMNS, as_json, rows=cells)
     for limitation in made.limitations:
         say(f"accept: {limitation.name}: {limitation.detail}")
-    say(f"plan {made.hash}: approve it with --approve {made.hash} --reason TEXT, then run the same command again")
+    say(f"plan {made.hash}: {len(made.topics)} topic(s) return")
 
 
 def _done(now: Session, done: Reversed) -> None:

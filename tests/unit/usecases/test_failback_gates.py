@@ -118,6 +118,17 @@ def test_the_command_that_approves_is_named_without_a_topic_of_approvers_too() -
         replays(world)
 
 
+def test_a_replay_that_is_not_approved_names_its_own_commands() -> None:
+    """It named `tanist failover plan`."""
+    world = FailoverWorld()
+    world.approve()
+    with pytest.raises(NotApproved) as refused:
+        replays(world)
+    assert refused.value.name == "NOT_APPROVED"
+    assert "`tanist failback decide`" in str(refused.value)
+    assert "failover plan" not in str(refused.value)
+
+
 def test_the_command_that_approves_a_reversal_has_the_options_that_made_it() -> None:
     """Typed as it was printed, it planned something else."""
     request = ReversalRequest(exclude=("pay{2}ments",), accept=("TAIL_UNDECIDED",), recreate=(r"orders\.v1",))

@@ -44,6 +44,13 @@ if TYPE_CHECKING:
     from tanist.usecases.mirror import ReturnedMirror
 
 
+class DecisionNotApproved(NotApproved):
+    operator_action = (
+        "`tanist failback decide` shows the plan, and `tanist failback approve NAME HASH` with the same options "
+        "approves it; nothing was changed"
+    )
+
+
 class DecisionRefused(NotPermitted):
     name = "DECISION_NOT_PERMITTED"
     operator_action = "run `tanist failback decide` again and have the new plan approved; nothing was changed"
@@ -75,7 +82,7 @@ DECISIONS: Final = PlanKind(
         == (spec.mirror, spec.id, spec.source_cluster_id, spec.destination_cluster_id)
     ),
     unfit="the plan is for another mirror, or for other clusters than the mirror has now",
-    not_approved=NotApproved,
+    not_approved=DecisionNotApproved,
     not_permitted=DecisionRefused,
     another=AnotherDecision,
 )

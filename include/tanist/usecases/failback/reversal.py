@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -91,6 +92,11 @@ class ReversalRequest:
     recreate: tuple[str, ...] = ()
     answers: str | None = None
     failover: str | None = None
+
+    def command(self, mirror: str, destination: str, *more: str) -> str:
+        """What asks for this reversal of the mirror at `destination`, to be typed; `more`: further options."""
+        words = ("tanist", "mirrors", "reverse", mirror, "--destination", destination, *self.options, *more)
+        return shlex.join(words)
 
     @property
     def options(self) -> tuple[str, ...]:
