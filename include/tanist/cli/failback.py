@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
-from tanist.cli.output import emit, line, say, say_unread, stages
+from tanist.cli.output import emit, line, never_silent, say, say_unread, stages
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failback.decision import TailAction, TailClass
 from tanist.domain.failback.reversal import without_copies
@@ -203,13 +203,14 @@ def replay(
     clusters = now.mirror(name).returned()
     folder = Folder(evidence or Path("evidence") / f"rescue-{name}")
     folder.check()
-    tell = stages(now.context.clock)
-    tools = ReplayTools(
-        manifest=lambda manifest: folder.write_manifest(manifest, f"replay-{Path(plan).name}.json"),
-        report=lambda at, seen: tell(f"{at}: {seen.replayed} replayed, {seen.dropped} dropped"),
-        to=Reporting(listener=lambda *event: tell(line(*event))),
-    )
-    outcome = replay_tails(plan, clusters, tools, now.context)
+    with never_silent(stages(now.context.clock)) as tell:
+        tools = ReplayTools(
+            manifest=lambda manifest: folder.write_manifest(manifest, f"replay-{Path(plan).name}.json"),
+            report=lambda at, seen: tell(f"{at}: {seen.replayed} replayed, {seen.dropped} dropped"),
+            waiting=lambda at, why: tell(f"{at} waits: {why.name}: {why.reason}"),
+            to=Reporting(listener=lambda *event: tell(line(*event))),
+        )
+        outcome = replay_tails(plan, clusters, tools, now.context)
     for topic, why in sorted(outcome.not_released.items()):
         say(f"warning: {topic} is still held at the old source, `tanist failback survey` puts it back: {why}")
     item = replay_item(outcome)
