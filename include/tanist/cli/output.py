@@ -99,7 +99,7 @@ def stages(clock: Clock) -> Callable[[str], None]:
 
 
 @contextmanager
-def never_silent(tell: Callable[[str], None], seconds: float = QUIET_SECONDS) -> Iterator[Callable[[str], None]]:
+def never_silent(progress: Callable[[str], None], seconds: float = QUIET_SECONDS) -> Iterator[Callable[[str], None]]:
     """The receiver of progress inside. When it hears nothing for `seconds`, it says so, and what it has heard last.
 
     Whatever an operation waits for, such as a broker that is away, nobody has to guess whether it still runs.
@@ -108,13 +108,13 @@ def never_silent(tell: Callable[[str], None], seconds: float = QUIET_SECONDS) ->
 
     def hear(text: str) -> None:
         heard[0] = (text, time.monotonic())
-        tell(text)
+        progress(text)
 
     def watch() -> None:
         while not over.wait(seconds):
             last, at = heard[0]
             if (quiet := time.monotonic() - at) >= seconds:
-                tell(f"waits for an answer of a broker, for {quiet:.0f} s by now; the last step was: {last}")
+                progress(f"waits for an answer of a broker, for {quiet:.0f} s by now; the last step was: {last}")
 
     watching = threading.Thread(target=watch, name="tanist-never-silent", daemon=True)
     watching.start()

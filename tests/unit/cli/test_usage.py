@@ -197,10 +197,8 @@ def test_the_fence_of_no_topic_is_set_where_none_is_named(tanist: Tanist) -> Non
 
 
 def test_a_table_shows_a_time_as_a_date_and_json_as_a_number(capsys: pytest.CaptureFixture[str]) -> None:
-    items: list[dict[str, Any]] = [
-        {"mirror": "dr", "expires_at_ms": 1_700_000_000_000, "age_ms": 5},
-        {"mirror": "m2", "expires_at_ms": None},
-    ]
+    first: dict[str, Any] = {"mirror": "dr", "expires_at_ms": 1_700_000_000_000, "age_ms": 5}
+    items = [first, {"mirror": "m2", "expires_at_ms": None}]
     emit(items, ("mirror", "expires_at_ms", "age_ms"), as_json=False)
     table = capsys.readouterr().out
     assert table.split() == ["MIRROR", "EXPIRES-AT", "AGE-MS", "dr", "2023-11-14T22:13:20.000Z", "5", "m2", "-", "-"]

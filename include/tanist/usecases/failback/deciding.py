@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 class DecisionNotApproved(NotApproved):
     operator_action = (
-        "`tanist failback decide` shows the plan, and `tanist failback approve NAME HASH` with the same options "
-        "approves it; nothing was changed"
+        "`tanist failback decide` shows the plan, and `tanist failback approve NAME HASH --reason TEXT` with the same "
+        "options approves it; nothing was changed"
     )
 
 
