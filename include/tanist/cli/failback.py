@@ -11,7 +11,7 @@ import typer
 from tanist.cli import open_transactions
 from tanist.cli.open_transactions import ToRunOption
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
-from tanist.cli.output import emit, line, say, say_error, say_unread, stages
+from tanist.cli.output import emit, line, never_silent, say, say_error, say_unread, stages
 from tanist.domain.envelope import error_items
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.failback.decision import TailAction, TailClass
@@ -305,13 +305,14 @@ def replay_decided(
             emit(items, DECISION_COLUMNS, now.as_json, rows=items[0]["tails"])
             return
     assert plan is not None  # noqa: S101  # one of both was given
-    tell = stages(now.context.clock)
-    tools = ReplayTools(
-        manifest=lambda manifest: folder.write_manifest(manifest, f"replay-{Path(plan).name}.json"),
-        report=lambda at, seen: tell(f"{at}: {seen.replayed} replayed, {seen.dropped} dropped"),
-        to=Reporting(listener=lambda *event: tell(line(*event))),
-    )
-    outcome = replay_tails(plan, clusters, tools, now.context)
+    with never_silent(stages(now.context.clock)) as tell:
+        tools = ReplayTools(
+            manifest=lambda manifest: folder.write_manifest(manifest, f"replay-{Path(plan).name}.json"),
+            report=lambda at, seen: tell(f"{at}: {seen.replayed} replayed, {seen.dropped} dropped"),
+            waiting=lambda at, why: tell(f"{at} waits: {why.name}: {why.reason}"),
+            to=Reporting(listener=lambda *event: tell(line(*event))),
+        )
+        outcome = replay_tails(plan, clusters, tools, now.context)
     for held, why in sorted(outcome.not_released.items()):
         say(f"warning: {held} is still held at the old source, `tanist failback survey` puts it back: {why}")
     item = replay_item(outcome)

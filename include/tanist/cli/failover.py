@@ -349,7 +349,13 @@ def abort(
     clusters = now.mirror(name)
     running = [seen for seen in statuses.runs(clusters, now.context) if seen.facts is not None]
     folder = evidence_folder(running[0].record.plan if running else "aborted", evidence)
-    tools = Tools(patience=Timeouts(), sink=folder, runner=runner(), report=lambda *event: tell(line(*event)))
+    tools = Tools(
+        patience=Timeouts(),
+        sink=folder,
+        runner=runner(),
+        is_process_dead=is_process_dead,
+        report=lambda *event: tell(line(*event)),
+    )
     aborted = aborting.abort(clusters, tools, now.context, reason)
     for topic in aborted.pending:
         say(f"warning: the source fence of {topic} could not be lifted; a fetcher keeps retrying")

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from contextlib import contextmanager
@@ -46,6 +47,10 @@ DEBUG: Final = "TANIST_DEBUG"
 
 _TIME: Final = "_at_ms"
 """How columns end that are times in ms since 1970: a table shows them as ISO 8601."""
+
+
+QUIET_SECONDS: Final = 5.0
+"""After which a long operation says that it still runs."""
 
 
 class Format(StrEnum):
@@ -99,6 +104,33 @@ def stages(clock: Clock) -> Callable[[str], None]:
     """`say` for long operations: each line begins with the seconds since this call."""
     began = clock.monotonic()
     return lambda text: say(f"[{clock.monotonic() - began:5.1f} s] {text}")
+
+
+@contextmanager
+def never_silent(progress: Callable[[str], None], seconds: float = QUIET_SECONDS) -> Iterator[Callable[[str], None]]:
+    """The receiver of progress inside. When it hears nothing for `seconds`, it says so, and what it has heard last.
+
+    Whatever an operation waits for, such as a broker that is away, nobody has to guess whether it still runs.
+    """
+    heard, over = [("nothing yet", time.monotonic())], threading.Event()
+
+    def hear(text: str) -> None:
+        heard[0] = (text, time.monotonic())
+        progress(text)
+
+    def watch() -> None:
+        while not over.wait(seconds):
+            last, at = heard[0]
+            if (quiet := time.monotonic() - at) >= seconds:
+                progress(f"waits for an answer of a broker, for {quiet:.0f} s by now; the last step was: {last}")
+
+    watching = threading.Thread(target=watch, name="tanist-never-silent", daemon=True)
+    watching.start()
+    try:
+        yield hear
+    finally:
+        over.set()
+        watching.join()
 
 
 @contextmanager

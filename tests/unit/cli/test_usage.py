@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -13,7 +14,7 @@ import typer
 
 from tanist.cli.app import app
 from tanist.cli.options import Session
-from tanist.cli.output import emit, fail, guard
+from tanist.cli.output import emit, fail, guard, never_silent
 from tanist.domain.errors import Misconfigured, UnknownMirror
 from tanist.usecases.failover import abort, planning, status
 from tanist.wiring.registry import ClusterRegistry
@@ -196,13 +197,32 @@ def test_the_fence_of_no_topic_is_set_where_none_is_named(tanist: Tanist) -> Non
 
 
 def test_a_table_shows_a_time_as_a_date_and_json_as_a_number(capsys: pytest.CaptureFixture[str]) -> None:
-    items: list[dict[str, object]] = [{"mirror": "dr", "expires_at_ms": 1_700_000_000_000, "age_ms": 5}]
-    items.append({"mirror": "m2", "expires_at_ms": None})
+    first: dict[str, Any] = {"mirror": "dr", "expires_at_ms": 1_700_000_000_000, "age_ms": 5}
+    items = [first, {"mirror": "m2", "expires_at_ms": None}]
     emit(items, ("mirror", "expires_at_ms", "age_ms"), as_json=False)
     table = capsys.readouterr().out
     assert table.split() == ["MIRROR", "EXPIRES-AT", "AGE-MS", "dr", "2023-11-14T22:13:20.000Z", "5", "m2", "-", "-"]
     emit(items, ("mirror", "expires_at_ms"), as_json=True)
     assert json.loads(capsys.readouterr().out)["items"] == items
+
+
+def test_a_long_operation_is_never_silent_for_long() -> None:
+    """`failback replay` said nothing for 58 s while a broker was away."""
+    said: list[str] = []
+    heard = threading.Event()
+
+    def tell(text: str) -> None:
+        said.append(text)
+        if len(said) > 2:
+            heard.set()
+
+    with never_silent(tell, 0.05) as hear:
+        hear("append: begins")
+        assert heard.wait(10)
+    assert said[0] == "append: begins"
+    assert all(each.endswith("the last step was: append: begins") for each in said[1:])
+    assert said[1].startswith("waits for an answer of a broker, for 0 s by now")
+    assert "tanist-never-silent" not in {each.name for each in threading.enumerate()}, "it ends with the operation"
 
 
 NOBODY = '[clusters.east]\nbootstrap_servers = "127.0.0.1:1"\n[clusters.west]\nbootstrap_servers = "127.0.0.1:1"\n'

@@ -9,10 +9,14 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.circle import CircleStage, locate
+from tanist.domain.failback.pending import findings_of
+from tanist.domain.failback.reversal import Recreation
 from tanist.domain.failover.plan import FailoverRequest
 from tanist.domain.moves import MoveStatus, opposite
+from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.domain.state_record import StateRecord
+from tanist.domain.tails import PartitionTail, TailStage, TailVerdict, TopicTails
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import moving_state, reversal
 from tanist.usecases.failback.reversal import ReversalRequest
@@ -20,7 +24,7 @@ from tanist.usecases.failback.reversal_route import ReversalWithdrawn
 from tanist.usecases.failback.reverse import reverse, reverse_after, reverse_mirror, switched
 from tanist.usecases.failover import planning
 from tests.builders import DR
-from tests.unit.usecases.failover.in_memory import FailoverWorld, Killed
+from tests.unit.usecases.failover.in_memory import TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:
@@ -115,6 +119,37 @@ def test_what_an_attempt_settled_before_it_was_fenced_is_not_written_again(monke
     assert stages(world) == (CircleStage.MOVED, CircleStage.REVERSED)
     (first,) = (each for each in late if isinstance(each, MirrorSpec))
     assert done.spec.producer_ids == first.producer_ids
+
+
+def test_the_findings_of_topics_that_are_copied_again_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mirror took them along, over every later reversal."""
+    world, records = approved(), moving_state._records
+    overlaps = tuple(
+        PartitionTail(partition=n, verdict=TailVerdict.OVERLAP, common_end=10, end=18, records=8) for n in range(2)
+    )
+    tails = [
+        TopicTails(
+            mirror=DR,
+            topic=topic,
+            promotion_epoch=1,
+            cluster_id="id-east",
+            tails=overlaps[:count],
+            stage=TailStage.DONE,
+            at=EpochMs(0),
+        )
+        for topic, count in TOPICS.items()
+    ]
+
+    def with_a_recreation(of: Reversing, ends: Mapping[MirrorPartition, int]) -> list[StateRecord]:
+        world.west.write(STATE_TOPIC, *tails)
+        again = Recreation(topic_id="id-of-orders", replicas=1)
+        topics = (replace(each, recreation=again if each.topic == "orders" else None) for each in of.reversal.topics)
+        of.reversal = replace(of.reversal, topics=tuple(topics))
+        return records(of, ends)
+
+    monkeypatch.setattr(moving_state, "_records", with_a_recreation)
+    reverse(ReversalRequest(), returned(world), world.command())
+    assert {each.topic for each in findings_of(world.east.view(STATE_TOPIC), DR)} == {"payments"}
 
 
 def from_east(world: FailoverWorld) -> ReturnedMirror:

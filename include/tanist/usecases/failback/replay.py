@@ -64,12 +64,14 @@ def _nothing(*_said: object) -> None:
 class ReplayTools:
     """`manifest`: is given the counts at the end. `report` hears of progress; `checkpoint`: tests stop it there.
 
-    `to`: where the rows are reported.
+    `waiting` hears why a partition cannot go on for the moment, such as a broker that is away; each reason once. `to`:
+    where the rows are reported.
     """
 
     manifest: Callable[[Mapping[str, Any]], None]
     to: Reporting = UNREPORTED
     report: Callable[[MirrorPartition, ReplayProgress], None] = field(default=_nothing)
+    waiting: Callable[[MirrorPartition, TanistError], None] = field(default=_nothing)
     checkpoint: Callable[[str], None] = field(default=_nothing)
 
 
@@ -174,7 +176,7 @@ class _Replay:
         self.not_released = _put_back(self.clusters, self.plan.topics, self.locked)
 
     def _partition(self, tails: TopicTails, tail: PartitionTail) -> None:
-        clock, by = self.locked.command.clock, self.locked.command.by
+        clock, by, said = self.locked.command.clock, self.locked.command.by, ""
         while True:
             try:
                 _Partition(self, tails, tail).run()
@@ -182,6 +184,8 @@ class _Replay:
                 passing = why.retriable or isinstance(why, OutOfOrderSequence)
                 if not passing or by.left(clock.monotonic()) <= _PAUSE:
                     raise
+                if said != (said := str(why)):
+                    self.tools.waiting(tails.partition_of(tail), why)
                 clock.wait(_PAUSE)
             else:
                 return
