@@ -269,7 +269,7 @@ def execute(  # the options of the command
         )
     except TanistError as why:
         _show(outcome, folder, now.as_json)
-        again = f"`tanist failover status {name} --destination {clusters.destination.name}` shows the next command"
+        again = f"`tanist next {name} --destination {clusters.destination.name}` says what to do"
         say(f"the failover is done, the reversal after it is not: {again if cannot_end(why) else AGAIN}")
         raise
     _show(outcome, folder, now.as_json, reversal)

@@ -67,9 +67,9 @@ def test_the_plan_of_a_reversal_names_the_command_that_approves_it_and_the_one_t
 @pytest.mark.parametrize(
     ("why", "advice"),
     [
-        (ReversalWithdrawn("plan 1 is withdrawn: LOG_CHANGED"), "`tanist failover status dr --destination west` shows"),
-        (TailUndecided("orders-0"), "`tanist failover status dr --destination west` shows the next command"),
-        (Problems([TailUndecided("orders-0")]), "`tanist failover status dr --destination west` shows"),
+        (ReversalWithdrawn("plan 1 is withdrawn: LOG_CHANGED"), "`tanist next dr --destination west` says"),
+        (TailUndecided("orders-0"), "`tanist next dr --destination west` says what to do"),
+        (Problems([TailUndecided("orders-0")]), "`tanist next dr --destination west` says"),
     ],
 )
 def test_a_reversal_that_cannot_be_repeated_is_not_to_be_repeated(

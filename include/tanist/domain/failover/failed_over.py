@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from tanist.domain.checks import Mode, named
+from tanist.domain.checks import named
 from tanist.domain.errors import TopicNotInMirror
 from tanist.domain.failover.plan import plan_of
 from tanist.domain.names import iso_time
@@ -16,17 +15,11 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun, MirrorSpec
     from tanist.domain.state_view import StateView
 
-_NEXT: Final = {
-    Mode.PLANNED: ("mirrors", "reverse", ("--dry-run",)),
-    Mode.UNPLANNED: ("failback", "survey", ()),
-}
-"""The first command of the way back: an unplanned failover may have left records at the old source."""
-
 
 class TopicsFailedOver(TopicNotInMirror):
     operator_action = (
-        "they are ordinary topics of the destination now; `tanist mirrors add` mirrors one again from its source; "
-        "nothing was changed"
+        "they are ordinary topics of the destination now, and `tanist next` says what comes next; `tanist mirrors add` "
+        "mirrors one again from its source; nothing was changed"
     )
 
 
@@ -34,7 +27,7 @@ def must_be_inside(view: StateView, spec: MirrorSpec, topics: Selection) -> None
     """Refuse a selection of topics that the mirror `spec` has no more. What never was in it is not looked at.
 
     Raises:
-        TopicsFailedOver: when each of them was failed over, by which plan, and the command that comes next.
+        TopicsFailedOver: when each of them was failed over, and by which plan.
     """
     inside = [each.topic for each in view.mirrored(spec.mirror)]
     missing = Selection(topics.include).idle(inside)
@@ -43,9 +36,8 @@ def must_be_inside(view: StateView, spec: MirrorSpec, topics: Selection) -> None
         return
     left = Selection(missing, topics.exclude).of(names)
     runs = {name: _run_of(view, spec, name) for name in left}
-    latest = max((run for run in runs.values() if run is not None), key=lambda run: run.at, default=None)
     whats = named(f"{name} ({_when(run)})" for name, run in runs.items())
-    raise TopicsFailedOver(f"mirror {spec.mirror!r} has failed over {whats}; next: `{_next(spec, latest)}`")
+    raise TopicsFailedOver(f"mirror {spec.mirror!r} has failed over {whats}")
 
 
 def _run_of(view: StateView, spec: MirrorSpec, topic: str) -> FailoverRun | None:
@@ -57,9 +49,3 @@ def _run_of(view: StateView, spec: MirrorSpec, topic: str) -> FailoverRun | None
 
 def _when(run: FailoverRun | None) -> str:
     return f"plan {run.plan}, {iso_time(run.at)}" if run is not None else "no run is on record"
-
-
-def _next(spec: MirrorSpec, run: FailoverRun | None) -> str:
-    plan = plan_of(run) if run is not None else None
-    noun, verb, options = _NEXT[plan.intent.mode if plan is not None else Mode.UNPLANNED]
-    return shlex.join(("tanist", noun, verb, spec.mirror, "--destination", spec.destination, *options))

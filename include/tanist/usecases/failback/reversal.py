@@ -98,11 +98,6 @@ class ReversalRequest:
         """What asks for this reversal of the mirror at `destination`, to be typed; `more`: further options."""
         return shlex.join(("tanist", "mirrors", "reverse", mirror, "--destination", destination, *self.options, *more))
 
-    def command(self, mirror: str, destination: str, *more: str) -> str:
-        """What asks for this reversal of the mirror at `destination`, to be typed; `more`: further options."""
-        words = ("tanist", "mirrors", "reverse", mirror, "--destination", destination, *self.options, *more)
-        return shlex.join(words)
-
     @property
     def options(self) -> tuple[str, ...]:
         """What asks a command for the same."""

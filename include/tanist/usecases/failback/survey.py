@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
+    from tanist.domain.tails import TopicTails
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.source_seen import SourceSeen
     from tanist.usecases.mirror import ReturnedMirror

@@ -15,23 +15,16 @@ if TYPE_CHECKING:
     from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 
-@pytest.mark.parametrize(
-    ("mode", "following"),
-    [
-        (Mode.PLANNED, "tanist mirrors reverse dr --destination west --dry-run"),
-        (Mode.UNPLANNED, "tanist failback survey dr --destination west"),
-    ],
-)
-def test_a_plan_after_a_failover_says_when_by_which_plan_and_what_comes_next(
-    world: FailoverWorld, mode: Mode, following: str
-) -> None:
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_plan_after_a_failover_says_when_and_by_which_plan(world: FailoverWorld, mode: Mode) -> None:
     """It said that '.*' matches no topic of the mirror."""
     signed = world.approve(mode)
     done = world.run(signed.plan).record
     with pytest.raises(TopicsFailedOver) as refused:
         world.plan()
     when = f"(plan {signed.plan}, {iso_time(done.at)})"
-    assert refused.value.reason == f"mirror 'dr' has failed over orders {when}; payments {when}; next: `{following}`"
+    assert refused.value.reason == f"mirror 'dr' has failed over orders {when}; payments {when}"
+    assert "`tanist next`" in str(refused.value)
     assert refused.value.name == "TOPIC_NOT_IN_MIRROR"
     with pytest.raises(TopicNotInMirror, match="'nothing' matches no topic") as unknown:
         world.plan(Mode.PLANNED, "nothing")
