@@ -69,7 +69,7 @@ class ReplayDenied(AuthorizationFailed):
     name = "REPLAY_DENIED"
     operator_action = (
         "a failover denies the mirror's login WRITE on its topics: run this with another login that may write to them, "
-        "to __mirror_state and to the transactional id of the mirror"
+        "to __mirror_state and to the transactional id of the mirror; in Airflow the connection PRIMARY_replay"
     )
 
 

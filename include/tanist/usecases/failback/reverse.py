@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.approval.entries import ApprovalUsed, NotApproved
-from tanist.domain.circle import CircleStage, locate
+from tanist.domain.circle import CircleStage, ReversalStatus, locate, pending_reversal
 from tanist.domain.errors import TanistError
 from tanist.domain.failback.outdated import ReversalOutdated
 from tanist.domain.failback.unseen import LimitationsUnseen, unseen
@@ -272,6 +272,26 @@ def reverse_after(failover: str, clusters: ReturnedMirror, evidence: Sink, comma
     where = {"source": done.spec.source, "destination": done.spec.destination}
     add_event(evidence, command.clock, _REVERSE, DONE, {"plan_hash": done.plan} | where)
     return done
+
+
+def by_failover(request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext) -> ReversalRequest | None:
+    """The same reversal by the approval of the failover before it, where that one is done and its reversal is not.
+
+    None: that failover has approved none, or not as the clusters are now; or the request leaves out, accepts or
+    recreates something, which no failover has approved.
+
+    Raises what `plan` does.
+    """
+    view = clusters.destination.state(STATE_TOPIC, command.by)
+    left = pending_reversal(view, clusters.spec.mirror)
+    if request.options or left is None or left.status is not ReversalStatus.PENDING:
+        return None
+    asked = ReversalRequest(failover=left.plan)
+    try:
+        approval_of(plan(asked, clusters, command, approves=True).plan, asked, clusters, command)
+    except NotApproved:
+        return None
+    return asked
 
 
 def _once_settled(request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext) -> Reversed:
