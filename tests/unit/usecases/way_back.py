@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from tanist.domain.checks import Mode
 from tanist.domain.names import SourceOffset, SourcePartition
@@ -12,13 +12,14 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.states import MirrorState
 from tanist.usecases.mirror import OpenMirror
+from tanist.usecases.mirrors.describe import Describer
 from tests.builders import DR, a_partition, a_worker
 from tests.fakes.cluster import pair_with
 from tests.fakes.failover import GuardedCluster, MemoryApprovals
 from tests.fakes.records import RecordedCluster, Written
 from tests.fakes.state import WORKER, MemoryStateStore
 from tests.fakes.tails import MemoryQuarantine, MemoryReplays, MemoryTails, MemoryTransactions
-from tests.unit.usecases.failover.in_memory import PARTITIONS, RATE, WRITER, FailoverWorld
+from tests.unit.usecases.failover.in_memory import PARTITIONS, RATE, FailoverWorld
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorPartition
@@ -122,4 +123,32 @@ class WayBack(FailoverWorld):
         store.append([alive, *states, SourceEnds(mirror=DR, chunk=0, ends=ends, at=now)], self.soon())
 
 
-__all__ = ["WRITER", "WayBack"]
+class MemoryRegistry:
+    """Both clusters of a world by name, as `ClusterRegistry` has them."""
+
+    def __init__(self, world: WayBack) -> None:
+        self.world = world
+
+    def __call__(self, *_settings: object) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def names(self) -> tuple[str, ...]:
+        return "east", "west"
+
+    def connect(self, name: str) -> Cluster:
+        return self.world.ports(self.world.east if name == "east" else self.world.west)
+
+    def open_mirror(self, *_: object) -> Any:
+        return self.world.mirror()
+
+    def destinations(self, *_: object) -> tuple[Cluster, ...]:
+        return (self.connect(self.world.home().name),)
+
+    def describer(self, destination: Cluster, *selection: Any) -> Describer:
+        return Describer(destination, self.connect, *selection)
