@@ -101,7 +101,7 @@ def test_tails_are_rescued_and_decided_before_the_reversal(house: House, pair: P
 def test_what_is_safe_is_replayed_by_a_login_that_may_write(
     house: House, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failover denies the mirror's login WRITE: without the other connection the run stops, and names what lacks."""
+    """The failover denies the mirror's login WRITE: without the other connection the run stops, and says why."""
     mirror = "replayed"
     fails_over_with_a_tail(pair, mirror)
     conf = {"mirror": mirror, "primary": "west", "destination": "east", "fence_proof": 0.3, "validate": "nothing"}

@@ -247,7 +247,8 @@ def survey() -> dict[str, Any]:
             for warning in at.warnings:
                 _say(f"warning: {at.partition}: {warning}")
         _must_be_reversible(params, clusters, task)
-    rows = [survey_item(params.mirror, found) for found in seen.found[:_NAMED]]
+    tails = {each.topic: each for each in seen.recorded}
+    rows = [survey_item(params.mirror, at, tails.get(at.partition.topic)) for at in seen.found[:_NAMED]]
     return {"mirror": params.mirror, "reversed": False, "partitions": rows}
 
 
