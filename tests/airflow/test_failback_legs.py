@@ -15,8 +15,8 @@ from tanist.domain.approval.entries import NotApproved
 from tanist.domain.failback.decision import DEFAULT_ACTIONS, TailAction, TailClass
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.selection import EVERY_TOPIC
-from tanist.usecases.approvals import ApprovalTerms
-from tanist.usecases.failback.deciding import approve_decision, plan_decision
+from tanist.usecases.approvals import ApprovalTerms, approve
+from tanist.usecases.failback.deciding import DECISIONS, plan_decision
 from tanist.usecases.failback.replay import ReplayTools, replay
 from tanist.usecases.failback.rescue import RescueTools, rescue
 from tests.unit.domain.test_pending_reversal import MOVE
@@ -79,9 +79,7 @@ def test_nobody_is_asked_about_records_where_none_waits_for_a_decision() -> None
 
     clusters, terms = world.mirror().returned(), ApprovalTerms.of("drill", 60)
     made = plan_decision(clusters, EVERY_TOPIC, params.actions, world.command()).plan
-    approve_decision(
-        made.hash, EVERY_TOPIC, params.actions, clusters, world.command(), terms=terms, request=params.decision
-    )
+    approve(DECISIONS, made.hash, made, terms, clusters, world.command(), request=params.decision)
     tools = ReplayTools(manifest=lambda _: None)
     with pytest.raises(NotApproved, match="it answers the request"):
         replay(made.hash, clusters, tools, world.command())

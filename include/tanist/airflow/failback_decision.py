@@ -11,14 +11,14 @@ from tanist.airflow.failback import RESCUE_SECONDS, FailbackParams, switch_done
 from tanist.airflow.failback_gates import LegGate
 from tanist.airflow.gate import NotAnswered, approved_item, must_not_be_cleared, terms_of
 from tanist.airflow.markdown import decision_page
-from tanist.airflow.tasks import at_work, busy_or_retriable, never, say_step
+from tanist.airflow.tasks import TASK_SECONDS, at_work, busy_or_retriable, never, say_step
 from tanist.domain.approval.entries import Approval
 from tanist.domain.errors import Refused
 from tanist.domain.failback.pending import rescued_tails
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
-from tanist.usecases.approvals import earlier_answer
-from tanist.usecases.failback.deciding import approve_decision, plan_decision, unfinished_decision
+from tanist.usecases.approvals import approve, earlier_answer
+from tanist.usecases.failback.deciding import DECISIONS, plan_decision, unfinished_decision
 from tanist.usecases.failback.replay import ReplayTools, replay_item
 from tanist.usecases.failback.replay import replay as replay_tails
 from tanist.usecases.runs.runner import Reporting
@@ -79,30 +79,26 @@ class DecisionGate(LegGate):
         """As that of `PlanGate`: the rescued records make the plan again, however many have expired since."""
         params = FailbackParams.of(context)
         with at_work(RESCUE_SECONDS, again=never) as task:
-            if (clusters := params.to_decide(task)) is None:
-                raise NotAnswered("the mirror was reversed since the question was asked")
             try:
-                plan_decision(clusters, EVERY_TOPIC, params.actions, task.context, plan)
+                plan_decision(self._mirror(params, task), EVERY_TOPIC, params.actions, task.context, plan)
             except Refused as why:
                 raise NotAnswered(f"the first answer was lost, and {why.reason}") from why
         return {"plan": plan}
 
+    def _mirror(self, params: FailbackParams, task: FailoverTask) -> ReturnedMirror:
+        if (clusters := params.to_decide(task)) is None:
+            raise NotAnswered("the mirror was reversed since the question was asked")
+        return clusters
+
     def execute_complete(self, context: Context, event: dict[str, Any], shown: dict[str, Any] | None = None) -> Any:
         """Write the approval with the name of the user who answered. Raises as that of `PlanGate`."""
         who, params = self.approver(context, event, shown), FailbackParams.of(context)
-        home = params.back.home
-        with at_work(RESCUE_SECONDS, {home: f"{home}_approver"}, again=never) as task:
-            if (clusters := params.to_decide(task)) is None:
-                raise NotAnswered("the mirror was reversed since the question was asked")
-            approval = approve_decision(
-                str((shown or {}).get("plan", "")),
-                EVERY_TOPIC,
-                params.actions,
-                clusters,
-                task.context,
-                terms=terms_of(context, who),
-                request=params.decision,
-            )
+        home, plan = params.back.home, str((shown or {}).get("plan", ""))
+        with at_work(RESCUE_SECONDS, again=never) as task:
+            made = plan_decision(self._mirror(params, task), EVERY_TOPIC, params.actions, task.context, plan).plan
+        with at_work(TASK_SECONDS, {home: f"{home}_approver"}, again=never) as task:
+            clusters, terms = self._mirror(params, task), terms_of(context, who)
+            approval = approve(DECISIONS, plan, made, terms, clusters, task.context, request=params.decision)
         return self.stored(approval)
 
 
