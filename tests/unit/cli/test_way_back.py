@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.cli import failover, options
+from tanist.domain.failover.facts import OpenTransaction
+from tanist.domain.names import EpochMs
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback.deciding import decide_at_once
@@ -251,3 +253,20 @@ def test_a_failover_is_approved_by_the_command_that_runs_it_and_only_once(world:
         assert len(world.east.approvals) == before + 1, "a run that has begun, or is done, is not approved again"
     other = tanist("failover", "run", DR, *EAST, "--plan", "0" * 16, *WHY)
     assert other.errors == ["PLAN_NOT_KEPT"]
+
+
+def test_an_open_transaction_is_in_the_way_until_one_command_has_aborted_it(world: WayBack, tanist: Tanist) -> None:
+    """Its markers may still follow: the survey says so, and what it was shown is aborted by its hash."""
+    world.east.named = (OpenTransaction(TAIL_PARTITION, 77, EpochMs(5), "paid"),)
+    waits = tanist("failback", "survey", DR, *WEST)
+    assert waits.code == 3
+    (command,) = named_commands_about(waits, "abort-transactions")
+    plan = item(tanist(*command, "--json"))["plan_hash"]
+    done = item(tanist("failback", "abort-transactions", DR, *WEST, "--plan", plan, *WHY, "--json"))
+    assert [(each["transactional_id"], each["aborted"]) for each in done["transactions"]] == [("paid", True)]
+    assert item(tanist("failback", "survey", DR, *WEST, "--json"))["rescued"] == 3
+
+
+def named_commands_about(answer: Answer, word: str) -> list[list[str]]:
+    """Those with `word` that have their mirror; the reason of a partition has the bare name of the command."""
+    return [each for each in named_commands(answer) if word in each and DR in each]
