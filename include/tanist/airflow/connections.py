@@ -43,6 +43,18 @@ def found(name: str, kind: str) -> Connection:
     return there
 
 
+def exists(name: str) -> bool:
+    """Whether Airflow has a connection of that name. Raises Misconfigured: we may not read it."""
+    try:
+        with _translate_error(name):
+            Connection.get(name)
+    except Misconfigured as why:
+        if isinstance(why.__context__, AirflowNotFoundException):
+            return False
+        raise
+    return True
+
+
 class _Connections(Mapping[str, ClusterSettings]):
     def __init__(self) -> None:
         self._known: dict[str, ClusterSettings] = {}

@@ -19,7 +19,7 @@ AS_ASKED: Final = f"{UNDONE}, as asked: "
 UNKNOWN: Final = "UNKNOWN: "
 REVERSE_AGAIN: Final = "reverse_again"
 NEXT_GATE: Final = "approve_next_reversal"
-_BEFORE: Final = ("survey", "rescue", "reverse")
+_BEFORE: Final = ("survey", "rescue", "replay", "reverse")
 """Tasks of `mirror_failback` that may have changed something before its failover begins."""
 _SUCCESS: Final = "success"
 _BLOCKED: Final = "PLAN_BLOCKED"

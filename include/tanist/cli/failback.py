@@ -68,9 +68,7 @@ EvidenceOption = Annotated[
 ]
 
 
-RescueOption = Annotated[
-    bool, typer.Option("--rescue/--no-rescue", help="Rescue what is found, if nothing is in its way; or only look.")
-]
+NoRescueOption = Annotated[bool, typer.Option("--no-rescue", help="Only look: copy nothing to quarantine topics.")]
 
 
 @app.command()
@@ -81,7 +79,7 @@ def survey(
     topic: TopicsOption = None,
     exclude: ExcludeOption = None,
     *,
-    rescue: RescueOption = True,
+    no_rescue: NoRescueOption = False,
     evidence: EvidenceOption = None,
 ) -> None:
     """Compare an old source that has returned with the mirror topics that have taken over, and rescue its tails.
@@ -104,7 +102,7 @@ def survey(
         for warning in each.warnings:
             say(f"warning: {each.partition}: {warning}")
     done: RescueOutcome | TanistError | None = None
-    if rescue and not now.context.dry_run:
+    if not (no_rescue or now.context.dry_run):
         done = rescue_surveyed(seen, clusters, topics, lambda: _rescue_tools(now, name, evidence), now.context)
     tails = {each.topic: each for each in (done.tails if isinstance(done, RescueOutcome) else seen.recorded)}
     items = [survey_item(name, each, tails.get(each.partition.topic)) for each in seen.found]

@@ -21,7 +21,7 @@ from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import moving_state, reversal
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reversal_route import ReversalWithdrawn
-from tanist.usecases.failback.reverse import reverse, reverse_after, reverse_mirror, switched
+from tanist.usecases.failback.reverse import by_failover, reverse, reverse_after, reverse_mirror, switched
 from tanist.usecases.failover import planning
 from tests.builders import DR
 from tests.unit.usecases.failover.in_memory import TOPICS, FailoverWorld, Killed
@@ -189,16 +189,39 @@ def test_a_cluster_that_has_taken_over_is_found_without_its_old_source() -> None
     assert switched(from_east(world), "id-east", world.command()) is None
 
 
-def test_a_failover_that_was_approved_with_its_reversal_is_followed_by_it_once() -> None:
-    """By that approval alone; whoever runs the same plan again completes the reversal, or is told that it was done."""
+def over_without_its_reversal() -> tuple[FailoverWorld, str]:
+    """A failover that was approved with the reversal after it is done, and that is not; and its plan."""
     world = FailoverWorld()
     request = FailoverRequest(mode=Mode.PLANNED, reverse=True)
     made = planning.plan(request, world.clusters(), world.command()).plan
     terms = ApprovalTerms.of("drill", 3_600)
     planning.approve(made.hash, request, world.clusters(), world.command(), terms=terms)
     world.run(made.hash)
+    return world, made.hash
+
+
+def test_a_reversal_that_its_failover_has_approved_is_done_by_whoever_comes() -> None:
+    """Not if something else is asked for, or the failover has not accepted what speaks against it by now."""
+    world, plan = over_without_its_reversal()
+    other = ReversalRequest(exclude=("payments",))
+    assert by_failover(other, returned(world), world.command()) is None
+    asked = by_failover(ReversalRequest(answers="run/airflow/x"), returned(world), world.command())
+    assert asked == ReversalRequest(failover=plan)
+    world.east.supers.add("root")
+    world.east.files[1] = frozenset({"super.users"})
+    assert by_failover(ReversalRequest(), returned(world), world.command()) is None
+    world.east.files.clear()
+    reverse_mirror(asked, returned(world), world.command())
+    assert stages(world) == (CircleStage.MOVED, CircleStage.REVERSED)
+    assert by_failover(ReversalRequest(), from_east(world), world.command()) is None
+    assert by_failover(ReversalRequest(), returned(approved()), approved().command()) is None
+
+
+def test_a_failover_that_was_approved_with_its_reversal_is_followed_by_it_once() -> None:
+    """By that approval alone; whoever runs the same plan again completes the reversal, or is told that it was done."""
+    world, plan = over_without_its_reversal()
     for clusters, changed in ((returned, True), (from_east, False)):
-        done = reverse_after(made.hash, clusters(world), world.sink, world.command())
+        done = reverse_after(plan, clusters(world), world.sink, world.command())
         assert done is not None
         assert done.changed is changed
         assert stages(world) == (CircleStage.MOVED, CircleStage.REVERSED)

@@ -157,8 +157,8 @@ def abort_at_once(
     plan_hash: str, topics: Selection, clusters: ReturnedMirror, command: CommandContext, *, terms: ApprovalTerms
 ) -> None:
     """Approve the plan that this command runs next, unless it is approved. Raises as `approve_at_once`."""
-    named = (clusters.spec.mirror, "--destination", clusters.destination.name)
-    where = ("tanist", "failback", "abort-transactions", *named)
+    typed = ("tanist", "failback", "abort-transactions", clusters.spec.mirror)
+    where = (*typed, "--destination", clusters.destination.name)
     approve_at_once(
         lambda: permit(ABORTS, plan_hash, (), clusters, command),
         lambda: approve_abort(plan_hash, topics, clusters, command, terms=terms),

@@ -69,7 +69,7 @@ class ReplayDenied(AuthorizationFailed):
     name = "REPLAY_DENIED"
     operator_action = (
         "a failover denies the mirror's login WRITE on its topics: run this with another login that may write to them, "
-        "to __mirror_state and to the transactional id of the mirror"
+        "to __mirror_state and to the transactional id of the mirror; in Airflow the connection PRIMARY_replay"
     )
 
 
@@ -277,7 +277,7 @@ def _counts(clusters: ReturnedMirror, view: StateView, tails: TopicTails, comman
     return found
 
 
-def approve_decision(  # noqa: PLR0913  # what an approver says, named
+def approve_decision(  # what an approver says, named
     plan_hash: str,
     topics: Selection,
     given: Mapping[TailClass, TailAction],
@@ -285,17 +285,16 @@ def approve_decision(  # noqa: PLR0913  # what an approver says, named
     command: CommandContext,
     *,
     terms: ApprovalTerms,
-    request: str = "",
 ) -> Approval:
     """Put our name under a plan, if the rescued tails still make it. Time alone makes no other plan.
 
-    `given`: as in `plan_decision`. `request`: of the orchestrator's run that asked, see `sign`.
+    `given`: as in `plan_decision`.
 
     Raises:
         AnotherDecision: they make another one. NoApproverTopic. AuthorizationFailed: we are no approver. Misconfigured.
     """
     plan = plan_decision(clusters, topics, given, command, plan_hash).plan
-    return approve(DECISIONS, plan_hash, plan, terms, clusters, command, request=request)
+    return approve(DECISIONS, plan_hash, plan, terms, clusters, command)
 
 
 def unfinished_decision(

@@ -179,12 +179,6 @@ def plan(
     )
 
 
-def must_be_asked_for(made: Reversal, request: ReversalRequest) -> None:
-    """Raises AnotherReversal where the clusters make another plan than the request names."""
-    if request.only is not None and made.hash != request.only:
-        raise AnotherReversal(f"{request.only} was requested, but the plan is now {made.hash}")
-
-
 def unfinished(clusters: ReturnedMirror, command: CommandContext) -> MirrorMove | None:
     """The reversal that was interrupted; None: there is none."""
     return clusters.destination.state(STATE_TOPIC, command.by).moving(clusters.spec.mirror)

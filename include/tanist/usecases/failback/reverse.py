@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.approval.entries import ApprovalUsed, NotApproved
-from tanist.domain.circle import CircleStage, locate
+from tanist.domain.circle import CircleStage, ReversalStatus, locate, pending_reversal
 from tanist.domain.errors import TanistError
 from tanist.domain.failback.outdated import ReversalOutdated
 from tanist.domain.failback.unseen import LimitationsUnseen, unseen
@@ -35,11 +35,11 @@ from tanist.usecases.failback.moving_state import end_arrival
 from tanist.usecases.failback.recording import known_tails
 from tanist.usecases.failback.reversal import (
     PURPOSE,
+    AnotherReversal,
     ReversalRequest,
     approval_of,
     approve,
     last_withdrawn,
-    must_be_asked_for,
     plan,
 )
 from tanist.usecases.failback.reversal_route import REVERSAL, cannot_end, put_back_all, topics_before
@@ -50,6 +50,7 @@ from tanist.usecases.runs.runner import BEGINS, DONE, NOT_YET, UNREPORTED, add_e
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tanist.domain.failback.reversal import Reversal
     from tanist.domain.records import FailoverRun
     from tanist.domain.state_record import StateRecord
     from tanist.usecases.approvals import ApprovalTerms
@@ -110,7 +111,7 @@ def _approved(
     Those go on record, as nobody surveys them once the mirror has moved.
     """
     planned = plan(request, clusters, command)
-    must_be_asked_for(planned.plan, request)
+    _must_be_asked_for(planned.plan, request)
     view = clusters.destination.state(STATE_TOPIC, command.by)
     known = known_tails(clusters, planned.found, view, command)
     approval = approval_of(planned.plan, request, clusters, command)
@@ -131,6 +132,12 @@ def _approved(
     )
     tails = [each for each in known if each.stage is not TailStage.DONE]
     return move, [*topics_before(planned.plan, clusters, command), *tails]
+
+
+def _must_be_asked_for(made: Reversal, request: ReversalRequest) -> None:
+    """Raises AnotherReversal where the clusters make another plan than the request names."""
+    if request.only is not None and made.hash != request.only:
+        raise AnotherReversal(f"{request.only} was requested, but the plan is now {made.hash}")
 
 
 def _complete(of: Reversing) -> Reversed:
@@ -213,7 +220,7 @@ def reverse_at_once(
     except (NotApproved, ApprovalUsed):  # nothing was changed
         planned = plan(request, clusters, command, approves=True)
     made, spec = planned.plan, clusters.spec
-    must_be_asked_for(made, request)
+    _must_be_asked_for(made, request)
     show(planned)
     reverse_command = ("tanist", "mirrors", "reverse", spec.mirror, "--destination", clusters.destination.name)
     new = () if request.only else unseen(made.limitations, request.accept)
@@ -272,6 +279,26 @@ def reverse_after(failover: str, clusters: ReturnedMirror, evidence: Sink, comma
     where = {"source": done.spec.source, "destination": done.spec.destination}
     add_event(evidence, command.clock, _REVERSE, DONE, {"plan_hash": done.plan} | where)
     return done
+
+
+def by_failover(request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext) -> ReversalRequest | None:
+    """The same reversal by the approval of the failover before it, where that one is done and its reversal is not.
+
+    None: that failover has approved none, or not as the clusters are now; or the request leaves out, accepts or
+    recreates something, which no failover has approved.
+
+    Raises what `plan` does.
+    """
+    view = clusters.destination.state(STATE_TOPIC, command.by)
+    left = pending_reversal(view, clusters.spec.mirror)
+    if request.options or left is None or left.status is not ReversalStatus.PENDING:
+        return None
+    asked = ReversalRequest(failover=left.plan)
+    try:
+        approval_of(plan(asked, clusters, command, approves=True).plan, asked, clusters, command)
+    except NotApproved:
+        return None
+    return asked
 
 
 def _once_settled(request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext) -> Reversed:

@@ -23,7 +23,7 @@ def approve_to_run(
 ) -> Approval | None:
     """Approve the kept plan with this hash; None: it is approved, or its run has begun or is done.
 
-    A run that has begun is never approved again: whoever withdraws its approval stops it.
+    A run that has begun goes on with the approval that it has.
 
     Raises:
         FourEyes: one command must not approve a plan and run it. Otherwise as `planning.approve`; nothing was changed.

@@ -71,7 +71,10 @@ class BusyClock(JumpingClock):
 
 @dataclass
 class FailoverWorld:
-    """`copying`: the worker is alive, `speed` records a tick. `writing`: an ordinary producer of the source is."""
+    """`copying`: the worker is alive, `speed` records a tick. `writing`: an ordinary producer of the source is.
+
+    `kind`: of both clusters.
+    """
 
     authorizer: bool = True
     copying: bool = True
@@ -85,10 +88,11 @@ class FailoverWorld:
     groups_moved: GroupsMoved = field(default_factory=lambda: GroupsMoved(rows=({"group": "billing"},)))
     moved: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
     pair: ClusterPair = field(default_factory=pair_with)
+    kind: type[GuardedCluster] = GuardedCluster
 
     def __post_init__(self) -> None:
-        self.east = GuardedCluster("east", authorizer=self.authorizer, clock=self.clock)
-        self.west = GuardedCluster("west", authorizer=self.authorizer, clock=self.clock)
+        self.east = self.kind("east", authorizer=self.authorizer, clock=self.clock)
+        self.west = self.kind("west", authorizer=self.authorizer, clock=self.clock)
         for name, partitions in TOPICS.items():
             self.east.with_topic(name, partitions, retention_ms="-1")
             self.west.with_topic(name, partitions, retention_ms="-1")
