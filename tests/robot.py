@@ -56,6 +56,7 @@ class Robot:
     types: Callable[[Sequence[str]], Typed]
     mirror: str = ""
     answers: Sequence[int] = ()
+    settled: float = SETTLED_SECONDS
     meanwhile: Callable[[int], None] = _nothing
     """What happens to the clusters after so many commands."""
 
@@ -69,10 +70,10 @@ class Robot:
             item = self._next()
             if item is None:
                 idle += 1
-                threading.Event().wait(SETTLED_SECONDS)
+                threading.Event().wait(self.settled)
                 continue
             idle = 0
-            assert len(made.commands) < most, f"{made.commands} and still {item}"
+            assert len(made.commands) < most, f"{made} and still {item}"
             made.stages.append(item["stage"])
             steps = item["next"]
             chosen = steps[0]

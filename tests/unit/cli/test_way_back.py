@@ -18,10 +18,12 @@ from tanist.usecases.failback.deciding import decide_at_once
 from tanist.usecases.failback.replay import ReplayTools, replay
 from tanist.usecases.failover.tools import GroupsMoved, Tools
 from tests.builders import DR
+from tests.robot import Robot
 from tests.unit.usecases.failover.in_memory import Killed
 from tests.unit.usecases.way_back import TAIL_PARTITION, MemoryRegistry, WayBack
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.kafka.cli.conftest import Answer, Tanist
@@ -86,6 +88,33 @@ def test_seven_commands_lead_the_whole_way_back_with_a_tail(world: WayBack, tani
     done = types("failover", "run", DR, *EAST, "--plan", plan, "--fence-proof", "0.1")
     assert (done["status"], done["reversal"]["destination"]) == ("DONE", "west")
     assert len(typed) == 7
+
+
+def test_a_robot_finds_the_way_back_by_itself(world: WayBack, tanist: Tanist) -> None:
+    """It knows nothing of the product: it types what `tanist next` says until nothing is to be done."""
+
+    def types(words: Sequence[str]) -> Answer:
+        if words[:2] == ["fetcher", "run"]:  # stays in the foreground of another terminal
+            for _ in range(20):
+                world.clock.wait(1)
+            words = ("status", "dr")
+        return tanist(*words)
+
+    robot = Robot(types, "dr", settled=0.0)
+    back = robot.follow(4)
+    assert [each.split(" dr ")[0] for each in back.commands] == [
+        "tanist failback survey",
+        "tanist failback replay",
+        "tanist mirrors reverse",
+        "tanist fetcher run",
+    ]
+    assert (back.failed, len(back.decisions)) == ([], 1)
+    home = robot.follow(3, "tanist failover plan dr --destination east --reverse")
+    assert (home.failed, home.commands[-1].split(" --plan ")[0]) == (
+        [],
+        "tanist failover run dr --destination east",
+    )
+    assert world.home() is world.west
 
 
 def rescued(world: WayBack) -> list[str]:

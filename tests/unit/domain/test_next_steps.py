@@ -113,7 +113,7 @@ def test_open_transactions_are_ended_before_the_survey(approved: bool) -> None:
     way = WayBack(open=Abortable(plan="beef", approved=approved, producers=("app-1",)))
     found = told(failed_over(tails=(a_tail(TailStage.UNKNOWN),), way_back=way))
     assert verbs(found) == ["failback abort-transactions", "failback survey"]
-    assert ("--plan beef" in found.steps[0].command) is approved
+    assert ("--reason" in found.steps[0].command) is not approved
     assert bool(found.steps[0].decision) is not approved
 
 
@@ -128,6 +128,7 @@ def test_a_reversal_names_what_it_takes() -> None:
     assert verbs(told(failed_over())) == ["mirrors reverse"]
     assert "--dry-run" in told(failed_over()).steps[0].command
     found = told(failed_over(way_back=WayBack(limitations=(writable,))))
+    assert "--accept MIRROR_TOPIC_WRITABLE" in found.steps[0].command
     assert (found.stage, len(found.steps)) == (NextStage.FAILED_OVER, 1)
     assert found.steps[0].decision == "reverse the mirror, accepting MIRROR_TOPIC_WRITABLE"
     assert told(failed_over(way_back=WayBack())).steps[0].decision is None

@@ -11,6 +11,7 @@ from tanist.domain.names import SourceOffset, SourcePartition
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.states import MirrorState
+from tanist.usecases.command import Silence
 from tanist.usecases.mirror import OpenMirror
 from tanist.usecases.mirrors.describe import Describer
 from tests.builders import DR, a_partition, a_worker
@@ -24,6 +25,7 @@ from tests.unit.usecases.failover.in_memory import PARTITIONS, RATE, FailoverWor
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorPartition
     from tanist.domain.records import MirrorSpec
+    from tanist.ports.clock import Clock
     from tanist.ports.cluster import Cluster
 
 TAIL_PARTITION = PARTITIONS[0]
@@ -121,6 +123,7 @@ class WayBack(FailoverWorld):
                   for at in PARTITIONS]  # fmt: skip
         alive = a_worker(at=now, principal=self.login.principal)
         store.append([alive, *states, SourceEnds(mirror=DR, chunk=0, ends=ends, at=now)], self.soon())
+        self.follow_groups(self.east, spec.mirror_id)
 
 
 class MemoryRegistry:
@@ -144,7 +147,13 @@ class MemoryRegistry:
     def connect(self, name: str) -> Cluster:
         return self.world.ports(self.world.east if name == "east" else self.world.west)
 
+    def silence(self, clock: Clock) -> Silence:
+        return Silence(clock)
+
     def open_mirror(self, *_: object) -> Any:
+        return self.world.mirror()
+
+    def mirror(self, *_: object) -> OpenMirror:
         return self.world.mirror()
 
     def destinations(self, *_: object) -> tuple[Cluster, ...]:

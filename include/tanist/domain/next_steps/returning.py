@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.circle import CircleStage
+from tanist.domain.failback.unseen import unseen
 from tanist.domain.next_steps import commands
 from tanist.domain.next_steps.commands import of_topics, typed
 from tanist.domain.next_steps.step import NextStep
@@ -51,19 +52,13 @@ def settle_tails(at: MirrorSituation) -> Iterator[NextStep]:
 
 
 def _abort(at: MirrorSituation, found: Abortable) -> Iterator[NextStep]:
-    named = ", ".join(found.producers)
-    if found.approved:
-        yield NextStep(
-            command=typed(at, "failback", "abort-transactions", "--plan", found.plan),
-            why=f"the abort of open transactions is approved ({named})",
-        )
-        return
+    named, approving = ", ".join(found.producers), ("--reason", "their producers are fenced")
     yield NextStep(
         command=typed(
-            at, "failback", "abort-transactions", "--approve", found.plan, "--reason", "their producers are fenced"
+            at, "failback", "abort-transactions", "--plan", found.plan, *(() if found.approved else approving)
         ),
         why=f"open transactions of the old source ({named}) keep the survey from being final",
-        decision="abort them now; else brokers do so after their timeout",
+        decision=None if found.approved else "abort them now; else brokers do so after their timeout",
     )
 
 
@@ -89,22 +84,21 @@ def reverse(at: MirrorSituation) -> Iterator[NextStep]:
     if found.problem:
         yield NextStep(command=commands.reverse(at, "--dry-run"), why=f"it cannot be reversed yet: {found.problem}")
         return
-    accepted = tuple(each.name for each in found.limitations)
+    decided = tuple(each.name for each in unseen(found.limitations, ()))
+    accepting = tuple(word for name in decided for word in ("--accept", name))
     why = "until then the new primary has no mirror"
     if not found.recreated:
         yield NextStep(
-            command=commands.reverse(at, "--reason", "the old source is back"),
+            command=commands.reverse(at, *accepting, "--reason", "the old source is back"),
             why=why,
-            decision=f"reverse the mirror, accepting {', '.join(accepted)}" if accepted else None,
+            decision=f"reverse the mirror, accepting {', '.join(decided)}" if decided else None,
         )
         return
-    named = ", ".join(found.recreated)
+    named, again = ", ".join(found.recreated), tuple(of_topics("--recreate", found.recreated))
     yield NextStep(
-        command=commands.reverse(
-            at, *of_topics("--recreate", found.recreated), "--reason", "the old source is back, with other records"
-        ),
+        command=commands.reverse(at, *again, *accepting, "--reason", "the old source is back, with other records"),
         why=f"{why}; {named} cannot return as it is, so it is deleted at the old source and copied again",
-        decision=f"copy {named} again from the new primary, accepting {', '.join(accepted) or 'nothing'}",
+        decision=f"copy {named} again from the new primary, accepting {', '.join(decided) or 'nothing'}",
     )
     yield NextStep(
         command=commands.reverse(at, *of_topics("--exclude", found.recreated), "--reason", "some topics stay behind"),

@@ -14,6 +14,7 @@ from tanist.domain.next_steps.step import Guidance, NextStage, NextStep
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tanist.domain.limitation import Limitation
     from tanist.domain.next_steps.situation import MirrorSituation
 
 NOTHING: Final = "NOTHING_TO_FAIL_OVER"
@@ -48,7 +49,7 @@ def _missing(at: MirrorSituation, stage: NextStage) -> Iterator[str]:
         yield f"{source} does not answer: the way back begins when it does"
     limited = {each.name: each for mode in Mode for each in at.limited(mode) if each.name != NOTHING}
     for each in limited.values():
-        yield f"{each.name}: {each.detail}{_advice(each.name)}"
+        yield f"{each.name}: {each.detail}{_advice(each)}"
     said = {check for name in limited for check in KINDS[name].checks} if limited else set()
     if stage in _AFTER_FAILOVER:
         said |= {"partitions", "source"}  # nothing is mirrored any more
@@ -57,9 +58,10 @@ def _missing(at: MirrorSituation, stage: NextStage) -> Iterator[str]:
             yield f"{check.name}: {check.reason or check.observed}"
 
 
-def _advice(limitation: str) -> str:
-    kind = KINDS.get(limitation)
-    return f" ({kind.next_step})" if kind is not None else ""
+def _advice(limitation: Limitation) -> str:
+    """What its kind says to do, where the detail names no command."""
+    kind = KINDS.get(limitation.name)
+    return f" ({kind.next_step})" if kind is not None and "`" not in limitation.detail else ""
 
 
 _AFTER_FAILOVER: Final = frozenset(

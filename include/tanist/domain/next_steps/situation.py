@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.answers import attempt
-from tanist.domain.approval.choosing import choose, time_objections, without
+from tanist.domain.approval.choosing import choose, time_objections
 from tanist.domain.checks import Mode
 from tanist.domain.deletion import SourceTopicDeleted
 from tanist.domain.errors import TanistError
@@ -133,7 +133,6 @@ def waiting_plans(
     if (spec := place.spec) is None:
         return
     runs = view.failovers(spec.mirror)
-    free = without(entries, {each.approval for each in runs})
     for each in sorted(view.kept_plans(spec.mirror), key=lambda each: -each.at):
         kept = kept_plan(view, spec, each.plan, facts.now)
         words = None if kept is None else _read(kept.plan_json)
@@ -141,7 +140,7 @@ def waiting_plans(
             continue
         if words.intent.destination_cluster_id != spec.destination_cluster_id:
             continue
-        found = attempt(lambda plan=each.plan: choose(free, (), spec.mirror, plan))  # type: ignore[misc]
+        found = attempt(lambda plan=each.plan: choose(entries, runs, spec.mirror, plan))  # type: ignore[misc]
         stands = not isinstance(found, TanistError) and not time_objections(found, facts.now, None)
         if not stands and any(run.plan == each.plan for run in runs):
             continue  # it has been run

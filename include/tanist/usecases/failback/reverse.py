@@ -14,8 +14,8 @@ since it was surveyed. What has changed otherwise, and whatever else the plan do
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.approval.entries import ApprovalUsed, NotApproved
@@ -222,20 +222,18 @@ def reverse_at_once(
     made, spec = planned.plan, clusters.spec
     _must_be_asked_for(made, request)
     show(planned)
-    reverse_command = ("tanist", "mirrors", "reverse", spec.mirror, "--destination", clusters.destination.name)
+    typed = partial(request.command, spec.mirror, clusters.destination.name)
     new = () if request.only else unseen(made.limitations, request.accept)
     if new:
         accepting = (word for each in new for word in ("--accept", each.name))
-        typed = shlex.join((*reverse_command, *request.options, *accepting, "--reason", terms.reason))
         named = "; ".join(f"{each.name}: {each.detail}" for each in new)
-        raise LimitationsUnseen(f"nobody has accepted {named}. To accept all of it: {typed}")
+        raise LimitationsUnseen(
+            f"nobody has accepted {named}. To accept all of it: {typed(*accepting, '--reason', terms.reason)}"
+        )
     approve_at_once(
         lambda: approval_of(made, request, clusters, command),
         lambda: approve(made.hash, request, clusters, command, terms=terms),
-        (
-            shlex.join((*reverse_command, *request.options, "--approve", made.hash, "--reason", terms.reason)),
-            shlex.join((*reverse_command, *request.options)),
-        ),
+        (typed("--approve", made.hash, "--reason", terms.reason), typed()),
         command,
     )
     return reverse_mirror(request, clusters, command, to=to)

@@ -134,19 +134,20 @@ class FailoverWorld:
         ]
         self.worker.append([self.spec, *desired], self.soon())
         self.observe(MirrorState.MIRRORING)
-        self._keep_group_offsets()
+        self.follow_groups(self.west, self.spec.mirror_id)
 
-    def _keep_group_offsets(self) -> None:
+    def follow_groups(self, destination: GuardedCluster, mirror_id: str) -> None:
+        """A worker has read all committed offsets of the source up to now."""
         now = self.clock.now()
         status = GroupSyncStatus(
             mirror=DR,
-            mirror_id=self.spec.mirror_id,
+            mirror_id=mirror_id,
             worker="w",
             mode=OffsetTailMode.TAILING,
             complete_until_ms=now,
             at=now,
         )
-        MemoryStateStore(self.west, GROUPS_TOPIC, WORKER).append([status], self.soon())
+        MemoryStateStore(destination, GROUPS_TOPIC, WORKER).append([status], self.soon())
 
     def make_again(self) -> None:
         """The mirror was deleted, and another one of its name is made."""
