@@ -73,8 +73,8 @@ def none(reason: str, as_json: bool) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message for people to standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a message for people to standard error, in one piece: several threads may do so."""
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:
@@ -125,9 +125,14 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
         raise typer.Exit(BUG) from None
 
 
-def _report(refusal: TanistError, as_json: bool) -> None:
+def say_error(refusal: TanistError) -> None:
+    """Print an error, one line for each problem."""
     for line in lines(refusal):
         say(f"error: {one_line(line)}")
+
+
+def _report(refusal: TanistError, as_json: bool) -> None:
+    say_error(refusal)
     if as_json:
         print(_json((), error_items(refusal)))
 
