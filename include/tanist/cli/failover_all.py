@@ -19,6 +19,7 @@ from tanist.domain.checks import Readiness, named
 from tanist.domain.envelope import error_items
 from tanist.domain.errors import NoStateTopic, TanistError
 from tanist.domain.failover.commands import approve_all_command, run_all_command, run_command
+from tanist.domain.failover.facts import iso_time
 from tanist.domain.failover.forecast import at_risk_words
 from tanist.domain.failover.many import NamedPlan, mirrors_at, missing, named_plans, worst_first
 from tanist.domain.failover.objections import accepted
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from tanist.wiring import ClusterRegistry
 
 PLAN_COLUMNS = ("mirror", "destination", "verdict", "offsets_at_risk", "plan_hash", "to_accept")
-APPROVAL_COLUMNS = ("mirror", "destination", "plan_hash", "result", "approver", "expires_at_ms")
+APPROVAL_COLUMNS = ("mirror", "destination", "plan_hash", "result", "approver", "expires")
 RUN_COLUMNS = ("mirror", "destination", "plan_hash", "result", "seconds", "proof_seconds", "evidence")
 _UNKNOWN = 3
 
@@ -158,13 +159,14 @@ def plan_all(now: Session, request: FailoverRequest, source: str | None, at_once
     if not found and silent:
         refuse(silent.values())
     if not found:
-        wanted = f"no mirror that copies from {source} is" if source else f"no mirror is in topic {STATE_TOPIC}"
-        raise NoStateTopic(f"{wanted} on {', '.join(names) or 'any cluster: none is configured'}")
+        copied = f" that copies from {source}" if source else ""
+        raise NoStateTopic(f"no mirror{copied} is in topic {STATE_TOPIC} of {', '.join(names) or 'any cluster'}")
     for name, why in silent.items():
         _say_errors(name, why)
     for idle in (at for at in found if at.idle):
         say(f"{idle.where}: nothing to fail over: no topic is in the mirror")
-    planned = _of_each(now, [at for at in found if not at.idle], at_once, partial(_planned, request))
+    wanted = [at for at in found if not at.idle]
+    planned = _of_each(now, wanted, at_once, partial(_planned, request))
     planned.sort(key=lambda at: worst_first(at.found.word if at.found else None, at.mirror, at.destination))
     _show_plans(planned, silent, now.as_json)
     blocked = [int(at.found is not None and at.found.blocked) for at in planned]
@@ -184,7 +186,8 @@ def _show_plans(planned: Sequence[MirrorAnswer[Planned]], silent: Mapping[str, T
     command = approve_all_command(plans) if plans else None
     items = [_plan_item(at, command if at in kept else None) for at in planned]
     lost = [{**error, "destination": name} for name, why in silent.items() for error in error_items(why)]
-    emit(items, PLAN_COLUMNS, as_json, rows=[_plan_row(at) for at in planned], errors=[*lost, *_errors_of(planned)])
+    if planned or as_json:
+        emit(items, PLAN_COLUMNS, as_json, rows=list(map(_plan_row, planned)), errors=[*lost, *_errors_of(planned)])
     for at in planned:
         _say_plan(at)
     if command:
@@ -243,7 +246,10 @@ def approve_all(now: Session, texts: Sequence[str], terms: ApprovalTerms, at_onc
     to_run = [NamedPlan(at.destination, at.mirror, at.found.plan) for at in signed if at.found is not None]
     command = run_all_command(to_run) if to_run else None
     items = [_approval_item(at, plan, command) for at, plan in zip(answers, plans, strict=True)]
-    emit(items, APPROVAL_COLUMNS, now.as_json, errors=_errors_of(answers))
+    rows = [
+        item | {"expires": iso_time(item["expires_at_ms"]) if item.get("expires_at_ms") else None} for item in items
+    ]
+    emit(items, APPROVAL_COLUMNS, now.as_json, rows=rows, errors=_errors_of(answers))
     for at in answers:
         _say_errors(at.where, at.why)
         if at.found is not None:

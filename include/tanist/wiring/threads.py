@@ -67,8 +67,8 @@ def for_each(
             return work(own, replace(context, clock=clock, by=clock.deadline(seconds)), item)
 
     with ThreadPoolExecutor(most, "tanist-mirror") as pool:
-        results = [pool.submit(one, item) for item in items]
         try:
+            results = [pool.submit(one, item) for item in items]
             wait(results)
         except BaseException:
             stop.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from tanist.cli import failover_runs, options
@@ -40,16 +41,14 @@ class MemoryRegistry(ClusterRegistry):
 
     def mirror(self, spec: MirrorSpec, destination: Cluster) -> OpenMirror:
         here = (spec.mirror, destination.name)
-        return next(
-            world.clusters(self._user) for world in self._worlds if (world.mirror, world.west.name) == here
-        )
+        return next(world.clusters(self._user) for world in self._worlds if (world.mirror, world.west.name) == here)
 
     def again(self) -> ClusterRegistry:
         return MemoryRegistry(self._worlds, self._user)
 
 
 def three_mirrors() -> tuple[FailoverWorld, FailoverWorld, FailoverWorld]:
-    """Of two destinations: `orders` and `stock` of west, and another `orders` of south. Each has its own source."""
+    """`orders` and `stock` of west, and another `orders` of south. Their sources are east, north and center."""
     clock = BusyClock()
     orders = FailoverWorld(mirror=MirrorName("orders"), topics={"orders": 2}, clock=clock)
     stock = FailoverWorld(
@@ -60,9 +59,12 @@ def three_mirrors() -> tuple[FailoverWorld, FailoverWorld, FailoverWorld]:
     )
     worlds = (orders, stock, south)
 
+    turn = Lock()
+
     def tick() -> None:
-        for world in worlds:
-            world.tick()
+        with turn:
+            for world in worlds:
+                world.tick()
 
     clock.meanwhile = tick  # type: ignore[method-assign]
     return worlds
