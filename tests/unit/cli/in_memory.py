@@ -27,7 +27,7 @@ class MemoryRegistry(ClusterRegistry):
     """The registry, with clusters in memory. `user`: who this login is at destinations."""
 
     def __init__(self, worlds: Sequence[FailoverWorld], user: str = "approver") -> None:
-        super().__init__(Settings({}, "nowhere"))
+        super().__init__(Settings("nowhere", {}))
         self._worlds, self._user = tuple(worlds), user
 
     def names(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def three_mirrors() -> tuple[FailoverWorld, FailoverWorld, FailoverWorld]:
             for world in worlds:
                 world.tick()
 
-    clock.meanwhile = tick  # type: ignore[method-assign]
+    clock.meanwhile = tick
     return worlds
 
 

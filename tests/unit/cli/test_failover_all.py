@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from tanist.cli import failover_runs
+from tanist.domain.errors import Refused
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.states import MirrorState
 from tests.unit.cli.in_memory import three_mirrors, use
@@ -320,6 +322,28 @@ def test_a_run_that_was_cut_short_is_partial(every: Callable[..., Answer], world
     south.west.dead = False
     south.clock.wait(1)
     assert every("run", *found).code == 0
+
+
+def test_a_reversal_that_is_not_done_after_its_failover_is_named_beside_it(
+    tanist: Tanist, every: Callable[..., Answer], worlds: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one object: the command for one mirror printed two."""
+    del worlds
+
+    def refused(*_: object) -> NoReturn:
+        raise Refused("it is not asked for")
+
+    monkeypatch.setattr(failover_runs, "reverse_after", refused)
+    found = plans(every("plan", "-d", "south"))["south/orders"]
+    approve(every, f"south/orders={found}")
+    many = every("run", f"south/orders={found}", "--json")
+    one = tanist("failover", "run", "orders", "-d", "south", "--plan", found, "--json")
+    for answer in (many, one):
+        assert (answer.code, answer.errors) == (1, ["REFUSED"])
+        (item,) = answer.items
+        assert (item["status"], item["reversal"]) == ("DONE", None)
+        assert in_json(answer)["errors"][0]["reason"] == "it is not asked for"
+        assert "the failover is done, the reversal after it is not" in answer.err
 
 
 def test_nothing_approved_is_a_refusal_of_the_run(every: Callable[..., Answer], worlds: Worlds) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tanist.ports.clock import Clock
 
-NOWHERE = ClusterRegistry(Settings({}, "nowhere"))
+NOWHERE = ClusterRegistry(Settings("nowhere", {}))
 
 
 def each_of(
