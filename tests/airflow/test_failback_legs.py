@@ -70,14 +70,14 @@ def test_nobody_is_asked_about_records_where_none_waits_for_a_decision() -> None
     world, gate, params = WayBack(), DecisionGate(task_id="approve_decision"), of()
     unasked = {"asked": False}
     assert gate._left_alone(params, at(world)) == unasked
-    rescue(world.mirror().returned(), EVERY_TOPIC, RescueTools(manifest=lambda _: None), world.command())
+    rescue(world.opened().returned(), EVERY_TOPIC, RescueTools(manifest=lambda _: None), world.command())
     assert gate._left_alone(params, at(world)) is None
     assert gate._left_alone(of(accept=["TAIL_UNDECIDED"]), at(world)) == unasked
 
     def kill(_point: str) -> None:
         raise Killed
 
-    clusters, terms = world.mirror().returned(), ApprovalTerms.of("drill", 60)
+    clusters, terms = world.opened().returned(), ApprovalTerms.of("drill", 60)
     made = plan_decision(clusters, EVERY_TOPIC, params.actions, world.command()).plan
     approve(DECISIONS, made.hash, made, terms, clusters, world.command(), request=params.decision)
     tools = ReplayTools(manifest=lambda _: None)

@@ -8,6 +8,7 @@ import typer
 
 from tanist.cli.failover import execute, show_plan
 from tanist.cli.failover_options import AnswersOption, DrainOption, EvidenceOption, ProofOption
+from tanist.cli.failover_runs import RunOptions
 from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, announcing, asking, selected
 from tanist.cli.output import emit, say
 from tanist.domain.checks import Mode
@@ -81,8 +82,8 @@ def remove(
         return
     found = removal.approved_plan(asked, clusters, now.context)
     announcing(now, "remove").announce([*topic])
-    patience = Timeouts(proof=fence_proof, drain=drain)
-    execute(now, name, found, patience, evidence, although_it_answers=although_it_answers)
+    options = RunOptions(patience=Timeouts(proof=fence_proof, drain=drain), although_it_answers=although_it_answers)
+    execute(now, name, found, options, evidence)
 
 
 def _show_detached(now: Session, found: detach.Detached, state: str) -> None:

@@ -23,7 +23,7 @@ from tanist.usecases.runs.runner import Reporting
 from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tanist.usecases.failback.reversal import PlannedReversal
     from tanist.usecases.failback.reverse import Reversed
@@ -205,21 +205,22 @@ def show(name: str, planned: PlannedReversal, as_json: bool) -> None:
 
 
 def _done(now: Session, done: Reversed) -> None:
-    say_reversed(done)
+    for words in reversed_words(done):
+        say(words)
     emit([reversed_item(done)], DONE_COLUMNS, now.as_json)
 
 
-def say_reversed(done: Reversed) -> None:
-    """What has become of the mirror, for people."""
-    for warning in done.warnings:
-        say(f"warning: {warning}")
+def reversed_words(done: Reversed) -> Iterator[str]:
+    """What has become of the mirror, for people, line by line."""
+    yield from (f"warning: {warning}" for warning in done.warnings)
     spec = done.spec
     if done.changed and not done.topics:
-        say(f"the reversal {done.plan} is completed; mirror {spec.mirror} has failed over to {spec.destination} since")
+        yield f"the reversal {done.plan} is completed; mirror {spec.mirror} has failed over to {spec.destination} since"
     elif done.changed:
-        say(f"mirror {spec.mirror} copies from {spec.source} to {spec.destination}, by a fetcher of {spec.destination}")
+        fetcher = f"by a fetcher of {spec.destination}"
+        yield f"mirror {spec.mirror} copies from {spec.source} to {spec.destination}, {fetcher}"
     else:
-        say(f"mirror {spec.mirror} was reversed before: nothing was changed")
+        yield f"mirror {spec.mirror} was reversed before: nothing was changed"
 
 
 def reversed_item(done: Reversed) -> dict[str, Any]:

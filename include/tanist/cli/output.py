@@ -91,8 +91,8 @@ def none(reason: str, as_json: bool) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message for people to standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a message for people to standard error, in one piece: several threads may do so."""
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.airflow.verdict import VerdictSeen, verdict
-from tanist.cli import failover
+from tanist.cli import failover_runs
 from tanist.cli.options import Session
 from tanist.domain.failback.reversal import TailUndecided
 from tanist.domain.problems import Problems
@@ -79,14 +79,20 @@ def test_a_reversal_that_cannot_be_repeated_is_not_to_be_repeated(
     found = FailoverWorld().clusters()
     monkeypatch.setattr(Session, "mirror", lambda *_: found)
     monkeypatch.setattr(ClusterRegistry, "open_mirror", lambda *_: found)
-    done = SimpleNamespace(record=a_run(status=RunStatus.DONE))
-    monkeypatch.setattr(failover, "run_plan", lambda *_, **__: done)
-    monkeypatch.setattr(failover, "_show", lambda *_: None)
+    done = SimpleNamespace(record=a_run(status=RunStatus.DONE), left=(), broken=())
+    nothing: dict[str, object] = {
+        "group_mismatches": [],
+        "may_be_reused": {},
+        "reserve_estimated": [],
+        "group_problems": [],
+    }
+    monkeypatch.setattr(failover_runs, "run_plan", lambda *_, **__: done)
+    monkeypatch.setattr(failover_runs, "outcome_item", lambda *_: nothing)
 
     def refused(*_: object) -> None:
         raise why
 
-    monkeypatch.setattr(failover, "reverse_after", refused)
+    monkeypatch.setattr(failover_runs, "reverse_after", refused)
     answer = tanist("failover", "run", "dr", "--plan", "cafe", *typed)
     assert answer.code == 1
     assert f"the failover is done, the reversal after it is not: {advice}" in answer.err

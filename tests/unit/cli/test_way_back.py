@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.cli import failover, options
+from tanist.cli import failover_runs, options
 from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.names import EpochMs
 from tanist.domain.selection import EVERY_TOPIC
+from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback.deciding import decide_at_once
 from tanist.usecases.failback.replay import ReplayTools, replay
@@ -38,14 +39,14 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where commands write evidence."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TANIST_FOUR_EYES", raising=False)
-    monkeypatch.setattr(failover, "Tools", partial(Tools, move_groups=lambda *_: GroupsMoved(rows=())))
+    monkeypatch.setattr(failover_runs, "Tools", partial(Tools, move_groups=lambda *_: GroupsMoved(rows=())))
     return tmp_path
 
 
 def used(monkeypatch: pytest.MonkeyPatch, made: WayBack) -> WayBack:
     """The clusters that commands reach."""
     monkeypatch.setattr(options, "ClusterRegistry", MemoryRegistry(made))
-    monkeypatch.setattr(options, "SystemClock", lambda: made.clock)
+    monkeypatch.setattr(options, "SystemClock", lambda *_: made.clock)
     return made
 
 
@@ -97,6 +98,9 @@ def test_a_robot_finds_the_way_back_by_itself(world: WayBack, tanist: Tanist) ->
         if words[:2] == ["fetcher", "run"]:  # stays in the foreground of another terminal
             for _ in range(20):
                 world.clock.wait(1)
+            if world.home() is world.west:
+                world.observe(MirrorState.MIRRORING)
+                world.follow_groups(world.west, world.spec.mirror_id)
             words = ("status", "dr")
         return tanist(*words)
 
@@ -109,11 +113,14 @@ def test_a_robot_finds_the_way_back_by_itself(world: WayBack, tanist: Tanist) ->
         "tanist fetcher run",
     ]
     assert (back.failed, len(back.decisions)) == ([], 1)
-    home = robot.follow(3, "tanist failover plan dr --destination east --reverse")
-    assert (home.failed, home.commands[-1].split(" --plan ")[0]) == (
-        [],
-        "tanist failover run dr --destination east",
-    )
+    home = robot.follow(4, "tanist failover plan dr --destination east --reverse")
+    assert home.failed == []
+    assert [each.split(" dr ")[0] for each in home.commands] == [
+        "tanist failover plan",
+        "tanist failover approve",
+        "tanist failover run",
+        "tanist fetcher run",
+    ]
     assert world.home() is world.west
 
 
@@ -184,7 +191,7 @@ def test_a_replay_needs_a_plan_or_a_reason_and_names_the_command_that_approves(t
 def test_a_replay_that_was_killed_is_continued_by_the_same_command(world: WayBack, tanist: Tanist) -> None:
     """Its tails are decided by then, so nothing else could be planned."""
     item(tanist("failback", "survey", DR, *WEST, "--json"))
-    clusters, terms = world.mirror().returned(), ApprovalTerms.of("drill", 60)
+    clusters, terms = world.opened().returned(), ApprovalTerms.of("drill", 60)
     plan = decide_at_once(None, EVERY_TOPIC, {}, clusters, world.command(), terms=terms, show=lambda _: None)
 
     def kill(point: str) -> None:

@@ -84,7 +84,7 @@ class WayBack(FailoverWorld):
             transactions=MemoryTransactions(recorded),
         )
 
-    def mirror(self) -> OpenMirror:
+    def opened(self) -> OpenMirror:
         """The mirror where it is now."""
         home = cast("RecordedCluster", self.home())
         away = cast("RecordedCluster", self.east if home is self.west else self.west)
@@ -93,7 +93,7 @@ class WayBack(FailoverWorld):
             source=self.ports(away),
             destination=self.ports(home),
             pair=pair_with(tails=MemoryTails(away, home), quarantine=MemoryQuarantine(away, home, lambda _: None)),
-            from_source=lambda _: self.mirror(),
+            from_source=lambda _: self.opened(),
         )
 
     # ── others at work ────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,10 +151,10 @@ class MemoryRegistry:
         return Silence(clock)
 
     def open_mirror(self, *_: object) -> Any:
-        return self.world.mirror()
+        return self.world.opened()
 
     def mirror(self, *_: object) -> OpenMirror:
-        return self.world.mirror()
+        return self.world.opened()
 
     def destinations(self, *_: object) -> tuple[Cluster, ...]:
         return (self.connect(self.world.home().name),)

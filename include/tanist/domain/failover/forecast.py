@@ -166,6 +166,16 @@ def forecast_words(cost: Forecast) -> str:
     )
 
 
+def at_risk_words(cost: Forecast) -> str:
+    """As `forecast_words`, for a cell of a table: what was counted, and about how much more there is by now."""
+    if cost.offsets_at_risk is None or (not cost.final and cost.age_ms is None):
+        return "unknown"
+    if cost.final:
+        return str(cost.offsets_at_risk)
+    more = "" if cost.estimate is None else f", about {cost.estimate - cost.offsets_at_risk} more"
+    return f"{cost.offsets_at_risk} seen{more or ', more unknown'}"
+
+
 def silence_words(cost: Forecast, option: str) -> str:
     """For people: between which times the source died; empty: nothing is open. `option`: how one says when."""
     if cost.final or cost.last_answer is None:
