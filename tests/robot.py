@@ -87,9 +87,11 @@ class Robot:
     def _next(self) -> dict[str, Any] | None:
         asked = ("next", *([self.mirror] if self.mirror else []), "--json")
         answer = self.types(asked)
-        items = json.loads(answer.out)["items"]
-        assert items or answer.code == 0, answer.err
-        return next((dict(item) for item in items if item["next"]), None)
+        said = json.loads(answer.out)
+        assert said["items"] or answer.code == 0, answer.err
+        if said["together"]:
+            return {"stage": "TOGETHER", "next": said["together"]}
+        return next((dict(item) for item in said["items"] if item["next"]), None)
 
     def _type(self, line: str, made: Journey) -> None:
         word, *rest = shlex.split(line)

@@ -113,4 +113,4 @@ def next_of(destination: str, mirror: str) -> list[dict[str, Any]]:
             (found,) = advise(task.registry, there, name, task.context)
     except AirflowException:
         return []
-    return step_items(found)
+    return step_items(found.steps)

@@ -10,15 +10,16 @@ from tanist.cli.options import MaybeMirrorArgument, Session, asking, optional_na
 from tanist.cli.output import emit, say
 from tanist.domain.envelope import error_items
 from tanist.domain.errors import BrokerError, CouldNotTell, NoStateTopic, TanistError
+from tanist.domain.next_steps.together import together
 from tanist.domain.next_steps.unread import unread
-from tanist.usecases.items import guidance_item
+from tanist.usecases.items import guidance_item, step_items
 from tanist.wiring.status import advise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.next_steps.step import Guidance
+    from tanist.domain.next_steps.step import Guidance, NextStep
     from tanist.ports.cluster import Cluster
 
 _UNREAD = 3
@@ -28,7 +29,8 @@ _UNREAD = 3
 def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
     """Where a mirror is between its failovers, what is missing, and the next command. Changes nothing.
 
-    Without a name: all mirrors of all destinations, in the order in which to go on with them. A command with a decision
+    Without a name: all mirrors of all destinations, in the order in which to go on with them, and one command where
+    several stand alike. A command with a decision
     is one answer to a question that a person decides; without one it is the way on. Nothing to do: no command.
 
     Exits with 3 if a destination cannot be read.
@@ -48,10 +50,12 @@ def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
                 found.append(unread(mirror, destination.name, error, others))
     found.sort(key=lambda each: each.urgency)
     errors = [item for each in silent for item in error_items(each)]
+    alike = together(found)
     if now.as_json:
-        emit([guidance_item(each) for each in found], (), as_json=True, errors=errors)
+        items, more = [guidance_item(each) for each in found], {"together": step_items(alike)}
+        emit(items, (), as_json=True, errors=errors, more=more)
     else:
-        print("\n\n".join("\n".join(_lines(each)) for each in found) or "no mirror was found")
+        print("\n\n".join("\n".join(each) for each in _paragraphs(found, alike)) or "no mirror was found")
         for each in silent:
             say(f"error: {each}")
     if silent:
@@ -67,17 +71,17 @@ def _destinations(now: Session, mirror: MirrorName | None, silent: list[TanistEr
     return found
 
 
-def _lines(found: Guidance) -> Iterator[str]:
-    """One mirror for people: the commands last, where the eye ends."""
-    yield f"{found.mirror} at {found.destination}: {found.stage}"
-    for each in found.missing:
-        yield f"  missing: {each}"
-    if not found.steps:
-        yield "  next: nothing is to be done" if not found.missing else "  next: no command"
-    for number, step in enumerate(found.steps, 1):
-        yield f"  {step.why}"
-        if step.decision is None:
-            yield f"  next: {step.command}"
-        else:
-            yield f"  decision {number}: {step.decision}"
-            yield f"  next: {step.command}"
+def _paragraphs(found: Sequence[Guidance], alike: Sequence[NextStep]) -> Iterator[list[str]]:
+    """What several mirrors have in common, then each mirror, for people."""
+    if alike:
+        yield ["mirrors that stand alike:", *_steps(alike)]
+    for each in found:
+        idle = ["  next: nothing is to be done" if not each.missing else "  next: no command"]
+        missing = [f"  missing: {what}" for what in each.missing]
+        yield [f"{each.mirror} at {each.destination}: {each.stage}", *missing, *(_steps(each.steps) or idle)]
+
+
+def _steps(steps: Sequence[NextStep]) -> list[str]:
+    """The command of each last, where the eye ends."""
+    decided = [f"{step.decision}: {step.why}" if step.decision else step.why for step in steps]
+    return [line for why, step in zip(decided, steps, strict=True) for line in (f"  {why}", f"  next: {step.command}")]

@@ -69,14 +69,16 @@ def emit(
     rows: Sequence[Mapping[str, Any]] | None = None,
     errors: Sequence[Mapping[str, Any]] = (),
     following: Guidance | None = None,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Print `items` as one JSON object, or `rows` (by default the items) as a table of `columns`, keys of a row.
 
     `following`: what to do next about the mirror of the command; its first step is said to people.
+    `more`: what the JSON object has beside its items.
     Under JSON nothing else may be printed on standard output by the same command.
     """
     if as_json:
-        print(_json(items, errors, {"next": step_items(following)} if following is not None else {}))
+        print(_json(items, errors, {**more, "next": step_items(following.steps)} if following is not None else more))
         return
     print(_table(items if rows is None else rows, columns))
     if following is not None and following.steps:

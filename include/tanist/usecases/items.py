@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tanist.domain.lag import PartitionRow
     from tanist.domain.limitation import Limitation
     from tanist.domain.losses import LostRange
-    from tanist.domain.next_steps.step import Guidance
+    from tanist.domain.next_steps.step import Guidance, NextStep
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.states import TransitionRow
     from tanist.usecases.mirrors.describe import Described
@@ -97,12 +97,12 @@ def guidance_item(found: Guidance) -> dict[str, Any]:
 
 def following(found: Guidance) -> dict[str, Any]:
     """What the items of other commands say of it, beside their own."""
-    return {"stage": found.stage, "next": step_items(found)}
+    return {"stage": found.stage, "next": step_items(found.steps)}
 
 
-def step_items(found: Guidance) -> list[dict[str, Any]]:
-    """Its steps as JSON; empty: nothing is to be done."""
-    return [{"command": each.command, "why": each.why, "decision": each.decision} for each in found.steps]
+def step_items(steps: Iterable[NextStep]) -> list[dict[str, Any]]:
+    """The steps as JSON; empty: nothing is to be done."""
+    return [{"command": each.command, "why": each.why, "decision": each.decision} for each in steps]
 
 
 ROW_COLUMNS = (

@@ -233,13 +233,14 @@ def test_lost_state_is_rebuilt_and_resumed(open_pair: Pair, mirror: str) -> None
     open_pair.tanist("mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "100s")
 
 
-def test_five_mirrors_are_failed_over_in_the_order_of_the_list(open_pair: Pair, topic_name: str) -> None:
+def test_five_mirrors_are_failed_over_with_three_commands(open_pair: Pair, topic_name: str) -> None:
+    if not open_pair.east.cluster.running:
+        open_pair.east.cluster.start()
     open_pair.worker()
     names = [f"{topic_name}-{n}" for n in range(5)]
     open_pair.mirrors({name: (name,) for name in names})
     open_pair.east.cluster.kill()
-    follows = robot(open_pair)
-    made = follows.follow(40)
+    made = robot(open_pair).follow(3)
+    succeeded(made)
     for name in names:
         assert open_pair.west.writes(name, range(100, 104))
-    assert all(any(name in line for line in made.commands) for name in names)

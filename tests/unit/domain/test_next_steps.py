@@ -11,14 +11,16 @@ from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.circle import MirrorPlace, PendingReversal, ReversalStatus
 from tanist.domain.errors import NoStateTopic, Unreachable
 from tanist.domain.failover.health import Status
+from tanist.domain.failover.plan import Intent
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.limitation import Limitation
 from tanist.domain.limitation_kinds.table import KINDS
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.next_steps import remedies
 from tanist.domain.next_steps.rules import guide, next_command
-from tanist.domain.next_steps.situation import Abortable, MirrorSituation, WayBack
+from tanist.domain.next_steps.situation import Abortable, MirrorSituation, WaitingPlan, WayBack
 from tanist.domain.next_steps.step import Guidance, NextStage
+from tanist.domain.next_steps.together import together
 from tanist.domain.next_steps.unread import unread
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.states import DesiredState, MirrorState
@@ -257,3 +259,27 @@ def test_without_its_state_a_mirror_is_registered_again_where_its_source_is_cert
 def test_one_line_names_the_decision_and_its_command() -> None:
     assert next_command(told(a_situation())) == ""
     assert next_command(told(a_situation((DOWN,)))).startswith("fail over without the source: tanist failover plan dr ")
+
+
+def test_mirrors_that_stand_alike_get_one_command() -> None:
+    silent = [replace(told(a_situation((DOWN,))), mirror=MirrorName(name)) for name in ("a", "b", "c")]
+    (step,) = together(silent)
+    assert step.command == "tanist failover plan --all --mode unplanned --source east"
+    assert together(silent[:1]) == ()
+    assert together([silent[0], replace(silent[1], source="north")]) == ()
+    kept = [replace(each, stage=NextStage.PLANNED, plan=f"cafe{each.mirror}") for each in silent]
+    (step,) = together(kept)
+    assert step.command.startswith("tanist failover approve --all west/a=cafea west/b=cafeb west/c=cafec --reason ")
+    assert step.decision
+    (step,) = together([replace(each, stage=NextStage.APPROVED) for each in kept])
+    assert step.command == "tanist failover run --all west/a=cafea west/b=cafeb west/c=cafec"
+    assert quoted.problem(Quoted("next", step.command, typed=True)) == ""
+
+
+def test_the_plan_of_a_first_step_is_named_and_no_other() -> None:
+    words = Intent(
+        mirror=DR, mode=Mode.PLANNED, source_cluster_id="e", destination_cluster_id="w", topics=(), without_drain=()
+    )
+    waiting = WaitingPlan(plan="cafe", intent=words, at=EpochMs(0), approved=False)
+    assert told(a_situation(waiting=(waiting,))).plan == "cafe"
+    assert told(a_situation((DOWN,), waiting=(waiting,))).plan == ""

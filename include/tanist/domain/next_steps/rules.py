@@ -33,12 +33,16 @@ class Rule:
 def guide(at: MirrorSituation) -> Guidance:
     """Where the mirror is, what is missing, and how to go on."""
     rule = next(each for each in RULES if each.holds(at))
+    steps = tuple({each.command: each for each in rule.steps(at)}.values())
+    plans = (each.plan for each in at.waiting if steps and each.plan in steps[0].command)
     return Guidance(
         mirror=at.status.mirror,
         destination=at.destination,
         stage=rule.stage,
+        source=at.place.spec.source if at.place.spec is not None else "",
+        plan=next(plans, ""),
         missing=tuple(_missing(at, rule.stage)),
-        steps=tuple({each.command: each for each in rule.steps(at)}.values()),
+        steps=steps,
     )
 
 

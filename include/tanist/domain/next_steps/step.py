@@ -44,12 +44,15 @@ class NextStep:
 class Guidance:
     """About one mirror, as its destination has it. `missing`: what is not as it should be, in words.
 
+    `source`: its name; empty: not known. `plan`: the hash that the first step approves or runs; empty: it does neither.
     `steps`: the first is the one to take; of several with a decision, each is one answer. Empty: nothing is to be done.
     """
 
     mirror: MirrorName
     destination: str
     stage: NextStage
+    source: str = ""
+    plan: str = ""
     missing: tuple[str, ...] = ()
     steps: tuple[NextStep, ...] = ()
 
