@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import TanistError
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import exit_code
 from tanist.wiring.status import advise
 
 if TYPE_CHECKING:
+    from tanist.domain.errors import TanistError
     from tanist.domain.next_steps.step import Guidance
     from tanist.usecases.command import CommandContext
     from tanist.wiring import ClusterRegistry
@@ -28,7 +28,7 @@ def advised(registry: ClusterRegistry, named: str | None, mirror: object, contex
     try:
         brief = replace(context, by=context.clock.deadline(ADVICE_SECONDS), dry_run=True)
         (found,) = advise(registry, registry.connect(named), mirror_name(mirror), brief)
-    except TanistError:
+    except Exception:  # noqa: BLE001 -- what the command itself has to say is said, whatever fails here
         return None
     return found
 
