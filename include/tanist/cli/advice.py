@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.names import mirror_name
@@ -10,6 +12,8 @@ from tanist.domain.problems import exit_code
 from tanist.wiring.status import advise
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tanist.domain.errors import TanistError
     from tanist.domain.next_steps.step import Guidance
     from tanist.usecases.command import CommandContext
@@ -36,3 +40,12 @@ def advised(registry: ClusterRegistry, named: str | None, mirror: object, contex
 def explains(refusal: TanistError) -> bool:
     """Whether the state of a mirror may have caused it."""
     return exit_code(refusal) not in _EXPLAINED
+
+
+def other_than(found: Guidance, typed: Collection[str]) -> Guidance:
+    """`found` without the command that was `typed`, for whatever reason: refused a moment ago, it is not the way on."""
+
+    def words(command: str) -> set[str]:
+        return set(takewhile(lambda word: word != "--reason", shlex.split(command)[1:]))
+
+    return replace(found, steps=tuple(each for each in found.steps if not words(each.command) <= set(typed)))

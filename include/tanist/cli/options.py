@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
 
-from tanist.cli.advice import advised, explains
+from tanist.cli.advice import advised, explains, other_than
 from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line, say
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.moves import MirrorMoved
@@ -355,8 +355,8 @@ def _explained(now: Session, command: Callable[..., None], given: dict[str, Any]
         raise
     except TanistError as refusal:
         found = advised(now.registry, now.named, given.get("name"), now.context) if explains(refusal) else None
-        if found is not None and found.steps:
-            refusal.add_note(next_command(found))
+        if line := next_command(other_than(found, sys.argv)) if found is not None else "":
+            refusal.add_note(line)
         raise
 
 

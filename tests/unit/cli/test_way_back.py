@@ -228,6 +228,7 @@ def test_four_eyes_refuse_one_command_and_name_two_that_do_it(
     for words in (("failback", "replay", DR, *WEST), ("mirrors", "reverse", DR, *WEST)):
         refused = tanist(*words, *WHY)
         assert (refused.code, refused.errors) == (1, ["FOUR_EYES"]), refused.err
+        assert f"next: tanist {' '.join(words[:2])}" not in refused.err, "it was refused a moment ago"
         for command in named_commands(refused):
             assert tanist(*command).code == 0, command
     world.clock.wait(1)  # a worker of east begins
