@@ -124,6 +124,15 @@ def test_a_robot_finds_the_way_back_by_itself(world: WayBack, tanist: Tanist) ->
     assert world.home() is world.west
 
 
+def test_a_refusal_ends_with_what_is_next(world: WayBack, tanist: Tanist) -> None:
+    del world
+    refused = tanist("failover", "plan", DR, *WEST)
+    assert (refused.code, refused.errors) == (1, ["TOPIC_NOT_IN_MIRROR"])
+    assert refused.err.splitlines()[-1] == "next: tanist failback survey dr --destination west"
+    (error,) = json.loads(tanist("failover", "plan", DR, *WEST, "--json").out)["errors"]
+    assert error["next"] == ["tanist failback survey dr --destination west"]
+
+
 def rescued(world: WayBack) -> list[str]:
     return sorted(topic for topic in world.west.topics if topic.startswith("__mirror_quarantine"))
 
