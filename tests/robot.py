@@ -80,6 +80,7 @@ class Robot:
             if chosen["decision"] is not None:
                 chosen = steps[answers.pop(0) if answers else 0]
                 made.decisions.append(chosen["decision"] or "")
+            assert made.commands[-2:] != [chosen["command"]] * 2, f"three times the same: {made}"
             self._type(chosen["command"], made)
         made.seconds = time.monotonic() - began
         return made

@@ -102,6 +102,7 @@ def seen(at: int, mirror: str = "dr", *, reason: str = "") -> MirrorStatus:
                 mirror=spec.mirror, limitations={Mode.PLANNED: (down,), Mode.UNPLANNED: (gone,)}, checks=checks
             ),
             source_answers=False,
+            source_gone=True,
             rows=(row(0, MirrorState.MIRRORING), row(1, MirrorState.FAILED, 4), row(2, MirrorState.MIRRORING, None)),
         ),
         workers=(worker,),

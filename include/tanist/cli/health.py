@@ -48,7 +48,8 @@ def status(
 ) -> None:
     """Can I fail over now? One verdict for a planned failover, one for an unplanned. Changes nothing.
 
-    Shows the verdicts with their limitations, then the checks that do not pass; --all shows every check.
+    Shows the verdicts with their limitations, then the checks that do not pass; --all shows every check. The next step
+    is derived from that alone: `tanist next` asks the old source as well, where a way back is next.
     GO: only the limitations of every such failover. ACCEPT: more limitations, each to be accepted by name. The verdict
     is that of `tanist failover plan` for all topics and the forecast loss.
 

@@ -8,6 +8,7 @@ import typer
 
 from tanist.cli.options import MaybeMirrorArgument, Session, asking, optional_name
 from tanist.cli.output import emit, say
+from tanist.domain.answers import attempt
 from tanist.domain.envelope import error_items
 from tanist.domain.errors import BrokerError, CouldNotTell, NoStateTopic, TanistError
 from tanist.domain.next_steps.together import together
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import MirrorName
     from tanist.domain.next_steps.step import Guidance, NextStep
-    from tanist.ports.cluster import Cluster
 
 _UNREAD = 3
+_NONE = (
+    "no mirror was found; where the state topics of a destination are lost, `tanist next NAME --destination NAME` says "
+    "what to do"
+)
 
 
 @asking()
@@ -40,14 +44,14 @@ def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
     mirror = optional_name(name)
     found: list[Guidance] = []
     silent: list[TanistError] = []
-    for destination in _destinations(now, mirror, silent):
+    for destination in now.destinations(mirror):
         try:
             found += advise(now.registry, destination, mirror, now.context)
         except (CouldNotTell, BrokerError, NoStateTopic) as error:
             silent.append(error)
             if mirror is not None:
-                others = [each for each in now.registry.names() if each != destination.name]
-                found.append(unread(mirror, destination.name, error, others))
+                found.append(_unread(now, mirror, destination.name, error))
+    silent += _silent_destinations(now, found)
     found.sort(key=lambda each: each.urgency)
     errors = [item for each in silent for item in error_items(each)]
     alike = together(found)
@@ -55,20 +59,26 @@ def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
         items, more = [guidance_item(each) for each in found], {"together": step_items(alike)}
         emit(items, (), as_json=True, errors=errors, more=more)
     else:
-        print("\n\n".join("\n".join(each) for each in _paragraphs(found, alike)) or "no mirror was found")
+        print("\n\n".join("\n".join(each) for each in _paragraphs(found, alike)) or _NONE)
         for each in silent:
             say(f"error: {each}")
     if silent:
         raise typer.Exit(_UNREAD)
 
 
-def _destinations(now: Session, mirror: MirrorName | None, silent: list[TanistError]) -> tuple[Cluster, ...]:
-    """Those to ask. `silent`: gets what could not be found out."""
-    found = now.destinations(mirror)
-    if now.named is None:
-        kept = now.registry.silence(now.context.clock)
-        silent += [why for name in now.registry.names() if (why := kept.of(name)) is not None]
-    return found
+def _silent_destinations(now: Session, found: Sequence[Guidance]) -> list[TanistError]:
+    """What could not be found out where no destination was given: a silent source of these mirrors is none."""
+    if now.named is not None:
+        return []
+    kept, sources = now.registry.silence(now.context.clock), {each.source for each in found}
+    return [why for name in now.registry.names() if name not in sources and (why := kept.of(name)) is not None]
+
+
+def _unread(now: Session, mirror: MirrorName, destination: str, why: TanistError) -> Guidance:
+    others = [each for each in now.registry.names() if each != destination]
+    elsewhere = attempt(lambda: now.registry.destinations(mirror, now.context))
+    where = "" if isinstance(elsewhere, TanistError) else next((each.name for each in elsewhere), "")
+    return unread(mirror, destination, why, others, where)
 
 
 def _paragraphs(found: Sequence[Guidance], alike: Sequence[NextStep]) -> Iterator[list[str]]:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
+from tanist.domain.failback.reversal import SurveyNotFinal, TailUndecided
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.next_steps.situation import Abortable, WayBack
 from tanist.domain.next_steps.step import NextStage
-from tanist.domain.selection import EVERY_TOPIC, EVERYTHING
+from tanist.domain.problems import each as each_of
+from tanist.domain.selection import EVERY_TOPIC, EVERYTHING, exactly
 from tanist.domain.tails import TailStage
 from tanist.usecases.approvals import permit
 from tanist.usecases.failback.aborting import ABORTS, plan_abort
-from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.reversal import ReversalRequest, approval_of
 from tanist.usecases.failback.reversal import plan as plan_reversal
 
 if TYPE_CHECKING:
@@ -38,13 +40,21 @@ def advise(at: MirrorSituation, clusters: OpenMirror, command: CommandContext) -
 
 def _reversal(clusters: ReturnedMirror, command: CommandContext) -> WayBack:
     """With all topics as they are; where that cannot be, with those copied again that cannot return otherwise."""
-    made = attempt(lambda: plan_reversal(ReversalRequest(), clusters, command).plan)
+    asked = ReversalRequest()
+    made = attempt(lambda: plan_reversal(asked, clusters, command).plan)
     if isinstance(made, TanistError):
-        made = attempt(lambda: plan_reversal(ReversalRequest(recreate=EVERYTHING), clusters, command).plan)
-    if isinstance(made, TanistError):
-        return WayBack(problem=f"{made.name}: {made.reason}")
+        first, asked = made, ReversalRequest(recreate=EVERYTHING)
+        made = attempt(lambda: plan_reversal(asked, clusters, command).plan)
+        if isinstance(made, TanistError):
+            again = any(isinstance(each, (TailUndecided, SurveyNotFinal)) for each in each_of(first))
+            return WayBack(problem=f"{first.name}: {first.reason}", survey_again=again)
+    recreated = tuple(each.topic for each in made.topics if each.recreation is not None)
+    asked = ReversalRequest(recreate=tuple(exactly(topic) for topic in recreated))
+    approved = attempt(lambda: approval_of(made, asked, clusters, command))
     return WayBack(
-        recreated=tuple(each.topic for each in made.topics if each.recreation is not None),
+        plan=made.hash,
+        approved=not isinstance(approved, TanistError),
+        recreated=recreated,
         limitations=made.limitations,
     )
 

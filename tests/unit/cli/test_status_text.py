@@ -80,7 +80,9 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost() -> None:
 def test_the_command_prints_words_or_json(tanist: Tanist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "tanist.toml"
     file.write_text('[clusters.west]\nbootstrap_servers = "127.0.0.1:1"\n')
-    at = MirrorSituation(place=MirrorPlace(spec=a_mirror()), destination="west", status=STATUS, source_answers=True)
+    at = MirrorSituation(
+        place=MirrorPlace(spec=a_mirror(include=("a.*",))), destination="west", status=STATUS, source_answers=True
+    )
     seen = MirrorStatus(spec=a_mirror(), situation=at, workers=(), runs=())
     monkeypatch.setattr(Session, "destinations", lambda _session, _mirror: (object(),))
     monkeypatch.setattr(health, "look", lambda *_: (seen,))

@@ -110,7 +110,7 @@ def test_a_robot_finds_the_way_back_by_itself(world: WayBack, tanist: Tanist) ->
         "tanist failback survey",
         "tanist failback replay",
         "tanist mirrors reverse",
-        "tanist fetcher run",
+        "tanist fetcher run --destination east",
     ]
     assert (back.failed, len(back.decisions)) == ([], 1)
     home = robot.follow(4, "tanist failover plan dr --destination east --reverse")
@@ -119,7 +119,7 @@ def test_a_robot_finds_the_way_back_by_itself(world: WayBack, tanist: Tanist) ->
         "tanist failover plan",
         "tanist failover approve",
         "tanist failover run",
-        "tanist fetcher run",
+        "tanist fetcher run --destination west",
     ]
     assert world.home() is world.west
 
@@ -183,6 +183,39 @@ def test_a_decision_that_nobody_makes_replays_what_is_safe_and_names_all_of_it(t
     assert approved["plan_hash"] == other["plan_hash"], "the hash says what becomes of each class"
     done = item(tanist("failback", "replay", DR, *WEST, "--plan", other["plan_hash"], "--json"))
     assert (done["tails"][0]["replayed"], done["tails"][0]["dropped"]) == (2, 1)
+
+
+DROP_ALL = ("--drop", "safe", "--drop", "conflict", "--drop", "unordered")
+
+
+@pytest.mark.usefixtures("world")
+def test_a_decision_that_somebody_has_approved_is_not_overridden_by_the_default(tanist: Tanist) -> None:
+    """`tanist next` advised to replay what is safe, which approved another plan beside it and replayed a record."""
+    item(tanist("failback", "survey", DR, *WEST, "--json"))
+    plan = item(tanist("failback", "decide", DR, *WEST, *DROP_ALL, "--json"))["plan_hash"]
+    item(tanist("failback", "approve", DR, plan, *WEST, *WHY, "--json"))
+    (step,) = item(tanist("next", DR, *WEST, "--json"))["next"]
+    assert step["command"] == f"tanist failback replay dr --destination west --plan {plan}"
+    assert tanist("failback", "replay", DR, *WEST, *WHY).errors == ["DECISION_APPROVED"]
+    done = item(tanist(*shlex.split(step["command"])[1:], "--json"))
+    assert (done["status"], done["tails"][0]["replayed"], done["tails"][0]["dropped"]) == ("DONE", 0, 3)
+
+
+def test_a_replay_that_was_begun_is_not_continued_by_one_that_says_otherwise(world: WayBack, tanist: Tanist) -> None:
+    """All classes were dropped on the command line, and a record was replayed."""
+    item(tanist("failback", "survey", DR, *WEST, "--json"))
+    clusters, terms = world.opened().returned(), ApprovalTerms.of("drill", 60)
+    plan = decide_at_once(None, EVERY_TOPIC, {}, clusters, world.command(), terms=terms, show=lambda _: None)
+
+    def kill(_point: str) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        replay(plan, clusters, ReplayTools(manifest=lambda _: None, checkpoint=kill), world.command())
+    world.clock.jump(60)
+    refused = tanist("failback", "replay", DR, *WEST, *WHY, *DROP_ALL)
+    assert refused.errors == ["DECISION_UNFINISHED"]
+    assert f"plan {plan} is begun, and says: replay safe" in refused.err
 
 
 @pytest.mark.usefixtures("world")

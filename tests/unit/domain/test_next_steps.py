@@ -9,6 +9,7 @@ import pytest
 
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.circle import MirrorPlace, PendingReversal, ReversalStatus
+from tanist.domain.detached_record import TopicDetached
 from tanist.domain.errors import NoStateTopic, Unreachable
 from tanist.domain.failover.health import Status
 from tanist.domain.failover.plan import Intent
@@ -17,6 +18,7 @@ from tanist.domain.limitation import Limitation
 from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.next_steps import remedies
+from tanist.domain.next_steps.failing_over import FRESH_MS
 from tanist.domain.next_steps.rules import guide, next_command
 from tanist.domain.next_steps.situation import Abortable, MirrorSituation, WaitingPlan, WayBack
 from tanist.domain.next_steps.step import Guidance, NextStage
@@ -47,7 +49,8 @@ def a_situation(
         place=place,
         destination="west",
         status=Status(mirror=DR, limitations=limitations, checks=tuple(checks)),
-        **{"source_answers": True} | fields,
+        **{"source_answers": DOWN not in limitations[Mode.PLANNED], "source_gone": DOWN in limitations[Mode.PLANNED]}
+        | fields,
     )
 
 
@@ -79,7 +82,7 @@ def told(at: MirrorSituation) -> Guidance:
     found = guide(at)
     for step in found.steps:
         assert quoted.problem(Quoted("next", step.command, typed=True)) == "", step.command
-        assert step.command == "tanist fetcher run" or "--destination west" in step.command
+        assert "--destination west" in step.command
     return found
 
 
@@ -100,7 +103,7 @@ def verbs(found: Guidance) -> list[str]:
     ],
 )
 def test_a_tail_is_surveyed_then_decided_then_replayed(stage: TailStage, wanted: list[str]) -> None:
-    found = told(failed_over(tails=(a_tail(stage),), decided="cafe"))
+    found = told(failed_over(tails=(a_tail(stage),), decided="cafe" if stage is TailStage.DECIDED else ""))
     assert (found.stage, verbs(found)) == (NextStage.TAILS_PENDING, wanted)
     assert bool(found.steps[0].decision) is (stage is TailStage.RESCUED)
 
@@ -146,9 +149,45 @@ def test_a_topic_that_cannot_return_is_copied_again_or_left_behind() -> None:
     assert "--exclude 'a\\.b'" in found.steps[1].command
 
 
-def test_a_problem_of_the_way_back_is_named() -> None:
+def test_a_problem_of_the_way_back_is_missing_and_no_command_is_repeated_that_is_refused() -> None:
     found = told(failed_over(way_back=WayBack(problem="MIRROR_ALREADY_EXISTS: east has another one")))
-    assert "MIRROR_ALREADY_EXISTS" in found.steps[0].why
+    assert (found.steps, found.missing[0]) == ((), "MIRROR_ALREADY_EXISTS: east has another one")
+    again = told(failed_over(way_back=WayBack(problem="TAIL_UNDECIDED: orders-0", survey_again=True)))
+    assert verbs(again) == ["failback survey"]
+
+
+def test_a_decision_that_is_approved_is_carried_out_whatever_the_default_is() -> None:
+    """The default was approved beside it, and records were replayed that somebody had decided to keep."""
+    found = told(failed_over(tails=(a_tail(TailStage.RESCUED),), decided="cafe"))
+    assert [each.command.partition(" --plan ")[2] for each in found.steps] == ["cafe"]
+
+
+def test_only_records_that_nobody_has_decided_about_are_counted() -> None:
+    grown = PendingTail("orders", 1, TailStage.RESCUED, 7, decided=3)
+    assert told(failed_over(tails=(grown,))).steps[0].why.startswith("4 rescued record(s) are undecided")
+
+
+def test_with_four_eyes_no_command_approves_what_it_runs() -> None:
+    """The same command was advised that had been refused."""
+    assert verbs(told(failed_over(tails=(a_tail(TailStage.RESCUED),), four_eyes=True))) == ["failback decide"]
+    way = WayBack(open=Abortable(plan="beef", approved=False, producers=("app-1",)))
+    abort = told(failed_over(tails=(a_tail(TailStage.UNKNOWN),), way_back=way, four_eyes=True)).steps[0].command
+    assert "--approve beef --reason" in abort
+    reverse = told(failed_over(way_back=WayBack(plan="cafe"), four_eyes=True)).steps[0]
+    assert "--approve cafe --reason" in reverse.command
+    assert reverse.decision
+    (run,) = told(failed_over(way_back=WayBack(plan="cafe", approved=True), four_eyes=True)).steps
+    assert run.command == "tanist mirrors reverse dr --destination west"
+
+
+@pytest.mark.parametrize(
+    ("check", "wanted"), [("workers", "tanist fetcher run --destination west"), ("fences", "tanist fence set dr ")]
+)
+def test_what_keeps_a_survey_from_being_final_is_mended_first(check: str, wanted: str) -> None:
+    failing = Check(name=check, verdict=Verdict.FAIL, observed="none")
+    found = told(failed_over(tails=(a_tail(TailStage.UNKNOWN),), checks=(failing,)))
+    assert found.steps[0].command.startswith(wanted)
+    assert verbs(found)[-1] == "failback survey"
 
 
 @pytest.mark.parametrize("status", list(ReversalStatus))
@@ -171,6 +210,52 @@ def test_an_approved_reversal_that_has_not_begun_waits_for_the_old_source() -> N
 
 
 # ── the mirror ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_part_of_a_source_that_does_not_answer_is_no_order_to_fail_over() -> None:
+    """One topic that was deleted, or one partition without a leader, had the whole live mirror failed over."""
+    found = told(a_situation((DOWN,), source_answers=True, source_gone=False))
+    assert found.stage is NextStage.NOT_READY
+    assert [each.decision for each in found.steps] == ["fail over without what does not answer"]
+    moves = replace(DOWN, momentary=True)
+    assert told(a_situation((moves,), source_answers=False, source_gone=False)).steps == ()
+    unknown = told(a_situation((DOWN,), source_answers=False, source_gone=False))
+    assert (unknown.stage, unknown.steps) == (NextStage.NOT_READY, ())
+
+
+def test_an_unfinished_run_that_cannot_go_on_is_undone_and_one_at_work_is_left_alone() -> None:
+    place = MirrorPlace(spec=a_mirror(), mirrored=(a_topic(),), running=a_run(runner="eve@host"))
+    assert verbs(told(a_situation(place=place))) == ["failover run", "failover abort"]
+    void = told(a_situation(place=place, void=True))
+    assert (verbs(void), void.steps[0].decision) == (["failover abort"], None)
+    assert verbs(told(a_situation(place=place, at_work=True))) == ["failover status"]
+    past = replace(place, running=a_run(no_return=True))
+    assert verbs(told(a_situation(place=past))) == ["failover run"]
+
+
+def test_a_plan_that_was_only_looked_at_hides_no_remedy_and_is_old_soon() -> None:
+    paused = Limitation("WITHOUT_DRAIN", "orders")
+    words = Intent(mirror=DR, mode=Mode.PLANNED, source_cluster_id="e", destination_cluster_id="w", topics=())
+    kept = WaitingPlan(plan="cafe", intent=words, at=EpochMs(0), approved=False)
+    row = replace(a_row(MirrorState.PAUSED), desired=DesiredState.PAUSED)
+    found = told(a_situation((paused,), (), waiting=(kept,), rows=(row,)))
+    assert verbs(found) == ["failover approve", "mirrors resume"]
+    old = told(a_situation((paused,), (), waiting=(kept,), rows=(row,), now=EpochMs(FRESH_MS)))
+    assert verbs(old) == ["mirrors resume"]
+
+
+def test_a_planned_plan_comes_before_an_approved_unplanned_one_whether_it_is_approved_or_not() -> None:
+    """`failover plan --mode planned` was advised for ever."""
+    made = Intent(mirror=DR, mode=Mode.PLANNED, source_cluster_id="e", destination_cluster_id="w", topics=())
+    planned = WaitingPlan(plan="cafe", intent=made, at=EpochMs(0), approved=False)
+    lossy = WaitingPlan(plan="beef", intent=replace(made, mode=Mode.UNPLANNED), at=EpochMs(0), approved=True)
+    assert "failover approve dr cafe" in told(a_situation(waiting=(lossy, planned))).steps[0].command
+
+
+def test_a_check_that_a_limitation_explains_has_no_answer_of_its_own() -> None:
+    """Leftover source fences were to be lifted and to be set."""
+    fenced, failing = Limitation("SOURCE_FENCED", "orders"), Check(name="fences", verdict=Verdict.FAIL)
+    assert verbs(told(a_situation((fenced,), (), checks=(failing,)))) == ["fence lift"]
 
 
 def test_a_dead_source_comes_before_what_can_wait() -> None:
@@ -197,7 +282,9 @@ def test_a_resume_is_not_advised_where_it_cannot_help(error: str) -> None:
 def test_a_lost_record_is_accepted_by_name() -> None:
     failed = Limitation("PARTITION_FAILED", "orders-0")
     row = a_row(MirrorState.FAILED, error="UNCOPIED_RECORDS_DELETED")
-    assert verbs(told(a_situation((failed,), (), rows=(row,)))) == ["mirrors alter"]
+    found = told(a_situation((failed,), (), rows=(row,)))
+    assert verbs(found) == ["mirrors alter"]
+    assert "for the whole mirror" in found.steps[0].why
 
 
 def test_a_topic_that_was_deleted_at_the_source_is_opened_or_let_go() -> None:
@@ -211,7 +298,11 @@ def test_a_topic_that_was_deleted_at_the_source_is_opened_or_let_go() -> None:
 def test_every_remedy_is_of_a_limitation_that_exists(name: str) -> None:
     assert name in KINDS
     rows = (a_row(MirrorState.FAILED, error="CORRUPT_BATCH"), a_row(MirrorState.PAUSED))
-    told(a_situation((Limitation(name, "why"),), (), rows=rows))
+    apart = TopicDetached(mirror=DR, topic="orders", cluster_id="w", kept=a_topic(), at=EpochMs(0))
+    gone = a_row(MirrorState.STOPPED, error="SOURCE_TOPIC_DELETED")
+    paused = replace(a_row(MirrorState.PAUSED), desired=DesiredState.PAUSED)
+    seen = (gone,) if name == "SOURCE_TOPIC_DELETED" else (*rows, paused)
+    assert told(a_situation((Limitation(name, "why"),), (), rows=seen, detached=(apart,))).steps
 
 
 def test_findings_of_a_survey_are_accepted_by_name() -> None:
@@ -223,8 +314,10 @@ def test_findings_of_a_survey_are_accepted_by_name() -> None:
 
 
 def test_a_mirror_without_topics_takes_in_what_its_filters_match() -> None:
-    empty = a_situation((NOTHING,), (NOTHING,), place=MirrorPlace(spec=a_mirror()))
+    empty = a_situation((NOTHING,), (NOTHING,), place=MirrorPlace(spec=a_mirror(include=("a.*",))))
     assert (told(empty).stage, verbs(told(empty))) == (NextStage.EMPTY, ["metadata sync"])
+    none = told(a_situation((NOTHING,), (NOTHING,), place=MirrorPlace(spec=a_mirror(include=()))))
+    assert (none.steps, none.missing[0]) == ((), "no topic is in the mirror: `tanist mirrors add` puts one in")
 
 
 def test_the_worst_mirror_comes_first_and_one_that_is_well_last() -> None:
@@ -238,11 +331,16 @@ def test_the_worst_mirror_comes_first_and_one_that_is_well_last() -> None:
     ]
 
 
-def test_a_detached_topic_can_be_mirrored_again() -> None:
+def test_a_detached_topic_can_be_mirrored_again_one_that_is_no_copy_only_from_its_start() -> None:
     apart = Limitation("TOPICS_DETACHED", "payments", about=("payments",))
-    found = told(a_situation((apart,), (apart,)))
+    detached = TopicDetached(mirror=DR, topic="payments", cluster_id="w", kept=a_topic("payments"), at=EpochMs(0))
+    found = told(a_situation((apart,), (apart,), detached=(detached,)))
     assert (found.stage, verbs(found)) == (NextStage.NOT_READY, ["mirrors add"])
     assert found.missing[0].startswith("TOPICS_DETACHED: payments (")
+    foreign = replace(detached, observed=(a_partition(MirrorState.FAILED, error="FOREIGN_WRITE"),))
+    (step,) = told(a_situation((apart,), (apart,), detached=(foreign,))).steps
+    assert step.decision is not None
+    assert step.decision.startswith("the copy is deleted at west")
 
 
 def test_without_its_state_a_mirror_is_registered_again_where_its_source_is_certain() -> None:
@@ -252,13 +350,18 @@ def test_without_its_state_a_mirror_is_registered_again_where_its_source_is_cert
     assert "--source east" in found.steps[0].command
     assert found.steps[0].decision
     assert [each.command for each in unread(DR, "west", lost, ["east", "north"]).steps] == ["tanist doctor"]
+    wrong = unread(DR, "east", lost, ["west"], "west").steps[0]
+    assert wrong.command == "tanist next dr --destination west", "it was to be rebuilt in the wrong direction"
     down = unread(DR, "west", Unreachable("west does not answer"), ["east"])
     assert ([each.command for each in down.steps], down.stage) == (["tanist doctor"], NextStage.UNREACHABLE)
 
 
-def test_one_line_names_the_decision_and_its_command() -> None:
+def test_one_line_is_a_command_and_never_a_decision_that_nobody_has_seen() -> None:
+    """A mistyped name was answered with an order to fail over."""
     assert next_command(told(a_situation())) == ""
-    assert next_command(told(a_situation((DOWN,)))).startswith("fail over without the source: tanist failover plan dr ")
+    assert next_command(told(a_situation((DOWN,)))) == "tanist next dr --destination west"
+    paused = Limitation("NO_WORKER", "none")
+    assert next_command(told(a_situation((paused,), ()))) == "tanist fetcher run --destination west"
 
 
 def test_mirrors_that_stand_alike_get_one_command() -> None:
@@ -277,9 +380,7 @@ def test_mirrors_that_stand_alike_get_one_command() -> None:
 
 
 def test_the_plan_of_a_first_step_is_named_and_no_other() -> None:
-    words = Intent(
-        mirror=DR, mode=Mode.PLANNED, source_cluster_id="e", destination_cluster_id="w", topics=(), without_drain=()
-    )
+    words = Intent(mirror=DR, mode=Mode.PLANNED, source_cluster_id="e", destination_cluster_id="w", topics=())
     waiting = WaitingPlan(plan="cafe", intent=words, at=EpochMs(0), approved=False)
     assert told(a_situation(waiting=(waiting,))).plan == "cafe"
     assert told(a_situation((DOWN,), waiting=(waiting,))).plan == ""

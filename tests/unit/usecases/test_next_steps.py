@@ -103,6 +103,8 @@ def test_a_run_that_was_killed_is_finished_and_before_its_point_of_no_return_it_
         running = world.view().unfinished(DR)
         if running is None:
             continue
+        assert commands(ask(world)) == ["tanist failover status dr"], "its process may be alive"
+        world.clock.jump(11)
         found = ask(world)
         finish = ["tanist failover run dr"]
         wanted = finish if running.no_return else [*finish, "tanist failover abort dr"]

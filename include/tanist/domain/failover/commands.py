@@ -23,8 +23,8 @@ _GONE: frozenset[str] = frozenset({"SOURCE_DOWN"})
 def approve_command(intent: Intent, plan: str, destination: str, *, kept: bool) -> str:
     """What approves `plan`. `kept`: its words are stored, so the hash is enough; else every option is in it."""
     options = () if kept else (*options_of(intent), "--max-loss", str(intent.loss_tolerance))
-    reason = "the source does not answer" if intent.mode is Mode.UNPLANNED else "planned failover"
-    return _typed("approve", intent.mirror, plan, destination, (*options, "--reason", reason))
+    reason = ("--reason", f"{intent.mode.value} failover")
+    return _typed("approve", intent.mirror, plan, destination, (*options, *reason))
 
 
 def plan_all_command(mode: Mode, destinations: Iterable[str] = (), source: str | None = None) -> str:

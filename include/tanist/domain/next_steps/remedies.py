@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.checks import Mode, Verdict
+from tanist.domain.checks import Mode
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTopicRecreated
 from tanist.domain.failover.reasons import DETACHED
+from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.losses import UncopiedRecordsDeleted
 from tanist.domain.next_steps import commands
-from tanist.domain.next_steps.commands import of_topics, typed
+from tanist.domain.next_steps.commands import REASON, of_topics, typed
 from tanist.domain.next_steps.step import NextStep
 
 if TYPE_CHECKING:
@@ -26,23 +28,34 @@ _ANOTHER_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTopicR
 def are_needed(at: MirrorSituation) -> bool:
     """Whether something is not as it should be that somebody can mend, or has to know."""
     limited = any(at.limited(mode) for mode in Mode)
-    return limited or any(each.verdict is not Verdict.PASS for each in at.status.checks)
+    return limited or bool(at.failing)
 
 
 def steps(at: MirrorSituation) -> Iterator[NextStep]:
     """What can be typed; for the rest `missing` says what to do."""
     limited = {each.name for mode in Mode for each in at.limited(mode)}
-    failing = {each.name for each in at.status.checks if each.verdict is not Verdict.PASS}
+    explained = {check for name in limited if name in KINDS for check in KINDS[name].checks}
     for name, remedy in _OF_LIMITATIONS.items():
         if name in limited:
             yield from remedy(at)
     for name, remedy in _OF_CHECKS.items():
-        if name in failing:
+        if name in at.failing - explained:
             yield from remedy(at)
 
 
+def before_a_survey(at: MirrorSituation) -> Iterator[NextStep]:
+    """Where a source fence is not in force no survey is final: a fetcher sets those that are pending."""
+    if "workers" in at.failing:
+        yield from _worker(at)
+    elif "fences" in at.failing:
+        yield from _set_again(at)
+
+
 def take_topics_in(at: MirrorSituation) -> Iterator[NextStep]:
-    """The topics that match the mirror's filters."""
+    """The topics that match the mirror's filters, and those that were detached."""
+    yield from _attach(at)
+    if at.place.spec is None or not at.place.spec.include:
+        return
     yield NextStep(
         command=typed(at, "metadata", "sync"), why="no topic is in the mirror: it takes in what its filters match"
     )
@@ -52,8 +65,9 @@ def _sync(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(command=typed(at, "metadata", "sync"), why="topics, partitions or ACLs of the source have changed")
 
 
-def _worker(_: MirrorSituation) -> Iterator[NextStep]:
-    yield NextStep(command="tanist fetcher run", why="no fetcher is running; it stays in the foreground")
+def _worker(at: MirrorSituation) -> Iterator[NextStep]:
+    command = shlex.join(("tanist", "fetcher", "run", "--destination", at.destination))
+    yield NextStep(command=command, why="no fetcher is running; it stays in the foreground")
 
 
 def _wait(at: MirrorSituation) -> Iterator[NextStep]:
@@ -84,8 +98,8 @@ def _mend_failed(at: MirrorSituation) -> Iterator[NextStep]:
         elif error == UncopiedRecordsDeleted.name:
             yield NextStep(
                 command=typed(at, "mirrors", "alter", "--on-loss", "continue"),
-                why=why,
-                decision="accept that these records are lost, and go on behind them",
+                why=f"{why}; it is for the whole mirror, and from now on: `--on-loss fail` ends it",
+                decision="accept that these records are lost, and that the mirror goes on behind such losses",
             )
         else:
             yield NextStep(
@@ -94,11 +108,29 @@ def _mend_failed(at: MirrorSituation) -> Iterator[NextStep]:
 
 
 def _attach(at: MirrorSituation) -> Iterator[NextStep]:
-    if topics := at.about(DETACHED):
+    broken = {each.topic for each in at.detached if {part.error for part in each.observed} & _ANOTHER_COPY}
+    sound = {each.topic for each in at.detached} - broken
+    if sound:
         yield NextStep(
-            command=typed(at, "mirrors", "add", *of_topics("--topic", topics)),
-            why=f"{', '.join(topics)}: taken out of the mirror without a failover; a failover leaves it out",
+            command=typed(at, "mirrors", "add", *of_topics("--topic", sound)),
+            why=f"{', '.join(sorted(sound))}: taken out of the mirror without a failover; a failover leaves it out",
             decision="mirror it again; to give it up, delete its copy and remove it (docs/mirroring.md)",
+        )
+    if broken:
+        named = ", ".join(sorted(broken))
+        yield NextStep(
+            command=typed(at, "mirrors", "add", *of_topics("--topic", broken)),
+            why=f"{named}: its copy is no copy of its source, so it is refused while the copy is there",
+            decision=f"the copy is deleted at {at.destination} (kafka-topics.sh --delete): copy {named} from its start",
+        )
+
+
+def _go_without(at: MirrorSituation) -> Iterator[NextStep]:
+    if at.source_is_down and at.source_answers and not at.deleted_at_source():
+        yield NextStep(
+            command=commands.plan(at, Mode.UNPLANNED),
+            why=f"a part of {at.source_name} does not answer; if it comes back, waiting loses nothing",
+            decision="fail over without what does not answer",
         )
 
 
@@ -118,9 +150,7 @@ def _open_only_copy(at: MirrorSituation) -> Iterator[NextStep]:
 
 def _accept_undecided(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(
-        command=typed(
-            at, "failback", "accept", "--finding", "TAIL_UNDECIDED", "--reason", "these records stay where they are"
-        ),
+        command=typed(at, "failback", "accept", "--finding", "TAIL_UNDECIDED", "--reason", REASON),
         why="nobody had decided about records of an old source when the mirror was reversed",
         decision="accept that nobody decides about them any more",
     )
@@ -131,7 +161,7 @@ def _accept_findings(at: MirrorSituation) -> Iterator[NextStep]:
     if open_:
         found = (word for each in open_ for word in ("--finding", each))
         yield NextStep(
-            command=typed(at, "failback", "accept", *found, "--reason", "seen, and nothing mends it"),
+            command=typed(at, "failback", "accept", *found, "--reason", REASON),
             why="; ".join(str(each) for each in at.findings if not each.accepted_by),
             decision="accept what a survey has found",
         )
@@ -167,6 +197,7 @@ _OF_LIMITATIONS: Final[Mapping[str, Remedy]] = {
     "SOURCE_ACLS_CHANGED": _sync,
     "COPY_CONFIGS_ALTERED": _sync,
     "SOURCE_FENCED": _lift,
+    "SOURCE_DOWN": _go_without,
     DETACHED: _attach,
     "TAIL_UNDECIDED": _accept_undecided,
 }

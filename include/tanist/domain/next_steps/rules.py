@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +40,7 @@ def guide(at: MirrorSituation) -> Guidance:
         mirror=at.status.mirror,
         destination=at.destination,
         stage=rule.stage,
-        source=at.place.spec.source if at.place.spec is not None else "",
+        source=at.source_name,
         plan=next(plans, ""),
         missing=tuple(_missing(at, rule.stage)),
         steps=steps,
@@ -48,9 +49,12 @@ def guide(at: MirrorSituation) -> Guidance:
 
 def _missing(at: MirrorSituation, stage: NextStage) -> Iterator[str]:
     """What speaks against a failover, and the checks that fail for another reason."""
-    source = at.place.spec.source if at.place.spec is not None else "the source"
     if stage is NextStage.OLD_SOURCE_SILENT:
-        yield f"{source} does not answer: the way back begins when it does"
+        yield f"{at.source_name} does not answer: the way back begins when it does"
+    if at.way_back is not None and at.way_back.problem:
+        yield at.way_back.problem
+    if stage is NextStage.EMPTY:
+        yield "no topic is in the mirror: `tanist mirrors add` puts one in"
     limited = {each.name: each for mode in Mode for each in at.limited(mode) if each.name != NOTHING}
     for each in limited.values():
         yield f"{each.name}: {each.detail}{_advice(each)}"
@@ -80,6 +84,12 @@ def _reverses(at: MirrorSituation) -> bool:
     return at.reversal.status is not ReversalStatus.PENDING or at.source_answers
 
 
+def _approve_or_mend(at: MirrorSituation) -> Iterator[NextStep]:
+    """A plan that was only looked at keeps nothing from being mended."""
+    yield from failing_over.approve_it(at)
+    yield from remedies.steps(at)
+
+
 def _has_tails(at: MirrorSituation) -> bool:
     return at.source_answers and bool(at.tails)
 
@@ -88,7 +98,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(NextStage.REVERSING, _reverses, returning.go_on),
     Rule(NextStage.FAILING_OVER, lambda at: at.place.running is not None, failing_over.go_on),
     Rule(NextStage.APPROVED, lambda at: any(each.approved for each in failing_over.fitting(at)), failing_over.run_it),
-    Rule(NextStage.PLANNED, lambda at: bool(failing_over.fitting(at)), failing_over.approve_it),
+    Rule(NextStage.PLANNED, lambda at: bool(failing_over.fitting(at)), _approve_or_mend),
     Rule(NextStage.SOURCE_SILENT, failing_over.is_possible_only_unplanned, failing_over.plan_it),
     Rule(NextStage.TAILS_PENDING, _has_tails, returning.settle_tails),
     Rule(NextStage.NOT_READY, lambda at: bool(at.place.mirrored) and remedies.are_needed(at), remedies.steps),
@@ -101,8 +111,10 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def next_command(found: Guidance) -> str:
-    """The first step, for people: the command, or the decision with its command; empty: nothing is to be done."""
+    """What to type next, in one line; empty: nothing. Where a person decides first: what shows the answers."""
     if not found.steps:
         return ""
     first = found.steps[0]
-    return f"{first.decision}: {first.command}" if first.decision else first.command
+    if first.decision is None:
+        return first.command
+    return shlex.join(("tanist", "next", found.mirror, "--destination", found.destination))

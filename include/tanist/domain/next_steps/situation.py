@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.answers import attempt
 from tanist.domain.approval.choosing import choose, time_objections
-from tanist.domain.checks import Mode
+from tanist.domain.approval.entries import approvals
+from tanist.domain.checks import Mode, Verdict
 from tanist.domain.deletion import SourceTopicDeleted
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.kept_plans import kept_plan
 from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan
+from tanist.domain.names import EpochMs
 from tanist.domain.states import DesiredState, MirrorState
 
 if TYPE_CHECKING:
@@ -20,14 +22,18 @@ if TYPE_CHECKING:
 
     from tanist.domain.approval.entries import Entry
     from tanist.domain.circle import MirrorPlace, PendingReversal
+    from tanist.domain.detached_record import TopicDetached
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.health import Status
     from tanist.domain.failover.plan import Intent
     from tanist.domain.lag import PartitionRow
     from tanist.domain.limitation import Limitation
-    from tanist.domain.names import EpochMs
+    from tanist.domain.records import FailoverRun
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import PendingTail, TailFinding
+
+
+_NEVER: Final = EpochMs(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +63,18 @@ class Abortable:
 class WayBack:
     """What the old source says to a way back now; asked only where it is next.
 
-    `recreated`: topics that cannot return as they are, and are copied again. `limitations`: of the plan of the reversal
-    with these. `problem`: why there is no such plan; empty: there is one. `open`: transactions that keep a survey from
-    being final.
+    `plan`: the hash of the plan of the reversal; empty: there is none, and `problem` says why. `approved`: nobody has
+    to approve it. `recreated`: topics that cannot return as they are, and are copied again by it. `limitations`: of it.
+    `survey_again`: the survey on record does not fit any more. `open`: transactions that keep a survey from being
+    final.
     """
 
+    plan: str = ""
+    approved: bool = False
     recreated: tuple[str, ...] = ()
     limitations: tuple[Limitation, ...] = ()
     problem: str = ""
+    survey_again: bool = False
     open: Abortable | None = None
 
 
@@ -72,36 +82,52 @@ class WayBack:
 class MirrorSituation:
     """One mirror, as its destination has it. `destination`: the name by which commands reach that.
 
-    `source_answers`: or a part of it. `rows`: of mirrored partitions. `waiting`: the newest plan first. `decided`: the
-    hash of the approved decision about tails that are to be replayed; empty: there is none. `way_back`: None: nobody
-    has asked the old source.
+    `source_answers`: or a part of it. `source_gone`: it was asked, and is silent; not one that is not configured here.
+    `rows`: of mirrored partitions. `waiting`: the newest plan first. `at_work`: a process works at the unfinished
+    failover. `void`: the approval of that failover does not permit any more what is left of it. `decided`: the hash of
+    an approved decision about tails that is to be carried out; empty: there is none. `detached`: topics. `way_back`:
+    None: nobody has asked the old source. `four_eyes`: no command approves what it runs. `now`: ms since 1970.
     """
 
     place: MirrorPlace
     destination: str
     status: Status
     source_answers: bool
+    source_gone: bool = False
     rows: tuple[PartitionRow, ...] = ()
     waiting: tuple[WaitingPlan, ...] = ()
+    at_work: bool = False
+    void: bool = False
     reversal: PendingReversal | None = None
     tails: tuple[PendingTail, ...] = ()
     findings: tuple[TailFinding, ...] = ()
     decided: str = ""
+    detached: tuple[TopicDetached, ...] = ()
     way_back: WayBack | None = None
+    four_eyes: bool = False
+    now: EpochMs = _NEVER
+
+    @property
+    def source_name(self) -> str:
+        return self.place.spec.source if self.place.spec is not None else "the source"
+
+    @property
+    def failing(self) -> frozenset[str]:
+        """The names of the checks that do not pass."""
+        return frozenset(each.name for each in self.status.checks if each.verdict is not Verdict.PASS)
 
     @property
     def source_is_down(self) -> bool:
-        """Whether a planned failover is impossible because the source, or a part of it, does not answer."""
-        return any(each.name == "SOURCE_DOWN" for each in self.status.limitations[Mode.PLANNED])
+        """Whether a planned failover is impossible because the source, or a part of it, does not answer.
+
+        Not while a leader moves, which passes.
+        """
+        found = (each for each in self.status.limitations[Mode.PLANNED] if each.name == "SOURCE_DOWN")
+        return any(not each.momentary for each in found)
 
     def limited(self, mode: Mode) -> tuple[Limitation, ...]:
         """What an approver would have to accept, or cannot."""
         return tuple(each for each in self.status.limitations[mode] if not each.usual)
-
-    def about(self, limitation: str) -> tuple[str, ...]:
-        """What the limitation of that name is about, one by one; empty: it is not there, or does not say."""
-        found = (each for mode in Mode for each in self.status.limitations[mode] if each.name == limitation)
-        return tuple(sorted({name for each in found for name in each.about}))
 
     def paused(self) -> tuple[str, ...]:
         """The topics that a person has paused, or that a restoration has left so, by name."""
@@ -152,3 +178,15 @@ def _read(words: str) -> ApprovedPlan | None:
         return ApprovedPlan.read(words)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def is_void(run: FailoverRun, entries: Sequence[Entry], now: EpochMs, *, source_gone: bool) -> bool:
+    """Whether the approval of an unfinished run permits no further step; where it cannot be read: False.
+
+    Behind the point of no return nobody asks for it any more.
+    """
+    if run.no_return:
+        return False
+    words, own = _read(run.plan_json), next((each for each in approvals(entries) if each.id == run.approval), None)
+    needs_source = words is not None and words.intent.mode is Mode.PLANNED
+    return (needs_source and source_gone) or (own is not None and bool(time_objections(own, now, None)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
@@ -58,7 +58,22 @@ class Guidance:
 
     @property
     def urgency(self) -> tuple[int, str, str]:
-        """Of several mirrors the least comes first: the stages in their order, then by name."""
-        order = list(NextStage)
+        """Of several mirrors the least comes first: the stages in the order of `_MOST_URGENT`, then by name."""
         idle = not self.steps and not self.missing
-        return len(order) if idle else order.index(self.stage), self.mirror, self.destination
+        return len(_MOST_URGENT) if idle else _MOST_URGENT.index(self.stage), self.mirror, self.destination
+
+
+_MOST_URGENT: Final = (
+    NextStage.UNREACHABLE,
+    NextStage.REVERSING,
+    NextStage.FAILING_OVER,
+    NextStage.APPROVED,
+    NextStage.SOURCE_SILENT,
+    NextStage.TAILS_PENDING,
+    NextStage.NOT_READY,
+    NextStage.PLANNED,
+    NextStage.FAILED_OVER,
+    NextStage.OLD_SOURCE_SILENT,
+    NextStage.EMPTY,
+    NextStage.MIRRORING,
+)

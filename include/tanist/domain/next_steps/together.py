@@ -19,17 +19,19 @@ def together(found: Sequence[Guidance]) -> tuple[NextStep, ...]:
     return (*_run(found), *_approve(found), *_plan(found))
 
 
-def _plans(found: Sequence[Guidance], stage: NextStage) -> list[NamedPlan]:
-    return [NamedPlan(each.destination, each.mirror, each.plan) for each in found if each.stage is stage and each.plan]
+def _plans(found: Sequence[Guidance]) -> list[NamedPlan]:
+    return [NamedPlan(each.destination, each.mirror, each.plan) for each in found if each.plan]
 
 
 def _run(found: Sequence[Guidance]) -> Iterator[NextStep]:
-    if len(plans := _plans(found, NextStage.APPROVED)) > 1:
+    if len(plans := _plans([each for each in found if each.stage is NextStage.APPROVED])) > 1:
         yield NextStep(command=run_all_command(plans), why=f"{len(plans)} mirrors have an approved plan")
 
 
 def _approve(found: Sequence[Guidance]) -> Iterator[NextStep]:
-    if len(plans := _plans(found, NextStage.PLANNED)) > 1:
+    asked = [each for each in found if each.stage is NextStage.PLANNED]
+    first = sum(each.stage is NextStage.SOURCE_SILENT for each in found)
+    if len(plans := _plans(asked)) > 1 >= first:
         yield NextStep(
             command=approve_all_command(plans),
             why=f"{len(plans)} mirrors have a plan that covers what is so now",

@@ -16,14 +16,20 @@ if TYPE_CHECKING:
 _DOCTOR = NextStep(command="tanist doctor", why="shows which clusters answer, and what is missing at each")
 
 
-def unread(mirror: MirrorName, destination: str, why: TanistError, others: Sequence[str]) -> Guidance:
+def unread(
+    mirror: MirrorName, destination: str, why: TanistError, others: Sequence[str], elsewhere: str = ""
+) -> Guidance:
     """`why`: the destination's error. `others`: the other clusters that are configured, by name.
 
+    `elsewhere`: the one of them that has the mirror; empty: none has.
     Without its state topic a destination answers, and its mirrors are registered again from their logs; what was the
     source is known only if no more than one other cluster can have been it.
     """
     missing, steps = [str(why)], [_DOCTOR]
-    if isinstance(why, NoStateTopic):
+    if elsewhere:
+        ask = shlex.join(("tanist", "next", mirror, "--destination", elsewhere))
+        steps.insert(0, NextStep(command=ask, why=f"{elsewhere} is the destination of the mirror"))
+    elif isinstance(why, NoStateTopic):
         missing.append("if there is an export of the state, `tanist state restore` is better than a rebuild")
         if len(others) == 1:
             where = ("--destination", destination, "--source", others[0], "--mirror", mirror, "--topic", ".*")

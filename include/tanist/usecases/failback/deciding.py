@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.domain.approval.entries import NotApproved, NotPermitted, approvals
 from tanist.domain.checks import named
 from tanist.domain.errors import AuthorizationFailed, Refused
+from tanist.domain.failback.approved_decision import approved_decision
 from tanist.domain.failback.decision import (
     DEFAULT_ACTIONS,
     NOTHING_EXPIRED,
@@ -30,7 +31,7 @@ from tanist.domain.failback.decision import (
 from tanist.domain.failback.pending import rescued_tails
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.tails import TailDecision, TailStage
-from tanist.usecases.approvals import PlanKind, approve, approve_at_once, permit
+from tanist.usecases.approvals import PlanKind, approve, approve_at_once, permit, stored_entries
 from tanist.usecases.failback.rescued import ensure_present, records_from, replay_of, rules_of, watch_keys
 from tanist.usecases.failback.survey import MirrorReversed
 from tanist.usecases.lock import ensure_unlocked
@@ -63,6 +64,11 @@ class DecisionRefused(NotPermitted):
 class DecisionUnfinished(Refused):
     name = "DECISION_UNFINISHED"
     operator_action = "finish it with `tanist failback replay NAME --plan HASH` first; nothing was changed"
+
+
+class DecisionApproved(Refused):
+    name = "DECISION_APPROVED"
+    operator_action = "say which one is meant: `tanist failback replay NAME --plan HASH`; nothing was changed"
 
 
 class ReplayDenied(AuthorizationFailed):
@@ -324,15 +330,20 @@ def decide_at_once(  # noqa: PLR0913  # what an approver says, named
     approves nothing.
 
     Raises:
+        DecisionUnfinished: another one was begun. DecisionApproved: another one is approved, and `plan` names none.
         What `plan_decision` and `approve_at_once` raise.
     """
     view, spec = clusters.destination.state(STATE_TOPIC, command.by), clusters.spec
     held = unfinished_decision(view, spec.mirror, topics, plan) or view.decision(spec.mirror, plan or "")
     if held is not None:
+        _must_say_the_same(held, {} if plan else given)
         return held.plan
     found = plan_decision(clusters, topics, given, command, plan)
-    show(found)
     made = found.plan.hash
+    other = approved_decision(view, spec.mirror, stored_entries(clusters, command), command.clock.now())
+    if plan is None and other not in {"", made}:
+        raise DecisionApproved(f"plan {other} is approved and not carried out, and the plan is now {made}")
+    show(found)
     if not command.dry_run:
         where = ("--destination", clusters.destination.name)
         chosen = [word for each in topics.include for word in ("--topic", each)]
@@ -349,6 +360,13 @@ def decide_at_once(  # noqa: PLR0913  # what an approver says, named
     return made
 
 
+def _must_say_the_same(held: TailDecision, given: Mapping[TailClass, TailAction]) -> None:
+    """Raises DecisionUnfinished: what was begun says something else about these classes."""
+    begun = DecisionPlan.read(held.plan_json).actions
+    if unlike := [f"{begun[each]} {each}" for each, action in given.items() if begun[each] is not action]:
+        raise DecisionUnfinished(f"plan {held.plan} is begun, and says: {named(unlike, ', ')}")
+
+
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -357,8 +375,7 @@ def decision_item(found: PlannedDecision) -> dict[str, Any]:
 
     `records`: of all partitions, by class; `default`: whether the actions are those of nobody's choice.
     """
-    plan = found.plan
-    records = found.records
+    plan, records = found.plan, found.records
     return {
         "mirror": plan.mirror,
         "plan_hash": plan.hash,

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode
 from tanist.domain.circle import locate, pending_reversal
+from tanist.domain.detached import detached_topics
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
+from tanist.domain.failback.approved_decision import approved_decision
 from tanist.domain.failback.pending import findings_of, last_tails, pending
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.failover.past_checks import losses_check
-from tanist.domain.next_steps.situation import MirrorSituation, waiting_plans
+from tanist.domain.next_steps.situation import MirrorSituation, is_void, waiting_plans
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.domain.tails import TailStage
 from tanist.usecases import approvals, snapshot
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.health import Status
     from tanist.domain.lag import PartitionRow
-    from tanist.domain.names import MirrorName
+    from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from tanist.usecases.mirror import OpenMirror
     from tanist.usecases.snapshot import MirrorSnapshot
 
+AT_WORK_MS: Final = 10_000
+"""A run goes on by itself while its last heartbeat is younger than this; later it has been cut short."""
 _SIDE_BY_SIDE: Final = 64
 """How many sources are probed at the same time, one thread each."""
 
@@ -153,30 +157,52 @@ def _seen(
         *status.checks(both, reading.silence, run),
     )
     intents = {mode: intent_of(spec, FailoverRequest(mode=mode), wanted) for mode in Mode}
-    place = locate(spec.mirror, view)
-    silent = isinstance(clusters.source, TanistError) or reading.silence.of(clusters.source.name) is not None
-    situation = MirrorSituation(
-        place=place,
-        destination=reading.destination.name,
-        status=judged(intents, look.facts, past),
-        source_answers=not silent and look.facts.source.state is not SourceState.SILENT,
-        rows=rows,
-        waiting=tuple(
-            waiting_plans(
-                view,
-                place,
-                look.facts,
-                approvals.stored_entries(clusters, run) if view.kept_plans(spec.mirror) else (),
-                STEP_IDS,
-            )
-        ),
-        reversal=pending_reversal(view, spec.mirror),
-        tails=pending(view, spec.mirror),
-        findings=findings_of(view, spec.mirror),
-        decided=next((each.decision for each in last_tails(view, spec.mirror) if each.stage is TailStage.DECIDED), ""),
-    )
+    situation = _situation(reading, clusters, view, look.facts, judged(intents, look.facts, past), rows)
     runs = tuple(sorted(view.failovers(spec.mirror), key=lambda each: each.started_at))
     return MirrorStatus(spec=spec, situation=situation, workers=alive, runs=runs)
+
+
+def _situation(
+    reading: StatusContext,
+    clusters: OpenMirror,
+    view: StateView,
+    facts: Facts,
+    report: Status,
+    rows: tuple[PartitionRow, ...],
+) -> MirrorSituation:
+    """What the next step is derived from. Approvals are read only where one may count."""
+    run, mirror, place = reading.context, clusters.spec.mirror, locate(clusters.spec.mirror, view)
+    running, left = place.running, pending(view, mirror)
+    waits = view.kept_plans(mirror) or running is not None or any(each.stage is TailStage.RESCUED for each in left)
+    entries = approvals.stored_entries(clusters, run) if waits else ()
+    configured = not isinstance(clusters.source, TanistError)
+    asked_in_vain = configured and reading.silence.of(clusters.source.name) is not None
+    silent = asked_in_vain or facts.source.state is SourceState.SILENT
+    gone = configured and silent and not facts.source.another_cluster and not facts.source.moves
+    begun = next((each.decision for each in last_tails(view, mirror) if each.stage is TailStage.DECIDED), "")
+    return MirrorSituation(
+        place=place,
+        destination=reading.destination.name,
+        status=report,
+        source_answers=configured and not silent,
+        source_gone=gone,
+        rows=rows,
+        waiting=tuple(waiting_plans(view, place, facts, entries, STEP_IDS)),
+        at_work=running is not None and _is_at_work(running, facts.now, run),
+        void=running is not None and is_void(running, entries, facts.now, source_gone=gone),
+        reversal=pending_reversal(view, mirror),
+        tails=left,
+        findings=findings_of(view, mirror),
+        decided=begun or approved_decision(view, mirror, entries, facts.now),
+        detached=detached_topics(view, mirror),
+        four_eyes=run.four_eyes,
+        now=facts.now,
+    )
+
+
+def _is_at_work(running: FailoverRun, now: EpochMs, command: CommandContext) -> bool:
+    """Whether a process has written a heartbeat for the run a moment ago, and is not known to be dead."""
+    return bool(running.runner) and now - running.at < AT_WORK_MS and not command.is_process_dead(running.runner)
 
 
 def _look(

@@ -63,7 +63,7 @@ def test_the_hash_of_a_kept_plan_is_all_that_its_approver_types(world: FailoverW
     found = kept(
         world, mode=Mode.UNPLANNED, include=("orders",), loss_tolerance=40, reserve=7, dead_since=world.clock.now()
     )
-    why = "'the source does not answer'"
+    why = "'unplanned failover'"
     assert found.approve_command == f"tanist failover approve dr {found.plan.hash} --destination west --reason {why}"
     item = plan_item(found)
     assert (item["kept"], item["approve"]) == (True, found.approve_command)
@@ -103,7 +103,7 @@ def test_a_login_that_may_not_write_there_gets_the_whole_command(world: Failover
     lost = found.plan.intent.loss_tolerance
     assert found.approve_command == (
         f"tanist failover approve dr {found.plan.hash} --destination west --mode unplanned --topic orders --reserve 7 "
-        f"--source-dead-since {iso_time(died)} --max-loss {lost} --reason 'the source does not answer'"
+        f"--source-dead-since {iso_time(died)} --max-loss {lost} --reason 'unplanned failover'"
     )
     with pytest.raises(PlanNotKept, match=r"is not kept at 'west', and the options make the planned plan .*unplanned"):
         approve(world, found.plan.hash)
