@@ -49,7 +49,7 @@ from tanist.usecases.runs.runner import Reporting
 from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tanist.usecases.failback.deciding import PlannedDecision
     from tanist.usecases.failback.recording import Surveyed
@@ -103,14 +103,15 @@ def survey(
             say(f"warning: {each.partition}: {warning}")
     done: RescueOutcome | TanistError | None = None
     if not (no_rescue or now.context.dry_run):
-        done = rescue_surveyed(seen, clusters, topics, lambda: _rescue_tools(now, name, evidence), now.context)
+        with never_silent(stages(now.context.clock)) as tell:
+            done = rescue_surveyed(seen, clusters, topics, lambda: _rescue_tools(tell, name, evidence), now.context)
     tails = {each.topic: each for each in (done.tails if isinstance(done, RescueOutcome) else seen.recorded)}
     items = [survey_item(name, each, tails.get(each.partition.topic)) for each in seen.found]
     stopped = done if isinstance(done, TanistError) else None
     errors = error_items(stopped) if stopped else ()
     emit(items, SURVEY_COLUMNS, now.as_json, errors=errors, following=now.following(clusters))
     if isinstance(done, RescueOutcome):
-        _say_rescued(done, newly_rescued(seen, done))
+        _say_rescued(seen, done)
     _say_in_the_way(name, clusters, seen)
     if stopped:
         say("the survey is on record, its tails are not rescued: run the same command again")
@@ -134,21 +135,26 @@ def _say_in_the_way(name: str, clusters: ReturnedMirror, seen: Surveyed) -> None
         )
 
 
-def _say_rescued(done: RescueOutcome, new: int) -> None:
-    for torn in done.torn:
-        say(f"warning: {torn}")
+def _say_rescued(seen: Surveyed, done: RescueOutcome) -> None:
+    _warn_of_torn(done)
     kept = [each for each in done.tails if each.with_records() and each.stage is TailStage.RESCUED]
     if kept:
         where = ", ".join(sorted(each.quarantine for each in kept))
+        undecided = sum(map(in_quarantine, kept)) - sum(each.decided_before for each in seen.found)
+        new = min(newly_rescued(seen, done), undecided)
         copied = f"{new} of them copied by this command" if new else "rescued before: nothing was copied"
-        say(f"{sum(map(in_quarantine, kept))} record(s) that nobody has decided about are in {where}, {copied}")
+        say(f"{undecided} record(s) that nobody has decided about are in {where}, {copied}")
 
 
-def _rescue_tools(now: Session, name: str, evidence: Path | None) -> RescueTools:
+def _warn_of_torn(done: RescueOutcome) -> None:
+    if words := torn_words(done.torn):
+        say(f"warning: {words}; the manifest lists them")
+
+
+def _rescue_tools(tell: Callable[[str], None], name: str, evidence: Path | None) -> RescueTools:
     """Raises Misconfigured: the folder of the manifest cannot be written to."""
     folder = Folder(evidence or Path("evidence") / f"rescue-{name}")
     folder.check()
-    tell = stages(now.context.clock)
     return RescueTools(
         manifest=folder.write_manifest,
         report=lambda at, count, of: tell(f"{at}: {count} of {of} records are in quarantine"),
@@ -174,12 +180,12 @@ def rescue(
     """
     topics = selected(topic, exclude)
     clusters = now.mirror(name).returned()
-    done = rescue_tails(clusters, topics, _rescue_tools(now, name, evidence), now.context)
+    with never_silent(stages(now.context.clock)) as tell:
+        done = rescue_tails(clusters, topics, _rescue_tools(tell, name, evidence), now.context)
     _warn_not_held(done.not_held)
     for each in done.waiting:
         say(f"warning: {each.partition} is not rescued: {'; '.join(each.reasons) or 'it is not known'}")
-    if words := torn_words(done.torn):
-        say(f"warning: {words}; the manifest lists them")
+    _warn_of_torn(done)
     items = [item for each in done.tails for item in tail_items(name, each)]
     emit(items, RESCUE_COLUMNS, now.as_json)
     expired = [item for item in items if item["expired"]]
