@@ -151,13 +151,13 @@ def _warn_of_torn(done: RescueOutcome) -> None:
         say(f"warning: {words}; the manifest lists them")
 
 
-def _rescue_tools(tell: Callable[[str], None], name: str, evidence: Path | None) -> RescueTools:
+def _rescue_tools(report: Callable[[str], None], name: str, evidence: Path | None) -> RescueTools:
     """Raises Misconfigured: the folder of the manifest cannot be written to."""
     folder = Folder(evidence or Path("evidence") / f"rescue-{name}")
     folder.check()
     return RescueTools(
         manifest=folder.write_manifest,
-        report=lambda at, count, of: tell(f"{at}: {count} of {of} records are in quarantine"),
+        report=lambda at, count, of: report(f"{at}: {count} of {of} records are in quarantine"),
     )
 
 
