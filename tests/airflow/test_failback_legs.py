@@ -9,8 +9,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tanist.airflow import connections, tasks
 from tanist.airflow.failback import PARAMS, FailbackParams
 from tanist.airflow.failback_decision import DecisionGate, _decided
+from tanist.airflow.failover import _advised
 from tanist.domain.approval.entries import NotApproved
 from tanist.domain.failback.decision import DEFAULT_ACTIONS, TailAction, TailClass
 from tanist.domain.moves import MirrorMoved
@@ -105,3 +107,19 @@ def test_a_decision_is_carried_out_between_the_rescue_and_the_reversal() -> None
     dag = runpy.run_path(str(Path(__file__).parents[2] / "dags" / "mirror_failback.py"))["dag"]
     first = [task.task_id for task in dag.topological_sort()][:6]
     assert first == ["survey", "rescue", "approve_decision", "replay", "approve_reversal", "reverse"]
+
+
+def test_advice_finds_the_mirror_at_the_present_primary_and_fails_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failback that stopped before its reversal said nothing; a bug in the advice made a finished run red."""
+    world = WayBack()
+    monkeypatch.setattr(tasks, "ClusterRegistry", MemoryRegistry(world))
+    monkeypatch.setattr(tasks, "SystemClock", lambda: world.clock)
+    monkeypatch.setattr(connections, "settings", lambda: None)
+    steps = _advised({"primary": "west", "destination": "east", "mirror": "dr"})
+    assert steps[0]["command"] == "tanist failback survey dr --destination west"
+
+    def bug(*_: object) -> NoReturn:
+        raise KeyError("x")
+
+    monkeypatch.setattr(tasks, "advise", bug)
+    assert tasks.next_of(("west", "dr"), ("east", "dr")) == [[], []]

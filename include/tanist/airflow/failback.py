@@ -15,7 +15,7 @@ from airflow.sdk import Param, get_current_context
 from tanist.airflow import connections
 from tanist.airflow.params import PARAMS as FAILOVER_PARAMS
 from tanist.airflow.params import Unfinished, parameters, request_of
-from tanist.airflow.tasks import at_work, busy_or_retriable, say_step
+from tanist.airflow.tasks import NAMED, at_work, busy_or_retriable, say_step
 from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
@@ -60,8 +60,6 @@ IN_STEP_SECONDS: Final = 3600.0
 SURVEY_SECONDS: Final = 120.0
 RESCUE_SECONDS: Final = 3600.0
 _REPORT_SECONDS: Final = 5.0
-_NAMED: Final = 100
-"""Partitions that an XCom of the survey or of the rescue lists."""
 _OF_FAILOVERS: Final = {"reverse", "although_it_answers"}
 PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name not in _OF_FAILOVERS} | {
     "destination": Param(
@@ -249,7 +247,7 @@ def survey() -> dict[str, Any]:
                 _say(f"warning: {at.partition}: {warning}")
         _must_be_reversible(params, clusters, task)
     tails = {each.topic: each for each in seen.recorded}
-    rows = [survey_item(params.mirror, at, tails.get(at.partition.topic)) for at in seen.found[:_NAMED]]
+    rows = [survey_item(params.mirror, at, tails.get(at.partition.topic)) for at in seen.found[:NAMED]]
     return {"mirror": params.mirror, "reversed": False, "partitions": rows}
 
 
@@ -271,7 +269,7 @@ def rescue() -> dict[str, Any]:
             _say(f"warning: {words}; the manifest lists them")
         _must_be_reversible(params, clusters, task)
     rows = [row for tails in done.tails for row in tail_items(params.mirror, tails) if row["records"]]
-    return {"mirror": params.mirror, "reversed": False, "evidence": str(folder.path), "tails": rows[:_NAMED]}
+    return {"mirror": params.mirror, "reversed": False, "evidence": str(folder.path), "tails": rows[:NAMED]}
 
 
 def _before_the_reversal(params: FailbackParams, task: FailoverTask) -> ReturnedMirror | None:

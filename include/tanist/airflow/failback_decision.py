@@ -11,7 +11,7 @@ from tanist.airflow.failback import RESCUE_SECONDS, FailbackParams, switch_done
 from tanist.airflow.failback_gates import LegGate
 from tanist.airflow.gate import NotAnswered, approved_item, must_not_be_cleared, terms_of
 from tanist.airflow.markdown import decision_page
-from tanist.airflow.tasks import TASK_SECONDS, at_work, busy_or_retriable, never, say_step
+from tanist.airflow.tasks import NAMED, TASK_SECONDS, at_work, busy_or_retriable, never, say_step
 from tanist.domain.approval.entries import Approval
 from tanist.domain.errors import Refused
 from tanist.domain.failback.pending import rescued_tails
@@ -122,6 +122,8 @@ def replay() -> dict[str, Any]:
         folder.check()
         tools = ReplayTools(
             manifest=lambda manifest: folder.write_manifest(manifest, f"replay-{plan}.json"),
+            report=lambda at, seen: say_step(str(at), f"{seen.replayed} replayed, {seen.dropped} dropped"),
+            waiting=lambda at, why: say_step(str(at), "waits", f"{why.name}: {why.reason}"),
             to=Reporting(listener=say_step),
         )
         done = replay_tails(plan, clusters, tools, task.context, params.decision)
@@ -129,7 +131,8 @@ def replay() -> dict[str, Any]:
         say_step(
             "replay", f"warning: {topic} is still held at the old source, `tanist failback survey` puts it back: {why}"
         )
-    return replay_item(done) | {"evidence": str(folder.path)}
+    item = replay_item(done)
+    return item | {"evidence": str(folder.path), "tails": item["tails"][:NAMED]}
 
 
 def _decided(params: FailbackParams, clusters: ReturnedMirror, task: FailoverTask) -> str | None:

@@ -260,16 +260,24 @@ def report() -> dict[str, Any]:
     except AirflowException as why:
         said, error = f"{UNKNOWN}{why}", type(why)
     told_later = run_item(record, None, str(connections.evidence() / record.plan)) if record else {}
-    advised = next_of(str(context["params"]["destination"]), str(context["params"]["mirror"]))
-    found = {"verdict": said, "failed": failed} | told_later | {"next": advised}
+    found = {"verdict": said, "failed": failed} | told_later
     for name, value in found.items():
         print(f"{name}: {value}")  # noqa: T201
     context["ti"].xcom_push(key="return_value", value=found)
     if error is None and plan and not green(said) and states.get(GATE) in _MAY_HAVE_ASKED:
         _take_back(context, plan, record)
+    found["next"] = _advised(context["params"])
+    print(f"next: {found['next']}")  # noqa: T201
+    context["ti"].xcom_push(key="return_value", value=found)
     if not green(said):
         raise (error or AirflowFailException)(said)
     return found
+
+
+def _advised(params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is next. A failback begins with the mirror at the present primary, and ends with it there."""
+    places = [str(params[name]) for name in ("primary", "destination") if params.get(name)]
+    return next(filter(None, next_of(*((place, str(params["mirror"])) for place in places))), [])
 
 
 def _planned(context: Context) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -24,8 +24,12 @@ from tanist.wiring.status import advise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from tanist.domain.names import MirrorName
+
 TASK_SECONDS: Final = 60.0
 ADVICE_SECONDS: Final = 20.0
+NAMED: Final = 100
+"""Partitions in the XCom of a task, which Airflow stores as a whole."""
 WHY: Final = "why"
 """The XCom in which a failed task stores its reason for the task `report`."""
 
@@ -104,13 +108,27 @@ def leave(why: str) -> None:
     context["ti"].xcom_push(key=WHY, value=why)
 
 
-def next_of(destination: str, mirror: str) -> list[dict[str, Any]]:
-    """What to do next about a mirror, wherever it is by now, for a report; empty: nothing, or it is not known."""
+def next_of(*wanted: tuple[str, str]) -> list[list[dict[str, Any]]]:
+    """What to do next about mirrors, each given with a destination, wherever it is by now, for a report.
+
+    All of them together have ADVICE_SECONDS. Empty: nothing is to be done, or it is not known. Never raises: a report
+    that is right must not fail for its advice.
+    """
+    clock, found = SystemClock(), list[list[dict[str, Any]]]()
+    with suppress(Exception), ClusterRegistry(connections.settings()) as registry:
+        context = CommandContext(clock=clock, by=clock.deadline(ADVICE_SECONDS))
+        for destination, mirror in wanted:
+            found.append(_next(registry, destination, mirror_name(mirror), context))
+    return found + [[]] * (len(wanted) - len(found))
+
+
+def _next(
+    registry: ClusterRegistry, destination: str, mirror: MirrorName, context: CommandContext
+) -> list[dict[str, Any]]:
     try:
-        with at_work(ADVICE_SECONDS) as task:
-            name, there = mirror_name(mirror), task.registry.connect(destination)
-            there = task.registry.forwarded(there, name, task.context) or there
-            (found,) = advise(task.registry, there, name, task.context)
-    except AirflowException:
+        there = registry.connect(destination)
+        there = registry.forwarded(there, mirror, context) or there
+        (found,) = advise(registry, there, mirror, context)
+    except TanistError:
         return []
     return step_items(found.steps)

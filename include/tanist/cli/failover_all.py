@@ -101,7 +101,7 @@ class MirrorAnswer(Generic[R]):
 def _of_each(
     now: Session, mirrors: Sequence[M], at_once: int, work: Callable[[Session, M], R]
 ) -> list[MirrorAnswer[R]]:
-    """What `work` has done for each mirror, in their order. A bug is raised once all have ended."""
+    """What `work` has done for each mirror, in their order. A bug is the error of its mirror alone."""
 
     def one(registry: ClusterRegistry, context: CommandContext, at: M) -> tuple[str, R]:
         own = replace(now, registry=registry, context=context, named=at.destination, chosen=())
@@ -116,6 +116,9 @@ def _answer(at: AtDestination, result: Future[tuple[str, R]]) -> MirrorAnswer[R]
         destination, found = result.result()
     except TanistError as why:
         return MirrorAnswer(destination=at.destination, mirror=at.mirror, why=why)
+    except Exception as bug:  # noqa: BLE001 -- what has become of the other mirrors has to be said
+        internal = TanistError(f"{type(bug).__name__}: {bug}")
+        return MirrorAnswer(destination=at.destination, mirror=at.mirror, why=internal)
     return MirrorAnswer(destination=destination, mirror=at.mirror, found=found)
 
 

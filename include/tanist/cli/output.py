@@ -124,7 +124,7 @@ def never_silent(progress: Callable[[str], None], seconds: float = QUIET_SECONDS
         while not over.wait(seconds):
             last, at = heard[0]
             if (quiet := time.monotonic() - at) >= seconds:
-                progress(f"waits for an answer of a broker, for {quiet:.0f} s by now; the last step was: {last}")
+                progress(f"has said nothing for {quiet:.0f} s; the last step was: {last}")
 
     watching = threading.Thread(target=watch, name="tanist-never-silent", daemon=True)
     watching.start()

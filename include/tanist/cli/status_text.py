@@ -52,6 +52,16 @@ def _observed(check: Mapping[str, Any]) -> str:
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    """`text` in lines of at most `width` columns, the first with its own indentation, the others with `indent`."""
+    """`text` in lines of at most `width` columns, the first with its own indentation, the others with `indent`.
+
+    A longer word stays whole: it may be a name in a command that is copied.
+    """
     lead = text[: len(text) - len(text.lstrip())]
-    return textwrap.wrap(one_line(text), width, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False)
+    return textwrap.wrap(
+        one_line(text),
+        width,
+        initial_indent=lead,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

@@ -295,6 +295,26 @@ def test_a_run_that_is_refused_does_not_stop_the_others_and_the_same_command_goe
     assert worlds[1].west.canaries == [*before, "orders"]
 
 
+def test_a_bug_at_one_mirror_leaves_the_results_of_the_others(
+    every: Callable[..., Answer], worlds: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two were done, and nothing but INTERNAL was said."""
+    del worlds
+    found = [f"{at}={plan}" for at, plan in plans(every("plan")).items()]
+    approve(every, *found)
+    real = failover_runs.carried_out
+
+    def with_a_bug(now: Any, name: str, *rest: Any) -> Any:
+        if name == "stock":
+            raise KeyError("x")
+        return real(now, name, *rest)
+
+    monkeypatch.setattr("tanist.cli.failover_all.carried_out", with_a_bug)
+    answer = every("run", *found)
+    assert [row[3] for row in rows(answer)] == ["DONE", "DONE", "INTERNAL"]
+    assert answer.err.strip().splitlines()[-1] == "ran 2 of 3"
+
+
 def test_runs_that_stopped_at_a_step_go_on(every: Callable[..., Answer], worlds: Worlds) -> None:
     """Each with evidence of its own."""
     del worlds
