@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tanist.domain.names import EpochMs, MirrorName  # noqa: TC001 -- the codec reads the annotations
+from tanist.domain.names import EpochMs, MirrorName, ProducerId  # the codec reads the annotations
 from tanist.domain.records import PartitionObserved, TopicDesired  # noqa: TC001
 from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 
@@ -15,8 +15,9 @@ class TopicDetached(MirrorRecord):
     """A topic that was detached at the cluster `cluster_id`, which has its copy.
 
     `kept`: its desired state before that, with whom it denies WRITE. `observed`: its partitions, as they were last
-    reported, and how far they were copied. It goes with the mirror when that is reversed, and means nothing there until
-    the mirror comes back.
+    reported, and how far they were copied. `data_id`: of the mirror that has written the copy, as each reversal gives a
+    mirror new ones; -1: an earlier version has stored it. It goes with the mirror when that is reversed, and means
+    nothing there until the mirror comes back.
     """
 
     mirror: MirrorName
@@ -26,3 +27,4 @@ class TopicDetached(MirrorRecord):
     observed: tuple[PartitionObserved, ...] = ()
     at: EpochMs
     mirror_id: str = ""
+    data_id: ProducerId = ProducerId(-1)

@@ -32,10 +32,11 @@ from tanist.usecases.mirrors.lineage import lineage, segment_item
 from tanist.usecases.mirrors.wait import Goal, NothingToWaitFor, wait_for
 from tanist.usecases.status import observe as status
 from tests.builders import DR, a_command, a_move, a_partition, a_run
-from tests.fakes.failover import GuardedCluster
+from tests.fakes.failover import GuardedCluster, MemoryApprovals
+from tests.fakes.state import WORKER, MemoryStateStore
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.readings import reading
-from tests.unit.usecases.returning import returned
+from tests.unit.usecases.returning import returned, reverses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -395,3 +396,36 @@ def test_a_reversal_takes_its_record_along_and_leaves_its_copy_where_it_is() -> 
     assert (found.topic, found.cluster_id) == ("payments", "id-west")
     assert not detached_topics(world.west.view(STATE_TOPIC), DR)
     assert detached_from(there, MirrorName("other")) == {}
+
+
+def turned(world: FailoverWorld) -> None:
+    """From now on `world` copies in the other direction, as its mirror does after a reversal."""
+    world.east, world.west = world.west, world.east
+    (world.spec,) = world.west.view(STATE_TOPIC).mirrors()
+    world.worker = MemoryStateStore(world.west, STATE_TOPIC, WORKER)
+    world.partitions = tuple(at for at in world.partitions if at.topic == "orders")
+    for at in world.partitions:  # the reserve of the failover, copied by a worker that has the new ids
+        world.west.grow(at, world.east.ends[at][2] - world.west.ends[at][2], world.spec.data_id)
+    world.observe(MirrorState.MIRRORING)
+    world.follow_groups(world.west, world.spec.mirror_id)
+    world.tick()
+
+
+def test_it_comes_back_after_the_mirror_has_gone_round() -> None:
+    """Each reversal gives the mirror new producer ids: what it has copied before would be a FOREIGN_WRITE."""
+    world = detached_world()
+    first = world.spec
+    MemoryApprovals(world.east).create(world.soon())
+    for _ in range(2):
+        world.run(world.approve().plan)
+        reverses(world)
+        turned(world)
+    assert (world.spec.destination, world.spec.data_id == first.data_id) == ("west", False)
+    given = desire.Accepted(prefixes=lambda _spec: Prefixes(world.east, world.west))
+    east, pay = world.east.side(), Selection(("payments",))
+    added = desire.add("dr", pay, world.west.side(), lambda _: east, world.command(), given)
+    assert [each.copy_starts for each in added.topics] == [(10,)], "all of the copy is history"
+    assert added.continued == {"payments": (10,)}
+    view = world.west.view(STATE_TOPIC)
+    assert view.observed(DR, MirrorPartition("payments", 0)) is None
+    assert not detached_topics(view, DR)

@@ -257,7 +257,7 @@ def _returned(
     here, names = detached_here(view, spec), {each.topic for each in desired}
     topics, records = [], list(forgotten(e for e in detached_topics(view, spec.mirror) if e.topic in names))
     for new in desired:
-        topic, states = attach(here[new.topic], new) if new.topic in here else (new, ())
+        topic, states = attach(here[new.topic], new, spec) if new.topic in here else (new, ())
         topics.append(topic)
         records += states
     return topics, records
