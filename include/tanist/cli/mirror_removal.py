@@ -65,7 +65,8 @@ def remove(
         run = announcing(now, "detach")
         _show_detached(now, detach.detach_topics(name, selected(topic, exclude), now.destination(), run), "DETACHED")
         return
-    gone = detach.forget_detached(name, selected(topic, exclude), now.destination(), announcing(now, "forget"))
+    run = announcing(now, "forget")
+    gone = detach.forget_detached(name, selected(topic, exclude), now.destination(), now.registry.connect, run)
     if gone is not None:
         _show_detached(now, gone, DesiredState.REMOVED)
         return

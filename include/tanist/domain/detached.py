@@ -34,11 +34,18 @@ class TopicIsDetached(Refused):
     )
 
 
+class TopicIsDetachedElsewhere(TopicIsDetached):
+    operator_action = (
+        "reverse the mirror first (docs/failback.md), so that its destination has the copy; or delete the copy, then "
+        "`tanist mirrors remove` forgets it; or leave the topic out with --exclude; nothing was changed"
+    )
+
+
 class CopyStillThere(Refused):
     name = "DETACHED_COPY_EXISTS"
     operator_action = (
-        "to open the copy, add the topic again (`tanist mirrors add`), then remove it; to give it up, delete the copy "
-        "at the destination, then run the same command again; nothing was changed"
+        "to give the copy up, delete it at that cluster, then run the same command again; to open it, add the topic "
+        "again (`tanist mirrors add`) while that cluster is the destination, then remove it; nothing was changed"
     )
 
 
@@ -55,6 +62,21 @@ def detached_here(view: StateView, spec: MirrorSpec) -> dict[str, TopicDetached]
     """By name, those whose copies are at the destination that the mirror has now, so they can be added again."""
     found = detached_topics(view, spec.mirror)
     return {each.topic: each for each in found if each.cluster_id == spec.destination_cluster_id}
+
+
+def detached_elsewhere(view: StateView, spec: MirrorSpec) -> dict[str, TopicDetached]:
+    """By name, those whose copies are at the cluster that is the source now, as the mirror was reversed since.
+
+    Nothing can be done with them before it is reversed again, but to give their copies up.
+    """
+    here = detached_here(view, spec)
+    return {each.topic: each for each in detached_topics(view, spec.mirror) if each.topic not in here}
+
+
+def is_its_copy(detached: TopicDetached, topic_id: str) -> bool:
+    """Whether a topic of its name, at the cluster that had its copy, is that copy; an id that is unknown counts so."""
+    known = {each.topic_id for each in detached.observed if each.topic_id}
+    return not known or not topic_id or topic_id in known
 
 
 def detached_from(view: StateView, besides: MirrorName) -> dict[str, MirrorName]:
@@ -83,6 +105,13 @@ def explained(detached: TopicDetached, spec: MirrorSpec) -> str:
     if detached.cluster_id != spec.destination_cluster_id:
         return f"{state}; its copy is at {spec.source!r}, which is the source of the mirror now"
     return f"{state}; `{attach_command(spec, detached.topic)}` goes on where it stopped"
+
+
+def refusal(detached: TopicDetached, spec: MirrorSpec) -> TopicIsDetached:
+    """Why nothing is done with a detached topic, and what to do first."""
+    here = detached.cluster_id == spec.destination_cluster_id
+    kind = TopicIsDetached if here else TopicIsDetachedElsewhere
+    return kind(f"{detached.topic!r} is {explained(detached, spec)}")
 
 
 # ── leaving, and coming back ──────────────────────────────────────────────────────────────────────────────────────

@@ -27,7 +27,7 @@ from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.mirrors.describe import Describer, listing, must_match, row_reason
-from tanist.usecases.mirrors.detach import detach_topics, forget_detached
+from tanist.usecases.mirrors.detach import Detached, detach_topics, forget_detached
 from tanist.usecases.mirrors.lineage import lineage, segment_item
 from tanist.usecases.mirrors.wait import Goal, NothingToWaitFor, wait_for
 from tanist.usecases.status import observe as status
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.failover.health import Status
     from tanist.ports.clock import Deadline
+    from tanist.usecases.command import CommandContext
 
 ORDERS = Selection(("orders",))
 
@@ -92,6 +93,15 @@ class Pair:
     def add(self, **accepted: Any) -> desire.Desired:
         given = desire.Accepted(prefixes=lambda _spec: self.prefixes, **accepted)
         return desire.add("dr", ORDERS, self.west.side(), lambda _: self.east.side(), a_command(), given)
+
+    def forget(self, context: CommandContext | None = None, topics: Selection = ORDERS) -> Detached | None:
+        east, west = self.east.side(), self.west.side()
+        return forget_detached("dr", topics, west, lambda _: east, context or a_command())
+
+    def elsewhere(self, topic: str = "orders") -> None:
+        """As after a reversal of the mirror: the copy is at the source."""
+        (found,) = (each for each in detached_topics(self.west.view(STATE_TOPIC), DR) if each.topic == topic)
+        self.west.write(STATE_TOPIC, replace(found, cluster_id=self.spec.source_cluster_id))
 
     def detached(self) -> list[str]:
         return [each.topic for each in detached_topics(self.west.view(STATE_TOPIC), DR)]
@@ -240,6 +250,14 @@ def test_another_mirror_does_not_get_it_and_its_own_is_not_deleted_under_it(pair
         administer.delete("dr", pair.west.side(), a_command())
 
 
+def test_a_mirror_that_adds_it_at_the_same_time_withdraws(pair: Pair) -> None:
+    """It has examined the topic before it was detached, and asks once more as it writes."""
+    pair.detach()
+    with pytest.raises(errors.TopicAlreadyInMirror, match="'orders' belongs to mirror 'dr'"):
+        desire.must_be_free(pair.west.view(STATE_TOPIC), MirrorName("other"), ["orders"])
+    desire.must_be_free(pair.west.view(STATE_TOPIC), DR, ["orders"])
+
+
 # ── coming back ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -309,35 +327,87 @@ def test_one_whose_copy_was_deleted_is_copied_from_its_start(pair: Pair) -> None
 def test_it_is_forgotten_once_its_copy_was_deleted_and_not_before(pair: Pair) -> None:
     pair.detach()
     with pytest.raises(CopyStillThere, match="'orders' is detached from mirror 'dr', and its copy is at 'west'"):
-        forget_detached("dr", ORDERS, pair.west.side(), a_command())
+        pair.forget(a_command())
     del pair.west.topics["orders"]
-    rehearsed = forget_detached("dr", ORDERS, pair.west.side(), a_command(dry_run=True))
+    rehearsed = pair.forget(a_command(dry_run=True))
     assert rehearsed is not None
     assert (pair.detached(), ("orders", "User:app") in pair.west.deny) == (["orders"], True)
-    done = forget_detached("dr", ORDERS, pair.west.side(), a_command())
+    done = pair.forget(a_command())
     assert done is not None
     assert [each.topic for each in done.topics] == ["orders"]
     assert (pair.detached(), ("orders", "User:app") in pair.west.deny) == ([], False)
 
 
-def test_it_is_not_forgotten_while_the_mirror_is_reversed(pair: Pair) -> None:
+def test_what_was_detached_before_a_reversal_can_be_given_up_and_nothing_leads_in_a_circle(pair: Pair) -> None:
     """Its copy is at the source then, and closed by ACLs that only this record knows."""
     pair.detach()
-    (found,) = detached_topics(pair.west.view(STATE_TOPIC), DR)
-    pair.west.write(STATE_TOPIC, replace(found, cluster_id=pair.spec.source_cluster_id))
-    del pair.west.topics["orders"]
+    pair.elsewhere()
     with pytest.raises(CopyStillThere, match="its copy is at 'east'"):
-        forget_detached("dr", ORDERS, pair.west.side(), a_command())
-    assert ("orders", "User:app") in pair.west.deny
+        pair.forget()
+    pair.east.dead = True
+    with pytest.raises(errors.TanistError, match="east"):
+        pair.forget()
+    pair.east.dead = False
+    del pair.east.topics["orders"]
+    pair.east.deny.add(("orders", "User:app"))
+    assert pair.forget() is not None
+    assert (pair.detached(), ("orders", "User:app") in pair.east.deny) == ([], False)
+
+
+def test_one_whose_copy_is_at_the_source_fails_no_check_and_is_named(pair: Pair) -> None:
+    """Nobody can do anything about it before the mirror is reversed again: no step, no limitation."""
+    pair.detach()
+    pair.elsewhere()
     (described,) = pair.describer().describe(DR, a_command())
     assert (described.detached, described.detached_rows) == (("orders",), ())
+    (found,) = status.observe(reading(pair.east, pair.west), DR)
+    (check,) = [each for each in found.status.checks if each.name == "detached"]
+    assert (check.verdict, check.observed) == (Verdict.PASS, "with their copies at the source: orders")
+    assert not [each for mode in Mode for each in found.status.limitations[mode] if each.name == "TOPICS_DETACHED"]
+    assert not found.situation.detached
+
+
+def test_a_mirror_is_deleted_although_a_copy_is_closed_at_its_source_and_says_so(pair: Pair) -> None:
+    pair.detach()
+    pair.detach(Selection(("payments",)))
+    with pytest.raises(errors.MirrorNotEmpty, match="2 detached topic"):
+        administer.delete("dr", pair.west.side(), a_command())
+    pair.elsewhere()
+    pair.elsewhere("payments")
+    gone = administer.delete("dr", pair.west.side(), a_command())
+    assert [(each.topic, each.kept.denied) for each in gone.detached] == [("orders", ("User:app",)), ("payments", ())]
+
+
+def test_it_is_not_added_while_its_copy_is_at_the_source(pair: Pair) -> None:
+    """The record would be forgotten, with whom it denies WRITE there."""
+    pair.detach()
+    pair.elsewhere()
+    del pair.west.topics["orders"]
+    with pytest.raises(TopicIsDetached, match="its copy is at 'east', which is the source of the mirror now") as why:
+        pair.add()
+    assert "reverse the mirror first" in why.value.operator_action
+    assert pair.detached() == ["orders"]
+
+
+def test_another_topic_of_its_name_at_the_destination_is_left_alone(pair: Pair) -> None:
+    """Somebody has deleted the copy, and created a topic that has nothing to do with the mirror."""
+    pair.detach()
+    pair.west.topics["orders"] = replace(pair.west.topics["orders"], topic_id="another")
+    pair.west.rules["orders"] += (AclEntry("User:late", "*", allowed=True),)
+    (found,) = detached_topics(pair.west.view(STATE_TOPIC), DR)
+    known = tuple(replace(each, topic_id="id-of-orders") for each in found.observed)
+    pair.west.write(STATE_TOPIC, replace(found, observed=known))
+    assert ("orders", Change.DENY) not in pair.sync()
+    assert ("orders", "User:late") not in pair.west.deny
+    assert pair.forget() is not None
+    assert (pair.detached(), ("orders", "User:app") in pair.west.deny) == ([], False)
 
 
 def test_a_topic_that_is_in_the_mirror_is_not_forgotten(pair: Pair) -> None:
     """It is removed by a failover, whatever else was selected with it."""
     pair.detach()
     for topics in (Selection(("payments",)), Selection((".*",)), Selection(("nothing",))):
-        assert forget_detached("dr", topics, pair.west.side(), a_command()) is None
+        assert pair.forget(a_command(), topics) is None
 
 
 # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.detached import attach, detached_here, detached_topics, forgotten
+from tanist.domain.detached import (
+    attach,
+    detached_elsewhere,
+    detached_from,
+    detached_here,
+    detached_topics,
+    forgotten,
+    refusal,
+)
 from tanist.domain.errors import (
     MirrorTopicAlreadyPaused,
     MirrorTopicNotPaused,
@@ -45,8 +53,8 @@ if TYPE_CHECKING:
 
 
 def must_be_free(view: StateView, mirror: MirrorName, topics: Iterable[str]) -> None:
-    """Raises TopicAlreadyInMirror where another mirror has one of `topics`."""
-    others = view.of_other_mirrors(mirror)
+    """Raises TopicAlreadyInMirror where another mirror has one of `topics`, or has detached it."""
+    others = detached_from(view, mirror) | view.of_other_mirrors(mirror)
     for topic in topics:
         if topic in others:
             raise TopicAlreadyInMirror(f"{topic!r} belongs to mirror {others[topic]!r} by now")
@@ -216,7 +224,10 @@ def add(
     context: CommandContext,
     accepted: Accepted = Accepted(),
 ) -> Desired:
-    """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives."""
+    """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives.
+
+    Raises, besides what the clusters do, all that speaks against it; TopicIsDetached: its copy is at the source.
+    """
     name = checked(mirror, topics)
     spec = spec_at(destination, name, context)
     source = connect(spec.source)
@@ -291,8 +302,10 @@ def _examine(
     taken = [
         TopicAlreadyInMirror(f"{n!r} is in mirror {situation.owners[n]!r}") for n in names if n in situation.owners
     ]
-    if taken:
-        refuse(taken)
+    away = detached_elsewhere(view, spec)
+    problems = (*taken, *(refusal(away[n], spec) for n in names if n in away))
+    if problems:
+        refuse(problems)
     adoption = Adoption.of(spec, view, source, prefixes, by) if prefixes else None
     return take.examine(source, destination, names, situation, by, adoption)
 
