@@ -19,7 +19,7 @@ from tanist.domain.state_record import Tombstone, state_partition_of
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
@@ -164,6 +164,20 @@ def attach(
         replace(each, state=MirrorState.UNKNOWN, row=0, error=None, reason="added again") for each in detached.observed
     )
     return replace(topic, copy_starts=starts), tuple(back)
+
+
+def as_before(records: Iterable[StateRecord], names: Container[str]) -> tuple[StateRecord, ...]:
+    """`records` of one mirror, in which those of its detached topics that `names` has are in the mirror again.
+
+    So a restoration treats those that were failed over since as it treats every topic.
+    """
+    found: list[StateRecord] = []
+    for each in records:
+        if isinstance(each, TopicDetached) and each.topic in names:
+            found += (each.kept, *each.observed)
+        else:
+            found.append(each)
+    return tuple(found)
 
 
 def forgotten(detached: Iterable[TopicDetached]) -> tuple[StateRecord, ...]:

@@ -19,7 +19,7 @@ from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.records import OffsetTailMode, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent
