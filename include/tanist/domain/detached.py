@@ -151,12 +151,19 @@ def attach(
     `wanted`: as a new topic, whose `copy_starts` are the ends of the copy; empty: the copy is gone, or was never
     written to, so it is copied from its start. A later log is no history: this mirror has written it. Each partition
     is UNKNOWN until a worker has compared both logs, whatever it was before. Whom it denies WRITE stays on record.
+    One that was paused is paused.
 
     If the mirror was reversed since, and reversed again, it has other producer ids and no offset map of the copy any
     more: all of that is history, as of a topic that is adopted.
     """
     kept = detached.kept
-    topic = replace(wanted, denied=kept.denied, given_at_source=kept.given_at_source, resumes=kept.resumes)
+    topic = replace(
+        wanted,
+        desired=kept.desired,
+        denied=kept.denied,
+        given_at_source=kept.given_at_source,
+        resumes=kept.resumes,
+    )
     if not wanted.copy_starts or detached.data_id != spec.data_id:
         return topic, ()
     starts = tuple(min(end, kept.copy_start(n)) for n, end in enumerate(wanted.copy_starts)) if kept.copy_starts else ()

@@ -308,6 +308,24 @@ def test_partitions_that_the_source_got_meanwhile_are_added_by_the_next_sync(pai
     assert pair.sync()["orders", Change.GROW][0] is Outcome.CHANGED
 
 
+def test_whom_it_denies_is_allowed_again_if_the_mirror_denies_nobody_any_more(pair: Pair) -> None:
+    """`mirrors alter --no-deny-writers` meanwhile has changed the topics of the mirror only."""
+    pair.detach()
+    administer.alter("dr", administer.Alteration(deny_writers=False), pair.west.side(), a_command())
+    assert ("orders", "User:app") in pair.west.deny
+    (topic,) = pair.add().topics
+    assert (topic.denied, ("orders", "User:app") in pair.west.deny) == ((), False)
+    assert pair.west.view(STATE_TOPIC).topic(DR, "orders") == topic
+
+
+def test_one_that_was_paused_comes_back_paused_and_says_so(pair: Pair) -> None:
+    desire.set_desired("dr", ORDERS, desire.paused, pair.west.side(), a_command())
+    pair.detach()
+    added = pair.add()
+    assert [each.desired for each in added.topics] == [DesiredState.PAUSED]
+    assert any("orders was paused before it was detached" in each for each in added.warnings)
+
+
 def test_one_whose_copy_was_deleted_is_copied_from_its_start(pair: Pair) -> None:
     pair.detach()
     del pair.west.topics["orders"]

@@ -245,20 +245,30 @@ def add(
         view, now = mirror_now.view(), mirror_now.spec
         plans, entered = examined(view)
         bare, back = _returned([p.desired(now, entered[p.name], context.clock.now()) for p in plans], view, now)
+        if not now.deny_writers and any(each.denied for each in bare):  # altered while they were detached
+            writers.must_be_permitted(destination, context.by)
         desired, writable = writers.with_denied(bare, now, view, destination, context.by)
         context.announce([topic.topic for topic in desired])
         if not context.dry_run:
             _forget_earlier_maps(view, plans, destination, mirror_now)
             _apply(plans, (*desired, *back, *raised_promotions(view, now, entered)), destination, mirror_now, view)
             mirror_now.confirm()
-            writers.deny(desired, destination, context.by)
+            if now.deny_writers:
+                writers.deny(desired, destination, context.by)
+            else:
+                desired = writers.allow_again(desired, mirror_now, destination)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
     continued = {plan.name: plan.copy_starts for plan in plans if plan.continues}
     anew = sorted(
         {plan.name for plan in plans} & {each.topic for each in detached_topics(view, name)} - continued.keys()
     )
     gone = (f"{topic} was detached, and its copy is empty or gone: it is copied from its start" for topic in anew)
-    return Desired(spec=now, topics=desired, warnings=(*writable, *dropped, *gone), continued=continued)
+    still = (
+        f"{each.topic} was paused before it was detached, and is paused again: `tanist mirrors resume`"
+        for each in desired
+        if each.desired is DesiredState.PAUSED
+    )
+    return Desired(spec=now, topics=desired, warnings=(*writable, *dropped, *gone, *still), continued=continued)
 
 
 def _returned(
