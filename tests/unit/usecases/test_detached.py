@@ -55,12 +55,12 @@ class Prefixes:
 
     def __init__(self, east: GuardedCluster, west: GuardedCluster) -> None:
         self.east, self.west, self.others = east, west, set[MirrorPartition]()
-        self.asked: list[MirrorPartition] = []
+        self.asked: dict[MirrorPartition, CandidateLog] = {}
 
     def adoptable(
         self, partitions: Mapping[Any, CandidateLog], by: Deadline
     ) -> Mapping[Any, AdoptableLog | TanistError]:
-        self.asked += sorted(partitions)
+        self.asked |= partitions
         return {at: self._one(at) for at in partitions}
 
     def _one(self, at: MirrorPartition) -> AdoptableLog | TanistError:
@@ -273,6 +273,15 @@ def test_it_goes_on_where_it_stopped_if_the_logs_still_fit(pair: Pair) -> None:
     observed = pair.west.view(STATE_TOPIC).observed(DR, MirrorPartition("orders", 0))
     assert isinstance(observed, PartitionObserved)
     assert (observed.state, observed.last_mirrored_epoch) == (MirrorState.UNKNOWN, 2)
+
+
+def test_a_fence_in_what_was_history_before_does_not_make_it_a_promoted_one(pair: Pair) -> None:
+    """After a failover and the way back an idle log ends with that failover's fence, below where copying began."""
+    (kept,) = (each for each in pair.west.view(STATE_TOPIC).mirrored(DR) if each.topic == "orders")
+    pair.west.write(STATE_TOPIC, replace(kept, copy_starts=(8, 3)))
+    pair.detach()
+    pair.add()
+    assert [pair.prefixes.asked[MirrorPartition("orders", n)].history for n in range(2)] == [8, 3]
 
 
 def test_it_is_refused_where_the_logs_do_not_fit_any_more_and_stays_detached(pair: Pair) -> None:
