@@ -19,7 +19,7 @@ from tanist.usecases.mirrors import writers
 from tanist.usecases.mirrors.desire import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from tanist.domain.detached_record import TopicDetached
     from tanist.domain.names import MirrorName
@@ -126,11 +126,10 @@ def forget_detached(
             must_be_gone(had, spec, cluster, context.by)
         return found
 
-    def holders(found: Iterable[TopicDetached]) -> list[tuple[Cluster, list[TopicDetached]]]:
+    def holders(found: Sequence[TopicDetached]) -> list[tuple[Cluster, list[TopicDetached]]]:
         """By the cluster that has or had their copies."""
-        here, away = [], []
-        for each in found:
-            (here if each.cluster_id == spec.destination_cluster_id else away).append(each)
+        here = [each for each in found if each.cluster_id == spec.destination_cluster_id]
+        away = [each for each in found if each.cluster_id != spec.destination_cluster_id]
         held = [(destination, here)] if here else []
         if away:
             held.append((source := connect(spec.source), away))
