@@ -166,7 +166,8 @@ def plan_all(now: Session, request: FailoverRequest, source: str | None, at_once
     for name, why in silent.items():
         _say_errors(name, why)
     for idle in (at for at in found if at.idle):
-        say(f"{idle.where}: nothing to fail over: no topic is in the mirror")
+        apart = f"; detached: {named(idle.detached, ', ')}" if idle.detached else ""
+        say(f"{idle.where}: nothing to fail over: no topic is in the mirror{apart}")
     wanted = [at for at in found if not at.idle]
     planned = _of_each(now, wanted, at_once, partial(_planned, request))
     planned.sort(key=lambda at: worst_first(at.found.word if at.found else None, at.mirror, at.destination))

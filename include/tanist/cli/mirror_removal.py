@@ -14,6 +14,7 @@ from tanist.cli.output import emit, say
 from tanist.domain.checks import Mode
 from tanist.domain.detached import attach_command
 from tanist.domain.errors import Misconfigured
+from tanist.domain.lag import DETACHED_STATE
 from tanist.domain.states import DesiredState
 from tanist.usecases.failover import removal
 from tanist.usecases.failover.planning import FailoverRequest
@@ -63,9 +64,12 @@ def remove(
         raise Misconfigured("no topic is selected: give --topic REGEX")
     if keep_copy:
         run = announcing(now, "detach")
-        _show_detached(now, detach.detach_topics(name, selected(topic, exclude), now.destination(), run), "DETACHED")
+        _show_detached(
+            now, detach.detach_topics(name, selected(topic, exclude), now.destination(), run), DETACHED_STATE
+        )
         return
-    gone = detach.forget_detached(name, selected(topic, exclude), now.destination(), announcing(now, "forget"))
+    run = announcing(now, "forget")
+    gone = detach.forget_detached(name, selected(topic, exclude), now.destination(), now.registry.connect, run)
     if gone is not None:
         _show_detached(now, gone, DesiredState.REMOVED)
         return

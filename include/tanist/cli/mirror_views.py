@@ -19,7 +19,7 @@ from tanist.cli.options import (
 )
 from tanist.cli.output import emit, none, say
 from tanist.domain.detached import since
-from tanist.domain.lag import counted
+from tanist.domain.lag import DETACHED_STATE, counted
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
@@ -35,9 +35,24 @@ if TYPE_CHECKING:
 
     from tanist.usecases.mirrors.describe import Described
 
+STATES = (*map(str, MirrorState), DETACHED_STATE)
+
+
+def shown_state(text: str) -> str:
+    """A state that a partition is shown in, however it is spelled. Raises BadParameter."""
+    if (state := text.upper()) not in STATES:
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(STATES)}")
+    return state
+
+
 StatesOption = Annotated[
-    list[MirrorState] | None,
-    typer.Option("--state", help="Only partitions in this state; repeatable.", case_sensitive=False),
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help=f"Only partitions in this state; repeatable: {', '.join(STATES)}.",
+        parser=shown_state,
+    ),
 ]
 LIST_COLUMNS = ("mirror", "topics", "cluster_id", "bootstrap_server")
 
@@ -101,11 +116,12 @@ def describe(
     if not now.as_json:
         for each in found:
             say(versions_line(each))
-            say(f"mirror {each.spec.mirror}: {len(each.rows):,} partition(s): {counted(each.rows)}")
-    shown = frozenset(state or MirrorState)
-    items = [row_item(row) | versions_item(each) for each in found for row in each.rows if row.state in shown]
-    if not state:
-        items += [row_item(row) | versions_item(each) for each in found for row in each.detached_rows]
+            apart = f"; {len(each.detached_rows):,} {DETACHED_STATE}" if each.detached_rows else ""
+            say(f"mirror {each.spec.mirror}: {len(each.rows):,} partition(s): {counted(each.rows)}{apart}")
+    shown = frozenset(state or STATES)
+    rows = [(each, row) for each in found for row in each.rows]
+    rows += [(each, row) for each in found for row in each.detached_rows]
+    items = [row_item(row) | versions_item(each) for each, row in rows if row.shown_state in shown]
     if state and not items:
         none(f"no partition is in state {' or '.join(sorted(shown))}", now.as_json)
         return

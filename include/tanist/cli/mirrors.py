@@ -21,7 +21,7 @@ from tanist.cli.options import (
 from tanist.cli.output import emit, one_line, say
 from tanist.domain.compaction import Holes
 from tanist.domain.errors import Misconfigured
-from tanist.domain.fences import commands_to_lift
+from tanist.domain.fences import commands_to_allow, commands_to_lift
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode, SmallBatches, TopicDesired
@@ -291,12 +291,23 @@ def delete(
         say(f"warning: retention is still held at {deleted.spec.source}: {', '.join(e.topic for e in deleted.held)}")
     for command in commands_to_release(deleted.held, bootstrap):
         say(f"by hand: {command}")
+    _say_left_closed(deleted, bootstrap)
     _show_spec(now, deleted.spec, changed=not now.context.dry_run, abandoned_fences=by_hand)
 
 
 mirror_removal.register(app)
 mirror_reversal.register(app)
 mirror_views.register(app)
+
+
+def _say_left_closed(deleted: administer.Deleted, bootstrap: str) -> None:
+    """Copies at the source that the mirror had closed before it was reversed, and how to allow their writers again."""
+    if deleted.detached:
+        names = ", ".join(each.topic for each in deleted.detached)
+        say(f"warning: the copies of detached topics stay closed at {deleted.spec.source}: {names}")
+    for each in deleted.detached:
+        for command in commands_to_allow(each.topic, each.kept.denied, bootstrap):
+            say(f"by hand: {command}")
 
 
 def _warn(warnings: tuple[str, ...]) -> None:

@@ -19,7 +19,7 @@ from tanist.domain.state_record import Tombstone, state_partition_of
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
@@ -34,11 +34,18 @@ class TopicIsDetached(Refused):
     )
 
 
+class TopicIsDetachedElsewhere(TopicIsDetached):
+    operator_action = (
+        "reverse the mirror first (docs/failback.md), so that its destination has the copy; or delete the copy, then "
+        "`tanist mirrors remove` forgets it; or leave the topic out with --exclude; nothing was changed"
+    )
+
+
 class CopyStillThere(Refused):
     name = "DETACHED_COPY_EXISTS"
     operator_action = (
-        "to open the copy, add the topic again (`tanist mirrors add`), then remove it; to give it up, delete the copy "
-        "at the destination, then run the same command again; nothing was changed"
+        "to give the copy up, delete it at that cluster, then run the same command again; to open it, add the topic "
+        "again (`tanist mirrors add`) while that cluster is the destination, then remove it; nothing was changed"
     )
 
 
@@ -55,6 +62,21 @@ def detached_here(view: StateView, spec: MirrorSpec) -> dict[str, TopicDetached]
     """By name, those whose copies are at the destination that the mirror has now, so they can be added again."""
     found = detached_topics(view, spec.mirror)
     return {each.topic: each for each in found if each.cluster_id == spec.destination_cluster_id}
+
+
+def detached_elsewhere(view: StateView, spec: MirrorSpec) -> dict[str, TopicDetached]:
+    """By name, those whose copies are at the cluster that is the source now, as the mirror was reversed since.
+
+    Nothing can be done with them before it is reversed again, but to give their copies up.
+    """
+    here = detached_here(view, spec)
+    return {each.topic: each for each in detached_topics(view, spec.mirror) if each.topic not in here}
+
+
+def is_its_copy(detached: TopicDetached, topic_id: str) -> bool:
+    """Whether a topic of its name, at the cluster that had its copy, is that copy; an id that is unknown counts so."""
+    known = {each.topic_id for each in detached.observed if each.topic_id}
+    return not known or not topic_id or topic_id in known
 
 
 def detached_from(view: StateView, besides: MirrorName) -> dict[str, MirrorName]:
@@ -85,6 +107,13 @@ def explained(detached: TopicDetached, spec: MirrorSpec) -> str:
     return f"{state}; `{attach_command(spec, detached.topic)}` goes on where it stopped"
 
 
+def refusal(detached: TopicDetached, spec: MirrorSpec) -> TopicIsDetached:
+    """Why nothing is done with a detached topic, and what to do first."""
+    here = detached.cluster_id == spec.destination_cluster_id
+    kind = TopicIsDetached if here else TopicIsDetachedElsewhere
+    return kind(f"{detached.topic!r} is {explained(detached, spec)}")
+
+
 # ── leaving, and coming back ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -99,6 +128,7 @@ def detach(topic: TopicDesired, spec: MirrorSpec, view: StateView, now: EpochMs)
         kept=topic,
         observed=observed,
         at=now,
+        data_id=spec.data_id,
     )
     return (record, Tombstone(topic.key), *(Tombstone(each.key) for each in observed))
 
@@ -113,22 +143,48 @@ def _observed(topic: TopicDesired, spec: MirrorSpec, view: StateView) -> Iterato
         yield replace(seen, copied_until=progress.copied_until, record_until=until, record_epoch=epoch)
 
 
-def attach(detached: TopicDetached, wanted: TopicDesired) -> tuple[TopicDesired, tuple[StateRecord, ...]]:
+def attach(
+    detached: TopicDetached, wanted: TopicDesired, spec: MirrorSpec
+) -> tuple[TopicDesired, tuple[StateRecord, ...]]:
     """A detached topic that comes back: its desired state, and the states of its partitions.
 
     `wanted`: as a new topic, whose `copy_starts` are the ends of the copy; empty: the copy is gone, or was never
     written to, so it is copied from its start. A later log is no history: this mirror has written it. Each partition
     is UNKNOWN until a worker has compared both logs, whatever it was before. Whom it denies WRITE stays on record.
+    One that was paused is paused.
+
+    If the mirror was reversed since, and reversed again, it has other producer ids and no offset map of the copy any
+    more: all of that is history, as of a topic that is adopted.
     """
     kept = detached.kept
-    topic = replace(wanted, denied=kept.denied, given_at_source=kept.given_at_source, resumes=kept.resumes)
-    if not wanted.copy_starts:
+    topic = replace(
+        wanted,
+        desired=kept.desired,
+        denied=kept.denied,
+        given_at_source=kept.given_at_source,
+        resumes=kept.resumes,
+    )
+    if not wanted.copy_starts or detached.data_id != spec.data_id:
         return topic, ()
     starts = tuple(min(end, kept.copy_start(n)) for n, end in enumerate(wanted.copy_starts)) if kept.copy_starts else ()
     back = (
         replace(each, state=MirrorState.UNKNOWN, row=0, error=None, reason="added again") for each in detached.observed
     )
     return replace(topic, copy_starts=starts), tuple(back)
+
+
+def as_before(records: Iterable[StateRecord], names: Container[str]) -> tuple[StateRecord, ...]:
+    """`records` of one mirror, in which those of its detached topics that `names` has are in the mirror again.
+
+    So a restoration treats those that were failed over since as it treats every topic.
+    """
+    found: list[StateRecord] = []
+    for each in records:
+        if isinstance(each, TopicDetached) and each.topic in names:
+            found += (each.kept, *each.observed)
+        else:
+            found.append(each)
+    return tuple(found)
 
 
 def forgotten(detached: Iterable[TopicDetached]) -> tuple[StateRecord, ...]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.domain.states import DesiredState
 
+DETACHED_STATE: Final = "DETACHED"
+"""What a partition of a detached topic is shown as: none of the state machine, as no worker looks after it."""
 LOG_END_AGE_MS: Final = 5_000
 """How much older the true end of a log may be that is recorded with a high watermark."""
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTruncated.name})
@@ -80,8 +82,8 @@ class PartitionRow:
 
     @property
     def shown_state(self) -> str:
-        """Its state for people and machines. DETACHED is none of the state machine: no worker looks after it."""
-        return "DETACHED" if self.detached else str(self.state)
+        """Its state for people and machines."""
+        return DETACHED_STATE if self.detached else str(self.state)
 
     @property
     def warnings(self) -> tuple[str, ...]:

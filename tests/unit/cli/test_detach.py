@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,6 +70,34 @@ def test_what_reads_names_it(tanist: Tanist, west: GuardedCluster) -> None:
     shown = tanist("mirrors", "lineage", *WHERE, "--json")
     assert [(each["topic"], each["cluster"]) for each in shown.items] == [("orders", "east")]
     assert "detached: orders (since " in shown.err
+
+
+def test_its_partitions_are_counted_and_can_be_asked_for(tanist: Tanist, west: GuardedCluster) -> None:
+    tanist("mirrors", "remove", *WHERE, "--topic", "orders", "--keep-copy")
+    assert (
+        "mirror dr: 1 partition(s): 1 UNKNOWN; lag 0 offsets; 1 DETACHED" in tanist("mirrors", "describe", *WHERE).err
+    )
+    rows = tanist("mirrors", "describe", *WHERE, "--state", "detached", "--json").items
+    assert [each["topic"] for each in rows] == ["orders"]
+    rows = tanist("mirrors", "describe", *WHERE, "--state", "UNKNOWN", "--json").items
+    assert [each["topic"] for each in rows] == ["payments"]
+    wrong = tanist("mirrors", "describe", *WHERE, "--state", "gone", "--json")
+    assert (wrong.code, wrong.errors) == (2, ["INVALID_USAGE"])
+
+
+def test_the_deletion_of_its_mirror_prints_how_to_open_a_copy_at_the_source(
+    tanist: Tanist, west: GuardedCluster
+) -> None:
+    """After a reversal nobody else knows whom it denies there."""
+    tanist("mirrors", "remove", *WHERE, "--topic", "orders|payments", "--keep-copy")
+    assert tanist("mirrors", "delete", *WHERE, "--yes").code == 1
+    for each in west.view(STATE_TOPIC).detached():
+        kept = replace(each.kept, denied=("User:app",) if each.topic == "orders" else ())
+        west.write(STATE_TOPIC, replace(each, cluster_id="id-east", kept=kept))
+    done = tanist("mirrors", "delete", *WHERE, "--yes")
+    assert done.code == 0, done.err
+    assert "warning: the copies of detached topics stay closed at east: orders, payments" in done.err
+    assert "by hand: kafka-acls.sh --bootstrap-server east:9092 --remove --force --deny-principal User:app" in done.err
 
 
 def test_it_is_added_again_where_it_stopped(tanist: Tanist, west: GuardedCluster) -> None:

@@ -12,7 +12,9 @@ import pytest
 from tanist.cli import failover_runs
 from tanist.domain.errors import Refused
 from tanist.domain.records import STATE_TOPIC, RunStatus
+from tanist.domain.selection import Selection
 from tanist.domain.states import MirrorState
+from tanist.usecases.mirrors.detach import detach_topics
 from tests.unit.cli.in_memory import three_mirrors, use
 
 if TYPE_CHECKING:
@@ -108,6 +110,16 @@ def test_the_worst_comes_first_and_what_is_blocked_is_not_in_the_command(
     assert "west/orders: accept: PARTITION_FAILED: " in answer.err
     assert list(plans(answer)) == ["west/orders", "south/orders"]
     assert "approve 2 of 3 with: tanist failover approve --all west/orders=" in answer.err
+
+
+def test_a_mirror_of_which_all_topics_are_detached_names_them(every: Callable[..., Answer], worlds: Worlds) -> None:
+    """Their producers stay at the source, and nobody would know."""
+    _, stock, _ = worlds
+    detach_topics(stock.mirror, Selection((".*",)), stock.west.side(), stock.command())
+    answer = every("plan")
+    assert [row[:2] for row in rows(answer)] == [["orders", "south"], ["orders", "west"]]
+    named = ", ".join(sorted(stock.topics))
+    assert f"west/stock: nothing to fail over: no topic is in the mirror; detached: {named}" in answer.err
 
 
 def test_plans_are_those_of_the_command_for_one_mirror(

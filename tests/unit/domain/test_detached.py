@@ -17,7 +17,7 @@ from tanist.domain.detached import (
 )
 from tanist.domain.growth import new_topics
 from tanist.domain.moves import left_over
-from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourceOffset, SourcePartition
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset, SourcePartition
 from tanist.domain.records import STATE_PARTITIONS
 from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_record import state_partition_of
@@ -78,11 +78,11 @@ def test_it_comes_back_with_its_denials_and_nothing_of_its_log_becomes_history()
     """What lies below `copy_starts` is compared with nothing: it must not grow by a detour."""
     (found,) = detached_topics(after(before()), DR)
     wanted = replace(ORDERS, denied=(), resumes=0, copy_starts=(20, 30), changed_at=NOW)
-    topic, states = attach(found, wanted)
+    topic, states = attach(found, wanted, SPEC)
     assert (topic.copy_starts, topic.denied, topic.resumes) == ((5, 0), ("User:app",), 3)
-    shorter, _ = attach(found, replace(wanted, copy_starts=(3, 0)))
+    shorter, _ = attach(found, replace(wanted, copy_starts=(3, 0)), SPEC)
     assert shorter.copy_starts == (3, 0)
-    plain, _ = attach(replace(found, kept=replace(ORDERS, copy_starts=())), wanted)
+    plain, _ = attach(replace(found, kept=replace(ORDERS, copy_starts=())), wanted, SPEC)
     assert plain.copy_starts == ()
     assert [each.key for each in states] == [a_partition().key]
 
@@ -95,7 +95,7 @@ def test_a_worker_compares_both_logs_of_a_topic_that_came_back_whatever_it_was_b
         )
         view = after(fold(before(), [known]))
         (found,) = detached_topics(view, DR)
-        topic, states = attach(found, replace(ORDERS, copy_starts=(20, 30)))
+        topic, states = attach(found, replace(ORDERS, copy_starts=(20, 30)), SPEC)
         back = fold(view, (topic, *states))
         assert detached_topics(back, DR) == ()
         held = back.observed(DR, AT)
@@ -144,3 +144,15 @@ def test_a_partition_of_which_nothing_was_reported_is_no_hindrance() -> None:
     (found,) = detached_topics(after(a_view(SPEC, ORDERS)), DR)
     assert found.observed == ()
     assert [*found.kept.all_partitions()] == [MirrorPartition("orders", 0), MirrorPartition("orders", 1)]
+
+
+def test_a_copy_of_other_producer_ids_is_history_when_it_comes_back() -> None:
+    """The mirror has gone round: its batches would be a FOREIGN_WRITE. An earlier version has stored no id."""
+    (found,) = detached_topics(after(before()), DR)
+    wanted = replace(ORDERS, denied=(), copy_starts=(20, 30), changed_at=NOW)
+    for spec, record in (
+        (replace(SPEC, data_id=ProducerId(77)), found),
+        (SPEC, replace(found, data_id=ProducerId(-1))),
+    ):
+        topic, states = attach(record, wanted, spec)
+        assert (topic.copy_starts, topic.denied, states) == ((20, 30), ("User:app",), ())

@@ -10,10 +10,11 @@ import typer
 
 from tanist.cli.app import app
 from tanist.domain.checks import Mode, Readiness
+from tanist.domain.detached_record import TopicDetached
 from tanist.domain.errors import InvalidMirrorName, Misconfigured
 from tanist.domain.failover.commands import approve_all_command, plan_all_command, run_all_command
 from tanist.domain.failover.many import MirrorAt, NamedPlan, mirrors_at, missing, named_plans, worst_first
-from tanist.domain.names import MirrorName
+from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.problems import Problems, exit_code_of_many
 from tanist.domain.states import DesiredState
 from tests.builders import DR, a_mirror, a_topic, a_view
@@ -80,6 +81,14 @@ def test_all_mirrors_of_all_destinations_are_found_by_name() -> None:
 def test_a_mirror_whose_topics_have_all_left_it_is_idle() -> None:
     (found,) = mirrors_at({"west": a_view(a_mirror(), a_topic(desired=DesiredState.REMOVED))})
     assert found.idle
+    assert found.detached == ()
+
+
+def test_an_idle_mirror_names_what_was_detached_from_it() -> None:
+    spec = a_mirror()
+    apart = TopicDetached(mirror=spec.mirror, topic="orders", cluster_id="w", kept=a_topic(), at=EpochMs(1))
+    (found,) = mirrors_at({"west": a_view(spec, apart)})
+    assert (found.idle, found.detached) == (True, ("orders",))
 
 
 def test_a_cluster_with_several_names_is_counted_once() -> None:

@@ -27,15 +27,16 @@ from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.mirrors.describe import Describer, listing, must_match, row_reason
-from tanist.usecases.mirrors.detach import detach_topics, forget_detached
+from tanist.usecases.mirrors.detach import Detached, detach_topics, forget_detached
 from tanist.usecases.mirrors.lineage import lineage, segment_item
 from tanist.usecases.mirrors.wait import Goal, NothingToWaitFor, wait_for
 from tanist.usecases.status import observe as status
 from tests.builders import DR, a_command, a_move, a_partition, a_run
-from tests.fakes.failover import GuardedCluster
+from tests.fakes.failover import GuardedCluster, MemoryApprovals
+from tests.fakes.state import WORKER, MemoryStateStore
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.readings import reading
-from tests.unit.usecases.returning import returned
+from tests.unit.usecases.returning import returned, reverses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.failover.health import Status
     from tanist.ports.clock import Deadline
+    from tanist.usecases.command import CommandContext
 
 ORDERS = Selection(("orders",))
 
@@ -53,12 +55,12 @@ class Prefixes:
 
     def __init__(self, east: GuardedCluster, west: GuardedCluster) -> None:
         self.east, self.west, self.others = east, west, set[MirrorPartition]()
-        self.asked: list[MirrorPartition] = []
+        self.asked: dict[MirrorPartition, CandidateLog] = {}
 
     def adoptable(
         self, partitions: Mapping[Any, CandidateLog], by: Deadline
     ) -> Mapping[Any, AdoptableLog | TanistError]:
-        self.asked += sorted(partitions)
+        self.asked |= partitions
         return {at: self._one(at) for at in partitions}
 
     def _one(self, at: MirrorPartition) -> AdoptableLog | TanistError:
@@ -91,6 +93,15 @@ class Pair:
     def add(self, **accepted: Any) -> desire.Desired:
         given = desire.Accepted(prefixes=lambda _spec: self.prefixes, **accepted)
         return desire.add("dr", ORDERS, self.west.side(), lambda _: self.east.side(), a_command(), given)
+
+    def forget(self, context: CommandContext | None = None, topics: Selection = ORDERS) -> Detached | None:
+        east, west = self.east.side(), self.west.side()
+        return forget_detached("dr", topics, west, lambda _: east, context or a_command())
+
+    def elsewhere(self, topic: str = "orders") -> None:
+        """As after a reversal of the mirror: the copy is at the source."""
+        (found,) = (each for each in detached_topics(self.west.view(STATE_TOPIC), DR) if each.topic == topic)
+        self.west.write(STATE_TOPIC, replace(found, cluster_id=self.spec.source_cluster_id))
 
     def detached(self) -> list[str]:
         return [each.topic for each in detached_topics(self.west.view(STATE_TOPIC), DR)]
@@ -239,6 +250,14 @@ def test_another_mirror_does_not_get_it_and_its_own_is_not_deleted_under_it(pair
         administer.delete("dr", pair.west.side(), a_command())
 
 
+def test_a_mirror_that_adds_it_at_the_same_time_withdraws(pair: Pair) -> None:
+    """It has examined the topic before it was detached, and asks once more as it writes."""
+    pair.detach()
+    with pytest.raises(errors.TopicAlreadyInMirror, match="'orders' belongs to mirror 'dr'"):
+        desire.must_be_free(pair.west.view(STATE_TOPIC), MirrorName("other"), ["orders"])
+    desire.must_be_free(pair.west.view(STATE_TOPIC), DR, ["orders"])
+
+
 # ── coming back ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -254,6 +273,15 @@ def test_it_goes_on_where_it_stopped_if_the_logs_still_fit(pair: Pair) -> None:
     observed = pair.west.view(STATE_TOPIC).observed(DR, MirrorPartition("orders", 0))
     assert isinstance(observed, PartitionObserved)
     assert (observed.state, observed.last_mirrored_epoch) == (MirrorState.UNKNOWN, 2)
+
+
+def test_a_fence_in_what_was_history_before_does_not_make_it_a_promoted_one(pair: Pair) -> None:
+    """After a failover and the way back an idle log ends with that failover's fence, below where copying began."""
+    (kept,) = (each for each in pair.west.view(STATE_TOPIC).mirrored(DR) if each.topic == "orders")
+    pair.west.write(STATE_TOPIC, replace(kept, copy_starts=(8, 3)))
+    pair.detach()
+    pair.add()
+    assert [pair.prefixes.asked[MirrorPartition("orders", n)].history for n in range(2)] == [8, 3]
 
 
 def test_it_is_refused_where_the_logs_do_not_fit_any_more_and_stays_detached(pair: Pair) -> None:
@@ -289,6 +317,24 @@ def test_partitions_that_the_source_got_meanwhile_are_added_by_the_next_sync(pai
     assert pair.sync()["orders", Change.GROW][0] is Outcome.CHANGED
 
 
+def test_whom_it_denies_is_allowed_again_if_the_mirror_denies_nobody_any_more(pair: Pair) -> None:
+    """`mirrors alter --no-deny-writers` meanwhile has changed the topics of the mirror only."""
+    pair.detach()
+    administer.alter("dr", administer.Alteration(deny_writers=False), pair.west.side(), a_command())
+    assert ("orders", "User:app") in pair.west.deny
+    (topic,) = pair.add().topics
+    assert (topic.denied, ("orders", "User:app") in pair.west.deny) == ((), False)
+    assert pair.west.view(STATE_TOPIC).topic(DR, "orders") == topic
+
+
+def test_one_that_was_paused_comes_back_paused_and_says_so(pair: Pair) -> None:
+    desire.set_desired("dr", ORDERS, desire.paused, pair.west.side(), a_command())
+    pair.detach()
+    added = pair.add()
+    assert [each.desired for each in added.topics] == [DesiredState.PAUSED]
+    assert any("orders was paused before it was detached" in each for each in added.warnings)
+
+
 def test_one_whose_copy_was_deleted_is_copied_from_its_start(pair: Pair) -> None:
     pair.detach()
     del pair.west.topics["orders"]
@@ -308,35 +354,87 @@ def test_one_whose_copy_was_deleted_is_copied_from_its_start(pair: Pair) -> None
 def test_it_is_forgotten_once_its_copy_was_deleted_and_not_before(pair: Pair) -> None:
     pair.detach()
     with pytest.raises(CopyStillThere, match="'orders' is detached from mirror 'dr', and its copy is at 'west'"):
-        forget_detached("dr", ORDERS, pair.west.side(), a_command())
+        pair.forget(a_command())
     del pair.west.topics["orders"]
-    rehearsed = forget_detached("dr", ORDERS, pair.west.side(), a_command(dry_run=True))
+    rehearsed = pair.forget(a_command(dry_run=True))
     assert rehearsed is not None
     assert (pair.detached(), ("orders", "User:app") in pair.west.deny) == (["orders"], True)
-    done = forget_detached("dr", ORDERS, pair.west.side(), a_command())
+    done = pair.forget(a_command())
     assert done is not None
     assert [each.topic for each in done.topics] == ["orders"]
     assert (pair.detached(), ("orders", "User:app") in pair.west.deny) == ([], False)
 
 
-def test_it_is_not_forgotten_while_the_mirror_is_reversed(pair: Pair) -> None:
+def test_what_was_detached_before_a_reversal_can_be_given_up_and_nothing_leads_in_a_circle(pair: Pair) -> None:
     """Its copy is at the source then, and closed by ACLs that only this record knows."""
     pair.detach()
-    (found,) = detached_topics(pair.west.view(STATE_TOPIC), DR)
-    pair.west.write(STATE_TOPIC, replace(found, cluster_id=pair.spec.source_cluster_id))
-    del pair.west.topics["orders"]
+    pair.elsewhere()
     with pytest.raises(CopyStillThere, match="its copy is at 'east'"):
-        forget_detached("dr", ORDERS, pair.west.side(), a_command())
-    assert ("orders", "User:app") in pair.west.deny
+        pair.forget()
+    pair.east.dead = True
+    with pytest.raises(errors.TanistError, match="east"):
+        pair.forget()
+    pair.east.dead = False
+    del pair.east.topics["orders"]
+    pair.east.deny.add(("orders", "User:app"))
+    assert pair.forget() is not None
+    assert (pair.detached(), ("orders", "User:app") in pair.east.deny) == ([], False)
+
+
+def test_one_whose_copy_is_at_the_source_fails_no_check_and_is_named(pair: Pair) -> None:
+    """Nobody can do anything about it before the mirror is reversed again: no step, no limitation."""
+    pair.detach()
+    pair.elsewhere()
     (described,) = pair.describer().describe(DR, a_command())
     assert (described.detached, described.detached_rows) == (("orders",), ())
+    (found,) = status.observe(reading(pair.east, pair.west), DR)
+    (check,) = [each for each in found.status.checks if each.name == "detached"]
+    assert (check.verdict, check.observed) == (Verdict.PASS, "with their copies at the source: orders")
+    assert not [each for mode in Mode for each in found.status.limitations[mode] if each.name == "TOPICS_DETACHED"]
+    assert not found.situation.detached
+
+
+def test_a_mirror_is_deleted_although_a_copy_is_closed_at_its_source_and_says_so(pair: Pair) -> None:
+    pair.detach()
+    pair.detach(Selection(("payments",)))
+    with pytest.raises(errors.MirrorNotEmpty, match="2 detached topic"):
+        administer.delete("dr", pair.west.side(), a_command())
+    pair.elsewhere()
+    pair.elsewhere("payments")
+    gone = administer.delete("dr", pair.west.side(), a_command())
+    assert [(each.topic, each.kept.denied) for each in gone.detached] == [("orders", ("User:app",)), ("payments", ())]
+
+
+def test_it_is_not_added_while_its_copy_is_at_the_source(pair: Pair) -> None:
+    """The record would be forgotten, with whom it denies WRITE there."""
+    pair.detach()
+    pair.elsewhere()
+    del pair.west.topics["orders"]
+    with pytest.raises(TopicIsDetached, match="its copy is at 'east', which is the source of the mirror now") as why:
+        pair.add()
+    assert "reverse the mirror first" in why.value.operator_action
+    assert pair.detached() == ["orders"]
+
+
+def test_another_topic_of_its_name_at_the_destination_is_left_alone(pair: Pair) -> None:
+    """Somebody has deleted the copy, and created a topic that has nothing to do with the mirror."""
+    pair.detach()
+    pair.west.topics["orders"] = replace(pair.west.topics["orders"], topic_id="another")
+    pair.west.rules["orders"] += (AclEntry("User:late", "*", allowed=True),)
+    (found,) = detached_topics(pair.west.view(STATE_TOPIC), DR)
+    known = tuple(replace(each, topic_id="id-of-orders") for each in found.observed)
+    pair.west.write(STATE_TOPIC, replace(found, observed=known))
+    assert ("orders", Change.DENY) not in pair.sync()
+    assert ("orders", "User:late") not in pair.west.deny
+    assert pair.forget() is not None
+    assert (pair.detached(), ("orders", "User:app") in pair.west.deny) == ([], False)
 
 
 def test_a_topic_that_is_in_the_mirror_is_not_forgotten(pair: Pair) -> None:
     """It is removed by a failover, whatever else was selected with it."""
     pair.detach()
     for topics in (Selection(("payments",)), Selection((".*",)), Selection(("nothing",))):
-        assert forget_detached("dr", topics, pair.west.side(), a_command()) is None
+        assert pair.forget(a_command(), topics) is None
 
 
 # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -395,3 +493,36 @@ def test_a_reversal_takes_its_record_along_and_leaves_its_copy_where_it_is() -> 
     assert (found.topic, found.cluster_id) == ("payments", "id-west")
     assert not detached_topics(world.west.view(STATE_TOPIC), DR)
     assert detached_from(there, MirrorName("other")) == {}
+
+
+def turned(world: FailoverWorld) -> None:
+    """From now on `world` copies in the other direction, as its mirror does after a reversal."""
+    world.east, world.west = world.west, world.east
+    (world.spec,) = world.west.view(STATE_TOPIC).mirrors()
+    world.worker = MemoryStateStore(world.west, STATE_TOPIC, WORKER)
+    world.partitions = tuple(at for at in world.partitions if at.topic == "orders")
+    for at in world.partitions:  # the reserve of the failover, copied by a worker that has the new ids
+        world.west.grow(at, world.east.ends[at][2] - world.west.ends[at][2], world.spec.data_id)
+    world.observe(MirrorState.MIRRORING)
+    world.follow_groups(world.west, world.spec.mirror_id)
+    world.tick()
+
+
+def test_it_comes_back_after_the_mirror_has_gone_round() -> None:
+    """Each reversal gives the mirror new producer ids: what it has copied before would be a FOREIGN_WRITE."""
+    world = detached_world()
+    first = world.spec
+    MemoryApprovals(world.east).create(world.soon())
+    for _ in range(2):
+        world.run(world.approve().plan)
+        reverses(world)
+        turned(world)
+    assert (world.spec.destination, world.spec.data_id == first.data_id) == ("west", False)
+    given = desire.Accepted(prefixes=lambda _spec: Prefixes(world.east, world.west))
+    east, pay = world.east.side(), Selection(("payments",))
+    added = desire.add("dr", pay, world.west.side(), lambda _: east, world.command(), given)
+    assert [each.copy_starts for each in added.topics] == [(10,)], "all of the copy is history"
+    assert added.continued == {"payments": (10,)}
+    view = world.west.view(STATE_TOPIC)
+    assert view.observed(DR, MirrorPartition("payments", 0)) is None
+    assert not detached_topics(view, DR)

@@ -286,6 +286,8 @@ class Facts:
     left: tuple[str, ...] = ()
     detached: tuple[str, ...] = ()
     """Topics that were taken out of the mirror without a failover, whose copies stay closed."""
+    detached_elsewhere: tuple[str, ...] = ()
+    """Those whose copies are at the source, because the mirror was reversed since."""
     map_missing: bool = False
     followed: GroupSyncStatus | None = None
     """How the positions of groups come to the destination; None: nobody has kept any."""

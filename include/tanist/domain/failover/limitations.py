@@ -167,7 +167,8 @@ def _of_the_destination(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if not intent.topics:
         gone = f"already failed over or removed: {named(facts.left)}" if facts.left else "no topic is in the mirror"
-        gone += f"; detached: {named(facts.detached)}" if facts.detached else ""
+        apart = (*facts.detached, *facts.detached_elsewhere)
+        gone += f"; detached: {named(apart)}" if apart else ""
         yield Limitation("NOTHING_TO_FAIL_OVER", gone, blocks=True, unknown=not facts.left)
     expected = {each.topic: each.promotion_epoch for each in intent.topics}
     planned = {each.topic: each for each in intent.topics}

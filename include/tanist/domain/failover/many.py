@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from tanist.domain.checks import Readiness
+from tanist.domain.detached import detached_topics
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.names import MirrorName, mirror_name
 from tanist.domain.problems import refuse
@@ -23,12 +24,13 @@ _WORST_FIRST: Final = (Readiness.NO_GO, Readiness.UNKNOWN, Readiness.ACCEPT, Rea
 class MirrorAt:
     """A mirror, as its destination has it. `destination`: the name of the connection to it, as `--destination` has it.
 
-    `idle`: no topic is in it, so there is nothing to fail over.
+    `idle`: no topic is in it, so there is nothing to fail over. `detached`: topics that a failover leaves out.
     """
 
     destination: str
     spec: MirrorSpec
     idle: bool
+    detached: tuple[str, ...] = ()
 
     @property
     def mirror(self) -> MirrorName:
@@ -110,7 +112,9 @@ def mirrors_at(views: Mapping[str, StateView], source: str | None = None) -> tup
         for spec in view.mirrors():
             key = (spec.mirror, spec.id, spec.destination_cluster_id)
             if source in {None, spec.source} and (key not in found or spec.destination == name):
-                found[key] = MirrorAt(destination=name, spec=spec, idle=not view.mirrored(spec.mirror))
+                apart = tuple(each.topic for each in detached_topics(view, spec.mirror))
+                idle = not view.mirrored(spec.mirror)
+                found[key] = MirrorAt(destination=name, spec=spec, idle=idle, detached=apart)
     return tuple(sorted(found.values(), key=lambda each: (each.mirror, each.destination)))
 
 

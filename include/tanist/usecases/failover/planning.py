@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.approval.words import hash_of
 from tanist.domain.checks import Mode, Readiness
-from tanist.domain.detached import TopicIsDetached, detached_topics, explained
+from tanist.domain.detached import detached_topics, refusal
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.facts import SKEW_MS, SourceState, is_locked
@@ -284,7 +284,7 @@ def chosen(view: StateView, clusters: OpenMirror, topics: Selection) -> tuple[To
     found = topics.chosen({*inside, *apart}, f"topic of mirror {mirror!r}, which has {has}")
     asked = [name for name in found if name in apart and topics.include not in {(), EVERYTHING}]
     if asked:
-        refuse(TopicIsDetached(f"{name!r} is {explained(apart[name], clusters.spec)}") for name in asked)
+        refuse(refusal(apart[name], clusters.spec) for name in asked)
     return tuple(inside[name] for name in found if name in inside)
 
 

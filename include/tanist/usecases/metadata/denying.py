@@ -15,9 +15,10 @@ from tanist.domain.states import DesiredState
 from tanist.domain.write_access import denial_rows
 from tanist.usecases import rights
 from tanist.usecases.mirrors import writers
+from tanist.usecases.mirrors.detach import copies_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.acl_entries import Denial
     from tanist.domain.metadata import Decision
@@ -36,10 +37,12 @@ def denied_writers(
 ) -> list[Decision]:
     """`decisions` with whom to deny WRITE, of topics that the mirror has, paused or not, and of those it takes in.
 
-    Detached ones stay closed as well.
+    Detached ones stay closed as well; where their copy was deleted, another topic of that name is left alone.
     """
     topics = {name: topic for each in decisions if (topic := _mirrored(each, view, mirror)) for name in (each.topic,)}
     try:
+        gone = _copies_gone(topics, view, mirror, destination, by)
+        topics = {name: each for name, each in topics.items() if name not in gone}
         found = writers.denials(tuple(topics.values()), view, destination, by)
     except TanistError as error:
         return [_unknown(each, error) if each.topic in topics else each for each in decisions]
@@ -58,6 +61,15 @@ def _on_record(view: StateView, mirror: MirrorName, name: str) -> TopicDesired |
     spec = view.mirror(mirror)
     apart = detached_here(view, spec).get(name) if spec is not None else None
     return view.topic(mirror, name) if apart is None else apart.kept
+
+
+def _copies_gone(
+    names: Collection[str], view: StateView, mirror: MirrorName, destination: Cluster, by: Deadline
+) -> frozenset[str]:
+    """Those of `names` that are detached, and of which the destination has no copy any more."""
+    spec = view.mirror(mirror)
+    apart = {} if spec is None else {n: e for n, e in detached_here(view, spec).items() if n in names}
+    return frozenset(apart) - {*copies_at(destination, apart.values(), by)}
 
 
 def _with(decision: Decision, denial: Denial) -> Decision:

@@ -6,7 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.detached import attach, detached_here, detached_topics, forgotten
+from tanist.domain.detached import (
+    attach,
+    detached_elsewhere,
+    detached_from,
+    detached_here,
+    detached_topics,
+    forgotten,
+    refusal,
+)
 from tanist.domain.errors import (
     MirrorTopicAlreadyPaused,
     MirrorTopicNotPaused,
@@ -45,8 +53,8 @@ if TYPE_CHECKING:
 
 
 def must_be_free(view: StateView, mirror: MirrorName, topics: Iterable[str]) -> None:
-    """Raises TopicAlreadyInMirror where another mirror has one of `topics`."""
-    others = view.of_other_mirrors(mirror)
+    """Raises TopicAlreadyInMirror where another mirror has one of `topics`, or has detached it."""
+    others = detached_from(view, mirror) | view.of_other_mirrors(mirror)
     for topic in topics:
         if topic in others:
             raise TopicAlreadyInMirror(f"{topic!r} belongs to mirror {others[topic]!r} by now")
@@ -216,7 +224,10 @@ def add(
     context: CommandContext,
     accepted: Accepted = Accepted(),
 ) -> Desired:
-    """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives."""
+    """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives.
+
+    Raises, besides what the clusters do, all that speaks against it; TopicIsDetached: its copy is at the source.
+    """
     name = checked(mirror, topics)
     spec = spec_at(destination, name, context)
     source = connect(spec.source)
@@ -234,20 +245,30 @@ def add(
         view, now = mirror_now.view(), mirror_now.spec
         plans, entered = examined(view)
         bare, back = _returned([p.desired(now, entered[p.name], context.clock.now()) for p in plans], view, now)
+        if not now.deny_writers and any(each.denied for each in bare):  # altered while they were detached
+            writers.must_be_permitted(destination, context.by)
         desired, writable = writers.with_denied(bare, now, view, destination, context.by)
         context.announce([topic.topic for topic in desired])
         if not context.dry_run:
             _forget_earlier_maps(view, plans, destination, mirror_now)
             _apply(plans, (*desired, *back, *raised_promotions(view, now, entered)), destination, mirror_now, view)
             mirror_now.confirm()
-            writers.deny(desired, destination, context.by)
+            if now.deny_writers:
+                writers.deny(desired, destination, context.by)
+            else:
+                desired = writers.allow_again(desired, mirror_now, destination)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
     continued = {plan.name: plan.copy_starts for plan in plans if plan.continues}
     anew = sorted(
         {plan.name for plan in plans} & {each.topic for each in detached_topics(view, name)} - continued.keys()
     )
     gone = (f"{topic} was detached, and its copy is empty or gone: it is copied from its start" for topic in anew)
-    return Desired(spec=now, topics=desired, warnings=(*writable, *dropped, *gone), continued=continued)
+    still = (
+        f"{each.topic} was paused before it was detached, and is paused again: `tanist mirrors resume`"
+        for each in desired
+        if each.desired is DesiredState.PAUSED
+    )
+    return Desired(spec=now, topics=desired, warnings=(*writable, *dropped, *gone, *still), continued=continued)
 
 
 def _returned(
@@ -257,7 +278,7 @@ def _returned(
     here, names = detached_here(view, spec), {each.topic for each in desired}
     topics, records = [], list(forgotten(e for e in detached_topics(view, spec.mirror) if e.topic in names))
     for new in desired:
-        topic, states = attach(here[new.topic], new) if new.topic in here else (new, ())
+        topic, states = attach(here[new.topic], new, spec) if new.topic in here else (new, ())
         topics.append(topic)
         records += states
     return topics, records
@@ -291,8 +312,10 @@ def _examine(
     taken = [
         TopicAlreadyInMirror(f"{n!r} is in mirror {situation.owners[n]!r}") for n in names if n in situation.owners
     ]
-    if taken:
-        refuse(taken)
+    away = detached_elsewhere(view, spec)
+    problems = (*taken, *(refusal(away[n], spec) for n in names if n in away))
+    if problems:
+        refuse(problems)
     adoption = Adoption.of(spec, view, source, prefixes, by) if prefixes else None
     return take.examine(source, destination, names, situation, by, adoption)
 

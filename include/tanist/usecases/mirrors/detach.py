@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain.detached import CopyStillThere, TopicIsDetached, detach, detached_topics, forgotten
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.detached import CopyStillThere, TopicIsDetached, detach, detached_topics, forgotten, is_its_copy
 from tanist.domain.errors import TanistError, TopicNotInMirror
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import snapshot
 from tanist.usecases.lock import changing
 from tanist.usecases.mirror import identify, same_as_pinned, spec_at
 from tanist.usecases.mirrors import writers
 from tanist.usecases.mirrors.desire import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from tanist.domain.detached_record import TopicDetached
     from tanist.domain.names import MirrorName
@@ -100,11 +100,20 @@ def to_forget(view: StateView, mirror: MirrorName, topics: Selection) -> tuple[T
     return tuple(apart[name] for name in topics.among(apart))
 
 
-def forget_detached(mirror: str, topics: Selection, destination: Cluster, context: CommandContext) -> Detached | None:
+def forget_detached(
+    mirror: str,
+    topics: Selection,
+    destination: Cluster,
+    connect: Callable[[str], Cluster],
+    context: CommandContext,
+) -> Detached | None:
     """Forget detached topics whose copies were deleted; None: `topics` selects others.
 
+    `connect` opens the source by its name, which has the copies of topics that were detached before a reversal.
+
     Raises:
-        CopyStillThere: a copy exists. Otherwise as `detach_topics`.
+        CopyStillThere: a copy exists. What the cluster that had one raises if it does not answer. Otherwise as
+        `detach_topics`.
     """
     name = checked(mirror, topics)
     spec = spec_at(destination, name, context)
@@ -113,29 +122,54 @@ def forget_detached(mirror: str, topics: Selection, destination: Cluster, contex
 
     def decided(view: StateView) -> tuple[TopicDetached, ...]:
         found = to_forget(view, name, topics)
-        must_be_gone(found, spec, destination, context.by)
+        for cluster, had in holders(found):
+            must_be_gone(had, spec, cluster, context.by)
         return found
+
+    def holders(found: Sequence[TopicDetached]) -> list[tuple[Cluster, list[TopicDetached]]]:
+        """By the cluster that has or had their copies."""
+        here = [each for each in found if each.cluster_id == spec.destination_cluster_id]
+        away = [each for each in found if each.cluster_id != spec.destination_cluster_id]
+        held = [(destination, here)] if here else []
+        if away:
+            held.append((source := connect(spec.source), away))
+            (source_id,) = identify((source,), context)
+            same_as_pinned(spec, source_id, None)
+        return held
 
     with changing(destination, name, "mirrors remove", context, decided) as mirror_now:
         gone = decided(mirror_now.view())
         context.announce([each.topic for each in gone])
         if not context.dry_run:
             mirror_now.confirm()
-            writers.allow([each.kept for each in gone], destination, context.by)
+            for cluster, had in holders(gone):
+                writers.allow([each.kept for each in had], cluster, context.by)
         mirror_now.append(forgotten(gone))
     return Detached(spec=spec, topics=tuple(each.kept for each in gone))
 
 
-def must_be_gone(detached: Iterable[TopicDetached], spec: MirrorSpec, destination: Cluster, by: Deadline) -> None:
-    """Raises CopyStillThere, or several: a copy is still there, or at the source since the mirror was reversed.
+def must_be_gone(detached: Iterable[TopicDetached], spec: MirrorSpec, cluster: Cluster, by: Deadline) -> None:
+    """Raises CopyStillThere, or several: `cluster`, which had the copies of `detached`, still has one.
 
     So nothing is forgotten that keeps a copy closed, or says that it is one.
     """
-    where = {
-        each.topic: destination.name if each.cluster_id == spec.destination_cluster_id else spec.source
-        for each in detached
-        if each.cluster_id != spec.destination_cluster_id or snapshot.exists(destination, each.topic, by)
-    }
-    if where:
-        why = f"is detached from mirror {spec.mirror!r}, and its copy is at"
-        refuse(CopyStillThere(f"{topic!r} {why} {cluster!r}") for topic, cluster in where.items())
+    if left := copies_at(cluster, detached, by):
+        why = f"is detached from mirror {spec.mirror!r}, and its copy is at {cluster.name!r}"
+        refuse(CopyStillThere(f"{topic!r} {why}") for topic in left)
+
+
+def copies_at(cluster: Cluster, detached: Iterable[TopicDetached], by: Deadline) -> tuple[str, ...]:
+    """Those whose copies `cluster` has, which had them all; not where it has another topic of that name.
+
+    Raises what the cluster raises instead of describing one.
+    """
+    apart = {each.topic: each for each in detached}
+    found: list[str] = []
+    for name, facts in (cluster.topics.describe([*apart], by) if apart else {}).items():
+        if isinstance(facts, UnknownTopicOrPartition):
+            continue
+        if isinstance(facts, TanistError):
+            raise facts
+        if is_its_copy(apart[name], facts.topic_id):
+            found.append(name)
+    return tuple(found)

@@ -9,7 +9,7 @@ from tanist.domain.acl_entries import ANYBODY
 from tanist.domain.adoption import CandidateLog, MirrorTopicPromoted, OppositeMirror
 from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
 from tanist.domain.compaction import is_compacted
-from tanist.domain.detached import detached_from
+from tanist.domain.detached import detached_from, detached_here
 from tanist.domain.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 class Adoption:
     """How the topics of one command are adopted. `lineage`: of each topic the last promotion that either side knows.
 
-    `promotions`: all that either side knows, of any mirror; `pair`: the ids of both clusters.
+    `promotions`: all that either side knows, of any mirror; `pair`: the ids of both clusters. `detached`: topics that
+    were detached here, as they were before that.
     `opposite`: topics that mirrors from this destination to this source have, or have failed over, and what they did.
     """
 
@@ -69,6 +70,7 @@ class Adoption:
     opposite: Mapping[str, str]
     promotions: Sequence[TopicLineage]
     pair: tuple[str, str]
+    detached: Mapping[str, TopicDesired] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spec: MirrorSpec, view: StateView, source: SourceSnapshot, prefixes: LogPrefixes, by: Deadline) -> Self:
@@ -77,7 +79,8 @@ class Adoption:
         known = (*view.lineage(spec.mirror), *there.lineage(spec.mirror))
         last = {each.topic: each for each in sorted(known, key=lambda each: each.promotion_epoch)}
         every, pair = (*view.lineage(None), *there.lineage(None)), (spec.source_cluster_id, spec.destination_cluster_id)
-        return cls(prefixes, spec.destination_cluster_id, last, _opposite(there, spec), every, pair)
+        apart = {name: each.kept for name, each in detached_here(view, spec).items()}
+        return cls(prefixes, spec.destination_cluster_id, last, _opposite(there, spec), every, pair, apart)
 
     def adopt(
         self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
@@ -112,6 +115,7 @@ class Adoption:
             at: CandidateLog(
                 is_compacted(plan.source.effective.get(CLEANUP_POLICY, "")),
                 reserved_ranges(self.promotions, at, self.pair),
+                history=self.detached[plan.name].copy_start(at.partition) if plan.name in self.detached else 0,
             )
             for plan in plans
             for at in (MirrorPartition(plan.name, n) for n in range(plan.source.partitions))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode
 from tanist.domain.circle import locate, pending_reversal
-from tanist.domain.detached import detached_topics
+from tanist.domain.detached import detached_here
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
 from tanist.domain.failback.approved_decision import approved_decision
 from tanist.domain.failback.pending import findings_of, last_tails, pending
@@ -194,7 +194,7 @@ def _situation(
         tails=left,
         findings=findings_of(view, mirror),
         decided=begun or approved_decision(view, mirror, entries, facts.now),
-        detached=detached_topics(view, mirror),
+        detached=tuple(detached_here(view, clusters.spec).values()),
         four_eyes=run.four_eyes,
         now=facts.now,
     )

@@ -194,7 +194,7 @@ class FailoverWorld:
             return
         for _ in range(self.speed):
             if self.west.ends[at][2] < self.east.ends[at][1]:
-                self.west.append(at, DATA, 0)
+                self.west.append(at, self.spec.data_id, 0)
 
     def behind(self, records: int = 30) -> None:
         """The copy is behind, and slow."""
@@ -205,8 +205,9 @@ class FailoverWorld:
 
     def zombie(self, at: MirrorPartition) -> bool:
         """Whether an old worker that looks at nothing gets a record or a filler in."""
-        data, filler = self.west.append(at, DATA, 0), self.west.append(at, FILLER, 32_766)
-        return data or filler or self.west.append(at, START, 0)
+        ids = self.spec.producer_ids
+        data, filler = self.west.append(at, ids.data, 0), self.west.append(at, ids.marker, 32_766)
+        return data or filler or self.west.append(at, ids.start, 0)
 
     def observe(self, state: MirrorState, *partitions: MirrorPartition, error: str | None = None) -> None:
         records = [
