@@ -687,7 +687,7 @@ WRITTEN: tuple[str, ...] = (
         '"east.to-west_1","partition":{"topic":"apart","partition":0},"state":"MIRRORING","row":102,"reason":'
         '"","error":null,"last_mirrored_epoch":7,"claim_epoch":0,"generation":0,"topic_id":"","at":9,"mirror_'
         'id":"i","resumes":0,"copied_until":6,"record_until":null,"record_epoch":null}],"at":10,"mirror_id":"'
-        'i"}'
+        'i","data_id":-1}'
     ),
 )
 """The same records as they are written today. A field more is added here; a name that is here never changes."""
