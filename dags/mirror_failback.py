@@ -1,18 +1,21 @@
 """Fail back: let a mirror that has failed over copy to its old source, and fail over to it. Then protect it again.
 
 `survey` holds what the old source has and compares it with the new primary, `rescue` copies what only the old source
-has to quarantine topics of the new primary, `reverse` lets the mirror copy what was written since (`tanist mirrors
-reverse`), `in_step` waits until all of it is copied, and `validate` compares both. The steps from `open_run` on
-are those of `mirror_failover`: a planned failover to the old source. Then the mirror is reversed again, so that it runs
-in its first direction.
+has to quarantine topics of the new primary, `replay` appends of that to its topics what was decided, `reverse` lets the
+mirror copy what was written since (`tanist mirrors reverse`), `in_step` waits until all of it is copied, and `validate`
+compares both. The steps from `open_run` on are those of `mirror_failover`: a planned failover to the old source. Then
+the mirror is reversed again, so that it runs in its first direction.
 
 - Trigger it with the mirror, the present primary and the cluster to fail back to.
-- Three questions go to the approvers: the reversal, the failover, the next reversal. Each approval is written to
-  Kafka through the connection `<cluster>_approver` of the mirror's destination at that time.
+- Up to four questions go to the approvers: what becomes of rescued records, the reversal, the failover, the next
+  reversal. Each approval is written to Kafka through the connection `<cluster>_approver` of the mirror's destination at
+  that time. A reversal that was approved with its failover (`reverse` of `mirror_failover`, `--reverse`) and is not
+  done is completed without a question.
 - A fetcher of the old source must run: it copies.
-- **If records were rescued, the run stops before the reversal (`TAIL_UNDECIDED`)**: decide with `tanist failback
-  decide`, `approve` and `replay`, then trigger the DAG again. With `accept: [TAIL_UNDECIDED]` it reverses the mirror
-  all the same, and stops before the failover, until `tanist failback accept` has accepted it.
+- **If records were rescued, `approve_decision` asks what becomes of them**: classes in `replay` are appended to their
+  topics, all others stay in quarantine; nothing is deleted. With access rules `replay` needs the connection
+  `<primary>_replay`, whose login may write to the topics. With `accept: [TAIL_UNDECIDED]` nobody is asked: the run
+  reverses the mirror, and stops before the failover, until `tanist failback accept` has accepted it.
 - **If anything fails, trigger the DAG again with the same parameters.** What is done is skipped: after the switch it
   asks for the last reversal only, and if that is done as well it changes nothing.
 """
@@ -21,7 +24,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, chain, task, teardown
 
-from tanist.airflow import failback, failback_gates, failover
+from tanist.airflow import failback, failback_decision, failback_gates, failover
 from tanist.airflow.failback import before_the_switch
 from tanist.airflow.validation import AFTERWARDS
 from tanist.airflow.verdict import NEXT_GATE
@@ -42,6 +45,8 @@ with DAG(
     chain(
         task(multiple_outputs=False)(before_the_switch(failback.survey))(),
         task(multiple_outputs=False)(before_the_switch(failback.rescue))(),
+        failback_decision.DecisionGate(task_id="approve_decision"),
+        task(multiple_outputs=False)(before_the_switch(failback_decision.replay))(),
         failback_gates.ReversalGate(task_id="approve_reversal"),
         task(multiple_outputs=False)(before_the_switch(failback.reverse))(),
         task(multiple_outputs=False)(before_the_switch(failback.in_step))(),

@@ -137,8 +137,8 @@ _LIMITATIONS: Final = """\
 The named reasons against a failover or a reversal. What one does to a plan: *usual* leaves the verdict GO, *to accept*
 makes it ACCEPT (an approver accepts it by name), *blocks* makes it NO-GO, or UNKNOWN where it could not be determined.
 Its detail says of which topics and partitions, and prints commands to type. The checks of `tanist status` that are
-named here do not pass while it is there and is not usual. See [failover.md](../failover.md) and
-[failback.md](../failback.md).
+named here do not pass while it is there and is not usual. See [failover-explained.md](../failover-explained.md) and
+[failback-explained.md](../failback-explained.md).
 """
 
 
@@ -161,7 +161,7 @@ What a command does that runs an approved plan, in this order, and what is true 
 killed is run again. A failover continues with the first step that is not done; the others do every step again up to
 their point of no return, each of which finds out what is left of it. What can be undone is undone in the reverse order,
 if the run is aborted or withdrawn before its point of no return; behind that point the run can only be completed.
-See [failover.md](../failover.md) and [failback.md](../failback.md).
+See [failover-explained.md](../failover-explained.md) and [failback-explained.md](../failback-explained.md).
 """
 
 

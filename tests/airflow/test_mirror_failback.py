@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.kafka.protocol.client_config import client_config as connection
 from tanist_testkit.sandbox import forks
-from tests.airflow.conftest import Answering, login, open_questions
+from tanist_testkit.sandbox.airflow.rest import AirflowConnection
+from tests.airflow.conftest import Answering, environment, login, open_questions
 from tests.airflow.mirrors import connections
 from tests.kafka.failover.both_ways import KILLED, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.test_real import QUICK
@@ -61,21 +63,24 @@ def both_ways(pair: Pair, connections: None) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("both_ways")
-def test_tails_are_rescued_before_the_reversal_and_an_undecided_one_stops_it(house: House, pair: Pair) -> None:
-    """Killed in the middle of the rescue, and triggered again: no record is rescued twice, and none is forgotten."""
+def test_tails_are_rescued_and_decided_before_the_reversal(house: House, pair: Pair) -> None:
+    """Killed in the middle of the rescue, and triggered again: no record is rescued twice, and none is forgotten.
+
+    Whoever is asked what becomes of them says no at first: then nothing is replayed, and nothing reversed.
+    """
     mirror, quarantine = "rescued", "__mirror_quarantine.rescued"
     fails_over_with_a_tail(pair, mirror)
     conf = {"mirror": mirror, "primary": "west", "destination": "east", "fence_proof": 0.3, "validate": "nothing"}
+    conf["replay"] = []
     reported = dict(os.environ)
     died = forks.Command("tests.airflow.frozen:killed_in_the_rescue", [json.dumps(conf)], reported, pair.home).wait(150)
     assert died.code == -signal.SIGKILL, died.err[-4000:]
     begun = pair.west.read(quarantine)
     assert 0 < len(begun) < 40, died.out[-4000:]
 
-    stopped = house.run(house.dag("mirror_failback"), conf)
+    stopped = house.run(house.dag("mirror_failback"), conf, Answering(house.client, "op", option="Reject"))
     assert (stopped.tasks["survey"], stopped.tasks["rescue"]) == ("success", "success"), stopped.report
-    assert "TAIL_UNDECIDED" in stopped.why("approve_reversal")
-    assert "tanist failback decide" in stopped.report["failed"]["approve_reversal"]
+    assert "op answered Reject" in stopped.why("approve_decision")
     assert {name for name, state in stopped.tasks.items() if state == "success"} <= {"survey", "rescue", "report"}
     assert [row["rescued"] for row in stopped.left("rescue", "return_value")["tails"]] == [20, 20]
     manifest = Path(os.environ["TANIST_EVIDENCE"], f"rescue-{mirror}", "manifest.json")
@@ -83,16 +88,53 @@ def test_tails_are_rescued_before_the_reversal_and_an_undecided_one_stops_it(hou
     values = [value for _, _, value in pair.west.read(quarantine)]
     assert sorted(int(value or 0) for value in values) == list(range(100, 140))
 
-    classes = ("--drop", "safe", "--drop", "conflict", "--drop", "unordered")
-    plan = tanist(pair, "west", "failback", "decide", mirror, *classes, "--json").item["plan_hash"]
-    signed = (mirror, plan, *classes, "--reason", "drill")
-    tanist(pair, "west", "failback", "approve", *signed, user="approver")
-    tanist(pair, "west", "failback", "replay", mirror, "--plan", plan)
     person = AnsweringAll(house.client, "op")
     ran = house.run(house.dag("mirror_failback"), conf, person)
     assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
-    assert (person.codes, ran.report["verdict"]) == ([200, 200, 200], "DONE")
+    assert (person.codes, ran.report["verdict"]) == ([200, 200, 200, 200], "DONE")
+    kept = ran.left("replay", "return_value")
+    assert (kept["status"], [row["dropped"] for row in kept["tails"]]) == ("DONE", [20, 20])
     assert len(pair.west.read(quarantine)) == 40
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_what_is_safe_is_replayed_by_a_login_that_may_write(
+    house: House, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failover denies the mirror's login WRITE: without the other connection the run stops, and says why."""
+    mirror = "replayed"
+    fails_over_with_a_tail(pair, mirror)
+    conf = {"mirror": mirror, "primary": "west", "destination": "east", "fence_proof": 0.3, "validate": "nothing"}
+    conf["replay"] = ["safe", "unordered"]
+    stopped = house.run(house.dag("mirror_failback"), conf, AnsweringAll(house.client, "op"))
+    assert "REPLAY_DENIED" in stopped.why("replay")
+    extra = connection(pair.west.cluster.endpoint()) | {"tanist.allow_small_state": True}
+    for name, value in environment(AirflowConnection(id="west_replay", type="kafka", extra=extra)).items():
+        monkeypatch.setenv(name, value)
+    person = AnsweringAll(house.client, "op")
+    ran = house.run(house.dag("mirror_failback"), conf, person)
+    assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
+    assert ran.report["verdict"] == "DONE"
+    assert sum(row["replayed"] for row in ran.left("replay", "return_value")["tails"]) == 40
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_a_reversal_that_its_failover_has_approved_is_completed_without_a_question(house: House, pair: Pair) -> None:
+    """It failed after a planned failover with `--reverse`: the failback goes on with it, and asks for the rest."""
+    mirror = "half"
+    pair.east.topic(mirror)
+    assert pair.east.writes(mirror, range(10))
+    tanist(pair, "west", "mirrors", "create", mirror, "--source", "east", "--topic", mirror)
+    tanist(pair, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "200s")
+    plan = tanist(pair, "west", "failover", "plan", mirror, "--reverse", "--json").item["plan_hash"]
+    tanist(pair, "west", "failover", "approve", mirror, plan, "--reverse", "--reason", "drill", user="approver")
+    tanist(pair, "west", "failover", "run", mirror, "--plan", plan, *QUICK, "--until", "movers")
+    person = AnsweringAll(house.client, "op")
+    conf = {"mirror": mirror, "primary": "west", "destination": "east", "fence_proof": 0.3, "validate": "nothing"}
+    ran = house.run(house.dag("mirror_failback"), conf, person)
+    assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
+    assert ran.left("approve_reversal", "return_value") == {"plan": plan, "asked": False}
+    assert (person.codes, ran.report["verdict"]) == ([200, 200], "DONE")
 
 
 def fails_over_with_a_tail(pair: Pair, mirror: str) -> None:

@@ -19,17 +19,19 @@ from tanist.airflow import status_cache as module
 from tanist.airflow.page import render
 from tanist.airflow.status_cache import StatusCache
 from tanist.domain.checks import Check, Mode, Verdict
-from tanist.domain.circle import PendingReversal, ReversalStatus
-from tanist.domain.errors import Unreachable
+from tanist.domain.circle import MirrorPlace, PendingReversal, ReversalStatus
+from tanist.domain.errors import NoStateTopic, Unreachable
 from tanist.domain.failover.health import Status
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.limitation import Limitation
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
+from tanist.domain.next_steps.situation import MirrorSituation
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.status.observe import MirrorStatus
-from tanist.usecases.status.status_view import STALE_MS, board_item
+from tanist.usecases.status.status_view import STALE_MS, aged, board_item
+from tests.builders import a_topic
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:
@@ -93,8 +95,16 @@ def seen(at: int, mirror: str = "dr", *, reason: str = "") -> MirrorStatus:
     )
     return MirrorStatus(
         spec=spec,
-        status=Status(mirror=spec.mirror, limitations={Mode.PLANNED: (down,), Mode.UNPLANNED: (gone,)}, checks=checks),
-        rows=(row(0, MirrorState.MIRRORING), row(1, MirrorState.FAILED, 4), row(2, MirrorState.MIRRORING, None)),
+        situation=MirrorSituation(
+            place=MirrorPlace(spec=spec, mirrored=(a_topic(),)),
+            destination="west",
+            status=Status(
+                mirror=spec.mirror, limitations={Mode.PLANNED: (down,), Mode.UNPLANNED: (gone,)}, checks=checks
+            ),
+            source_answers=False,
+            source_gone=True,
+            rows=(row(0, MirrorState.MIRRORING), row(1, MirrorState.FAILED, 4), row(2, MirrorState.MIRRORING, None)),
+        ),
         workers=(worker,),
         runs=(run,),
     )
@@ -138,11 +148,21 @@ def test_a_reversal_that_is_not_done_is_shown_with_the_command_that_completes_it
     left = PendingReversal(
         status=ReversalStatus.PENDING, plan="cafe", approver="carol", next_command="tanist failover run dr --plan cafe"
     )
-    found = board_item(replace(seen(100_000), reversal=left), EpochMs(100_000))
+    mirror = seen(100_000)
+    found = board_item(replace(mirror, situation=replace(mirror.situation, reversal=left)), EpochMs(100_000))
     assert found["pending_reversal"]["next"] == "tanist failover run dr --plan cafe"
     text = page(found)
     assert text.index("Last failover") < text.index("PENDING") < text.index("tanist failover run dr --plan cafe")
     assert "<dt>Reversal</dt>" not in page(item(100_000))
+
+
+def test_the_next_step_is_shown_and_of_an_old_answer_only_that_it_is_asked_again() -> None:
+    found = item(100_000)
+    command = "tanist failover plan dr --destination west --mode unplanned"
+    assert [each["command"] for each in found["next"]] == [command]
+    assert f"fail over without the source: <code>{command}</code>" in page(found)
+    old = aged(found, EpochMs(100_000 + STALE_MS + 1))
+    assert [each["command"] for each in old["next"]] == ["tanist next dr --destination west"]
 
 
 def test_every_value_is_escaped() -> None:
@@ -246,6 +266,34 @@ def test_what_cannot_be_read_again_grows_old_and_then_unknown(cluster: Cluster, 
     assert (old["planned"], old["unplanned"]) == ("UNKNOWN", "UNKNOWN")
     assert old["checks"][0]["reason"].startswith("the last answer was planned UNKNOWN, unplanned GO")
     assert "✓ GO" not in render(answer | {"items": [old]})
+
+
+def test_a_cluster_that_is_only_a_source_is_no_warning(cluster: Cluster) -> None:
+    """It was NO_STATE_TOPIC on every page of an installation that names both clusters; without a mirror it still is."""
+
+    def read(destination: str) -> list[dict[str, Any]]:
+        if destination != "west":
+            raise NoStateTopic(f"{destination!r} has no topic __mirror_state")
+        return cluster(destination)
+
+    def answer(*names: str) -> dict[str, Any]:
+        return asyncio.run(StatusCache(read, lambda: names, cluster.clock).answer())
+
+    both = answer("east", "west")
+    assert (both["errors"], [each["only_source"] for each in both["items"]]) == ([], [True])
+    assert "east (only a source)" in render(both)
+    assert "only a source" not in render(answer("west"))
+    (error,) = answer("north", "west")["errors"]
+    assert (error["name"], error["destination"]) == ("NO_STATE_TOPIC", "north")
+
+
+def test_a_mirror_that_was_seen_and_is_gone_is_no_cluster_that_is_only_a_source(cluster: Cluster) -> None:
+    """Its state topic is lost, although another mirror copies from it."""
+    ask = status_answer(cluster, "west", "east")
+    assert ask()["errors"] == []
+    cluster.error = NoStateTopic("no topic __mirror_state")
+    cluster.clock.jump(module.FRESH_SECONDS + 1)
+    assert {each["destination"] for each in ask()["errors"]} == {"east", "west"}
 
 
 def test_a_bug_is_told_without_its_words(cluster: Cluster) -> None:

@@ -112,6 +112,10 @@ def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
             f"FAILED OVER, NOT REVERSED: .*; trigger it again .* failover run dr --destination west --plan {PLAN}`",
         ),
         (
+            VerdictSeen(record=RECORD, failed={}, not_reversed="REVERSAL_WITHDRAWN: plan 1", destination="west"),
+            "FAILED OVER, NOT REVERSED: [^;]*; `tanist mirrors reverse dr --destination west --dry-run` shows",
+        ),
+        (
             of_a_failback("upstream_failed", {"approve_next_reversal": "TOPIC_NOT_IN_MIRROR: no topic"}),
             "FAILED BACK, NOT REVERSED: TOPIC_NOT_IN_MIRROR.*; trigger it again .* reverse dr --destination east",
         ),
@@ -133,6 +137,7 @@ def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
         "too late to abort",
         "nothing to abort",
         "not reversed",
+        "reversal withdrawn",
         "next reversal not approved",
         "next reversal failed",
         "next reversal not reached",

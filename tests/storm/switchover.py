@@ -90,7 +90,7 @@ class Switchover:
     def surveyed(self) -> list[dict[str, Any]]:
         """Returns when the old source can get no more records."""
         while True:
-            found = self.operator.ask("failback", "survey", MIRROR, *self._at, accepted=_SURVEYED)
+            found = self.operator.ask("failback", "survey", "--no-rescue", MIRROR, *self._at, accepted=_SURVEYED)
             if found and all(each["final"] for each in found):
                 return found
             open_ones = [

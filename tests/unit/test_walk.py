@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LIMITS = {
     "failover plan, approve, run": (27, 962, 11),
     "mirrors reverse: plan, approve, run": (29, 531, 10),
-    "status": (10, 58, 3),
+    "status": (10, 59, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""
 

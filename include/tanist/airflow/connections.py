@@ -19,7 +19,7 @@ from airflow.sdk import Connection, Variable
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSecretsBackendAccessDenied
 
 from tanist.domain.errors import Misconfigured
-from tanist.settings import ClusterSettings, Settings, from_connection
+from tanist.settings import FOUR_EYES, ClusterSettings, Settings, from_connection, is_on
 
 TYPE: Final = "kafka"
 
@@ -41,6 +41,18 @@ def found(name: str, kind: str) -> Connection:
     with _translate_error(name, kind):
         there: Connection = Connection.get(name)
     return there
+
+
+def exists(name: str) -> bool:
+    """Whether Airflow has a connection of that name. Raises Misconfigured: we may not read it."""
+    try:
+        with _translate_error(name):
+            Connection.get(name)
+    except Misconfigured as why:
+        if isinstance(why.__context__, AirflowNotFoundException):
+            return False
+        raise
+    return True
 
 
 class _Connections(Mapping[str, ClusterSettings]):
@@ -110,12 +122,8 @@ DESTINATIONS: Final = "TANIST_DESTINATIONS"
 """The connection ids of the destination clusters, separated by commas."""
 APPROVERS: Final = "TANIST_APPROVERS"
 """The ids of the Airflow users who may approve a failover, separated by commas."""
-FOUR_EYES: Final = "TANIST_FOUR_EYES"
-"""Whether a user cannot approve their own request: on (the default) or off."""
 EVIDENCE: Final = "TANIST_EVIDENCE"
 """The folder for evidence of failovers, shared by all workers."""
-
-_SWITCH: Final = {"on": True, "off": False}
 
 
 def text(name: str) -> str:
@@ -144,10 +152,7 @@ def approvers() -> tuple[str, ...]:
 
 def four_eyes() -> bool:
     """Whether a user cannot approve their own request. Raises Misconfigured if it is neither on nor off."""
-    found = text(FOUR_EYES) or "on"
-    if found not in _SWITCH:
-        raise Misconfigured(f"{FOUR_EYES} is {found!r}: it must be on or off")
-    return _SWITCH[found]
+    return is_on(FOUR_EYES, text(FOUR_EYES), unset=True)
 
 
 def evidence() -> Path:

@@ -15,11 +15,19 @@ from airflow.sdk import Param, get_current_context
 from tanist.airflow import connections
 from tanist.airflow.params import PARAMS as FAILOVER_PARAMS
 from tanist.airflow.params import Unfinished, parameters, request_of
-from tanist.airflow.tasks import at_work, busy_or_retriable, say_step
+from tanist.airflow.tasks import NAMED, at_work, busy_or_retriable, say_step
 from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
-from tanist.domain.failback.reversal import TO_ACCEPT, TailUndecided, TailWouldBeDeleted, without_copies
+from tanist.domain.failback.decision import DEFAULT_ACTIONS, TailAction, TailClass
+from tanist.domain.failback.reversal import (
+    TAIL_UNDECIDED,
+    TO_ACCEPT,
+    TailUndecided,
+    TailWouldBeDeleted,
+    without_copies,
+)
+from tanist.domain.failback.torn import torn_words
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import each, refuse
@@ -30,7 +38,7 @@ from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.rescue import RescueTools, tail_items
 from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.reversal import ReversalRequest
-from tanist.usecases.failback.reverse import reverse_mirror, switched
+from tanist.usecases.failback.reverse import by_failover, reverse_mirror, switched
 from tanist.usecases.failback.survey import survey_item
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
@@ -52,8 +60,6 @@ IN_STEP_SECONDS: Final = 3600.0
 SURVEY_SECONDS: Final = 120.0
 RESCUE_SECONDS: Final = 3600.0
 _REPORT_SECONDS: Final = 5.0
-_NAMED: Final = 100
-"""Partitions that an XCom of the survey or of the rescue lists."""
 _OF_FAILOVERS: Final = {"reverse", "although_it_answers"}
 PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name not in _OF_FAILOVERS} | {
     "destination": Param(
@@ -90,13 +96,22 @@ PARAMS: Final = {name: param for name, param in FAILOVER_PARAMS.items() if name 
         description="Regular expressions that match whole topic names; if they cannot return at their offsets, these "
         "topics are deleted at the old source and copied again. The plan shows what it costs.",
     ),
+    "replay": Param(
+        [each.value for each, action in DEFAULT_ACTIONS.items() if action is TailAction.REPLAY],
+        type="array",
+        items={"type": "string", "enum": [each.value for each in TailClass]},
+        title="Rescued records that are replayed",
+        description="Classes of records that only the old source has; they are appended to their topics, once an "
+        "approver agrees. All others stay in quarantine. safe: the new primary has no newer record with the key.",
+    ),
     "accept": Param(
         [],
         type="array",
         items={"type": "string", "enum": list(TO_ACCEPT)},
         title="Limitations to accept",
         description="TAIL_UNDECIDED: nobody has decided about records that only the old source has; they stay there, "
-        "and a copy of them is in quarantine. The failover after the reversal needs `tanist failback accept` then.",
+        "and a copy of them is in quarantine; no approver is asked about them. The failover after the reversal needs "
+        "`tanist failback accept` then.",
     ),
 }
 
@@ -135,14 +150,17 @@ class FailbackParams:
     """Which mirror, and to where. `back`: the reversal before the switch; `again`: the one that follows the failback.
 
     That one takes back every topic that has returned: the expressions of the first one match topics that stayed behind,
-    or were copied again before, and what was accepted then was about the old source's tails. `only_abort`: nothing is
-    asked for but that an unfinished failover is undone.
+    or were copied again before, and what was accepted then was about the old source's tails. `actions`: what is to
+    become of rescued records, `decision`: the request that the approval of it answers. `only_abort`: nothing is asked
+    for but that an unfinished failover is undone.
     """
 
     mirror: str
     destination: str
     back: ReversalLeg
     again: ReversalLeg
+    actions: Mapping[TailClass, TailAction]
+    decision: str
     only_abort: bool = False
 
     @classmethod
@@ -163,8 +181,14 @@ class FailbackParams:
             again=ReversalLeg(
                 mirror=mirror, home=destination, to=primary, request=ReversalRequest(answers=f"{answers}/reverse_again")
             ),
+            actions={each: TailAction.REPLAY if each in found["replay"] else TailAction.DROP for each in TailClass},
+            decision=f"{answers}/decide",
             only_abort=found["unfinished"] == Unfinished.ABORT_ONLY,
         )
+
+    def to_decide(self, task: FailoverTask) -> ReturnedMirror | None:
+        """Both clusters of the mirror; None: nobody is to decide about its tails, or it has been reversed."""
+        return None if TAIL_UNDECIDED in self.back.request.accept else self.back.to_reverse(task)
 
     def switch(self, task: FailoverTask) -> FailoverRun | None:
         """The failover to the old source, if it is done; then at most the reversal after it is left."""
@@ -222,7 +246,8 @@ def survey() -> dict[str, Any]:
             for warning in at.warnings:
                 _say(f"warning: {at.partition}: {warning}")
         _must_be_reversible(params, clusters, task)
-    rows = [survey_item(params.mirror, found) for found in seen.found[:_NAMED]]
+    tails = {each.topic: each for each in seen.recorded}
+    rows = [survey_item(params.mirror, at, tails.get(at.partition.topic)) for at in seen.found[:NAMED]]
     return {"mirror": params.mirror, "reversed": False, "partitions": rows}
 
 
@@ -240,11 +265,11 @@ def rescue() -> dict[str, Any]:
         tools = RescueTools(manifest=folder.write_manifest, report=Progress(task.context.clock))
         done = rescue_tails(clusters, EVERY_TOPIC, tools, task.context)
         _warn_not_held(done.not_held)
-        for torn in done.torn:
-            _say(f"warning: {torn}")
+        if words := torn_words(done.torn):
+            _say(f"warning: {words}; the manifest lists them")
         _must_be_reversible(params, clusters, task)
     rows = [row for tails in done.tails for row in tail_items(params.mirror, tails) if row["records"]]
-    return {"mirror": params.mirror, "reversed": False, "evidence": str(folder.path), "tails": rows[:_NAMED]}
+    return {"mirror": params.mirror, "reversed": False, "evidence": str(folder.path), "tails": rows[:NAMED]}
 
 
 def _before_the_reversal(params: FailbackParams, task: FailoverTask) -> ReturnedMirror | None:
@@ -299,6 +324,7 @@ def reverse_again() -> dict[str, Any]:
 
 
 def _reversed(leg: ReversalLeg, opposite: ReversalLeg) -> dict[str, Any]:
+    """Reverse the mirror, by the approval of its failover if that has one, else by that of the gate."""
     with at_work(again=busy_or_retriable) as task:
         if (clusters := leg.clusters(task)) is None:
             there = opposite.clusters(task)
@@ -307,7 +333,8 @@ def _reversed(leg: ReversalLeg, opposite: ReversalLeg) -> dict[str, Any]:
         base = connections.evidence()
         Folder(base).check()
         to = Reporting(sink_of=lambda plan: Folder(base / plan), listener=say_step)
-        done = reverse_mirror(leg.request, clusters, task.context, to=to)
+        request = by_failover(leg.request, clusters, task.context) or leg.request
+        done = reverse_mirror(request, clusters, task.context, to=to)
     return {
         "mirror": leg.mirror,
         "changed": done.changed,

@@ -21,6 +21,7 @@ from tanist.airflow.tasks import TASK_SECONDS, at_work, never, translate_errors
 from tanist.usecases import approvals
 from tanist.usecases.approvals import earlier_answer
 from tanist.usecases.failback import reversal
+from tanist.usecases.failback.reverse import by_failover
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,10 +41,38 @@ class SwitchGate(PlanGate):
         return switch_done(context) or super().execute(context)
 
 
-class ReversalGate(PlanGate):
+class LegGate(PlanGate):
+    """A gate whose approval is written at the mirror's destination of that time."""
+
+    def asks(self, context: Context) -> tuple[ReversalLeg, str]:
+        """Where the mirror is, and the request that the approval answers. Raises as `FailbackParams.of`."""
+        raise NotImplementedError
+
+    def find_answer(self, context: Context, task: FailoverTask, seconds: float) -> Entry | None:
+        """As that of `PlanGate`, at the mirror's destination of that time."""
+        leg, request = self.asks(context)
+        if (clusters := leg.clusters(task)) is None:
+            return None
+        return earlier_answer(clusters.destination, clusters.spec.mirror, request, task.context, seconds)
+
+    def take_back(self, context: Context, plan: str, reason: str) -> str:
+        """As that of `PlanGate`, at the mirror's destination of that time."""
+        leg, asked = self.asks(context)
+        try:
+            with at_work(WITHDRAW_SECONDS, {leg.home: f"{leg.home}_approver"}, again=never) as task:
+                if (clusters := leg.clusters(task)) is not None:
+                    for request in (asked, ""):
+                        approvals.withdraw(plan, clusters, task.context, request=request, reason=reason)
+        except AirflowException as why:
+            return not_taken_back(plan, why)
+        return ""
+
+
+class ReversalGate(LegGate):
     """Shows the plan of a reversal, and writes the approval of exactly that plan once an approver answers Approve.
 
-    If the mirror is reversed already, or an approved reversal is unfinished, the gate does not ask. It fails, and names
+    If the mirror is reversed already, an approved reversal is unfinished, or the failover before it was approved with
+    it, the gate does not ask. It fails, and names
     what speaks against it, if the mirror cannot be reversed: such as a tail that nobody has decided about. `again`: the
     reversal that follows the failback.
     """
@@ -58,14 +87,22 @@ class ReversalGate(PlanGate):
         params = FailbackParams.of(context)
         return params.again if self.again else params.back
 
+    def asks(self, context: Context) -> tuple[ReversalLeg, str]:
+        """As that of `LegGate`."""
+        leg = self.leg(context)
+        return leg, str(leg.request.answers)
+
     def execute(self, context: Context) -> Any:
         """Ask with the plan in the question. Raises as that of `PlanGate`."""
         leg = self.leg(context)
         if not self.again and (done := switch_done(context)) is not None:
             return done
         with at_work(again=never) as task:
-            if leg.to_reverse(task) is None:
+            if (clusters := leg.to_reverse(task)) is None:
                 return {"asked": False}
+            if (approved := by_failover(leg.request, clusters, task.context)) is not None:
+                self.log.info("the failover %s was approved with this reversal, which is not done", approved.failover)
+                return {"plan": approved.failover, "asked": False}
             must_not_be_cleared(context)
         if (approval := self.approved_before(context)) is not None:
             return approved_item(approval)
@@ -74,15 +111,6 @@ class ReversalGate(PlanGate):
                 return {"asked": False}
             found = reversal.plan(leg.request, clusters, task.context)
         return self.ask(context, reversal_page(found), {"plan": found.plan.hash})
-
-    def find_answer(self, context: Context, task: FailoverTask, seconds: float) -> Entry | None:
-        """As that of `PlanGate`, at the mirror's destination of that time."""
-        leg = self.leg(context)
-        if (clusters := leg.clusters(task)) is None:
-            return None
-        return earlier_answer(
-            clusters.destination, clusters.spec.mirror, str(leg.request.answers), task.context, seconds
-        )
 
     def first_shown(self, context: Context, plan: str) -> Mapping[str, Any]:  # noqa: ARG002 -- as that of `PlanGate`
         """Raises AirflowFailException: plans of reversals are not kept, so only the same one can be shown again."""
@@ -103,15 +131,3 @@ class ReversalGate(PlanGate):
                 terms=terms_of(context, who),
             )
         return self.stored(approval)
-
-    def take_back(self, context: Context, plan: str, reason: str) -> str:
-        """As that of `PlanGate`, at the mirror's destination of that time."""
-        leg = self.leg(context)
-        try:
-            with at_work(WITHDRAW_SECONDS, {leg.home: f"{leg.home}_approver"}, again=never) as task:
-                if (clusters := leg.clusters(task)) is not None:
-                    for request in (str(leg.request.answers), ""):
-                        approvals.withdraw(plan, clusters, task.context, request=request, reason=reason)
-        except AirflowException as why:
-            return not_taken_back(plan, why)
-        return ""

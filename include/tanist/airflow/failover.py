@@ -17,7 +17,7 @@ from tanist.airflow import connections
 from tanist.airflow.gate import requester
 from tanist.airflow.markdown import adopted_page, plan_page, status_page
 from tanist.airflow.params import FailoverParams, Unfinished, request_of
-from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never, say_step
+from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never, next_of, say_step
 from tanist.airflow.verdict import REVERSE_AGAIN, UNKNOWN, VerdictSeen, green, seen_of_a_failback, verdict
 from tanist.domain.approval.entries import NotApproved
 from tanist.domain.errors import TanistError
@@ -266,9 +266,18 @@ def report() -> dict[str, Any]:
     context["ti"].xcom_push(key="return_value", value=found)
     if error is None and plan and not green(said) and states.get(GATE) in _MAY_HAVE_ASKED:
         _take_back(context, plan, record)
+    found["next"] = _advised(context["params"])
+    print(f"next: {found['next']}")  # noqa: T201
+    context["ti"].xcom_push(key="return_value", value=found)
     if not green(said):
         raise (error or AirflowFailException)(said)
     return found
+
+
+def _advised(params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is next. A failback begins with the mirror at the present primary, and ends with it there."""
+    places = [str(params[name]) for name in ("primary", "destination") if params.get(name)]
+    return next(filter(None, next_of(*((place, str(params["mirror"])) for place in places))), [])
 
 
 def _planned(context: Context) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tanist.domain.failover.forecast import forecast_words, silence_words
 from tanist.domain.failover.reserve import reserve_words
 from tanist.domain.records import RunStatus
+from tanist.usecases.failback.deciding import decision_item
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.items import limitation_item
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.health import Status
     from tanist.domain.records import FailoverRun
+    from tanist.usecases.failback.deciding import PlannedDecision
     from tanist.usecases.failback.reversal import PlannedReversal
     from tanist.usecases.failover.planning import Planned
 
@@ -61,6 +63,19 @@ def reversal_page(planned: PlannedReversal) -> str:
     )
     columns = ("topic", "partitions", "promotions", "gap markers", "principals that are denied WRITE")
     return "\n\n".join((what, _limitations(found), table(columns, rows)))
+
+
+def decision_page(planned: PlannedDecision) -> str:
+    """What becomes of rescued records, for an approver: hash, and records by partition and class."""
+    item = decision_item(planned)
+    what = f"Plan `{item['plan_hash']}`: mirror `{item['mirror']}`, records that only its old source has: {planned}."
+    kept = "No record is deleted anywhere: what is not replayed stays in quarantine."
+    columns = ("topic", "partition", "records", *(f"{each}: {action}" for each, action in item["actions"].items()))
+    rows = (
+        (row["topic"], row["partition"], row["records"], *(row[each] for each in item["actions"]))
+        for row in item["tails"][:_MOST_NAMED]
+    )
+    return "\n\n".join((what, kept, table(columns, rows)))
 
 
 def adopted_page(record: FailoverRun) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from tanist.domain.names import iso_time
+from tanist.usecases.items import reasons
 from tanist.usecases.status.status_view import STALE_MS
 
 _MARKS: Final = {"GO": "\u2713", "PASS": "\u2713", "NO-GO": "\u2715", "FAIL": "\u2715", "ACCEPT": "!"}
@@ -50,15 +51,6 @@ def duration(ms: int | None) -> str:
     return f"{ms // _SECOND} s"
 
 
-def moment(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def reasons(item: Mapping[str, Any], mode: str) -> list[Mapping[str, Any]]:
-    """The limitations of this mode: blocking ones first, usual ones last."""
-    return sorted(item["limitations"][mode], key=lambda each: (not each["blocks"], each["usual"]))
-
-
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("tanist.airflow"),
@@ -67,7 +59,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"mark": mark, "duration": duration, "moment": moment}
+    environment.filters |= {"mark": mark, "duration": duration, "moment": iso_time}
     environment.globals |= {"reasons": reasons}
     return environment
 

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from tanist.airflow.connections import DESTINATIONS, destinations
 from tanist.airflow.markdown import table
-from tanist.airflow.tasks import WHY, at_work
+from tanist.airflow.tasks import WHY, at_work, next_of
 from tanist.domain.errors import MirrorLocked, Misconfigured, TanistError
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
@@ -105,7 +105,11 @@ def report(task_id: str) -> list[dict[str, Any]]:
     ti = get_current_context()["ti"]
     targets = ti.xcom_pull(task_ids=MIRRORS) or []
     found = [_reported(ti, task_id, number, target) for number, target in enumerate(targets)]
-    print(table(("mirror", "what was done", "what is wrong"), (tuple(each.values()) for each in found)))  # noqa: T201
+    wrong = [n for n, each in enumerate(found) if each["wrong"] and "mirror" in targets[n]]
+    advised = next_of(*((targets[n]["destination"], targets[n]["mirror"]) for n in wrong))
+    for n, steps in zip(wrong, advised, strict=True):
+        found[n]["next"] = steps[0]["command"] if steps else ""
+    print(table(("mirror", "what was done", "what is wrong", "next"), (tuple(each.values()) for each in found)))  # noqa: T201
     return found
 
 
@@ -113,7 +117,7 @@ def _reported(ti: Any, task_id: str, number: int, target: Mapping[str, str]) -> 
     done = ti.xcom_pull(task_ids=task_id, key=DONE, map_indexes=number) or {}
     why = ti.xcom_pull(task_ids=task_id, key=WHY, map_indexes=number)
     wrong = target.get("trouble") or "; ".join(done.get("wrong", ())) or why or ""
-    return {"mirror": _name(target), "done": done.get("summary", "nothing"), "wrong": wrong}
+    return {"mirror": _name(target), "done": done.get("summary", "nothing"), "wrong": wrong, "next": ""}
 
 
 def _name(target: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Any, Final
 from tanist.airflow import connections
 from tanist.airflow.connections import DESTINATIONS, destinations, evidence
 from tanist.domain.envelope import envelope, error_items
-from tanist.domain.errors import Misconfigured, TanistError, TimedOut
+from tanist.domain.errors import Misconfigured, NoStateTopic, TanistError, TimedOut
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.clock import Clock
 from tanist.usecases.command import CommandContext
@@ -92,6 +92,11 @@ class _Destination:
             )
         return self.errors
 
+    def is_only_source(self, sources: Container[str]) -> bool:
+        """Whether it answers, has no mirror and never had one here, and is the source of one: that is no problem."""
+        named = {problem["name"] for problem in self.errors}
+        return not self.items and named == {NoStateTopic.name} and self.name in sources
+
     def _error_items(self, refusal: TanistError) -> Items:
         return [{**error, "destination": self.name} for error in error_items(refusal)]
 
@@ -109,7 +114,10 @@ class StatusCache:
         self._seen: dict[str, _Destination] = {}
 
     async def answer(self) -> dict[str, Any]:
-        """The one object that the page and its JSON are: what is known of every destination now."""
+        """The one object that the page and its JSON are: what is known of every destination now.
+
+        `only_source` of an item: its source is configured as a destination, too, and has no mirror of its own.
+        """
         names = await asyncio.to_thread(self._names)
         seen = [self._seen.setdefault(name, _Destination(name)) for name in names]
         begun = [asyncio.wrap_future(future) for each in seen if (future := self._begun(each))]
@@ -118,8 +126,11 @@ class StatusCache:
         for each in seen:
             each.collect(self._clock.monotonic())
         now = self._clock.now()
-        items = [aged(item, now) for each in seen for item in each.items]
-        errors = [problem for each in seen for problem in each.problems()]
+        sources = {str(item["source"]) for each in seen for item in each.items}
+        only_sources = [each.name for each in seen if each.is_only_source(sources)]
+        errors = [problem for each in seen if each.name not in only_sources for problem in each.problems()]
+        shown = [aged(item, now) for each in seen for item in each.items]
+        items = [item | {"only_source": item["source"] in only_sources} for item in shown]
         return envelope(items, now, errors if names else _NONE_NAMED)
 
     def _begun(self, seen: _Destination) -> Future[Items] | None:

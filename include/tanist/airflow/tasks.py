@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tanist.airflow import connections
 from tanist.domain.errors import MirrorLocked, TanistError
+from tanist.domain.names import mirror_name
 from tanist.domain.problems import each
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.command import CommandContext
+from tanist.usecases.items import step_items
 from tanist.wiring.failover import is_process_dead, runner
 from tanist.wiring.registry import ClusterRegistry
+from tanist.wiring.status import advise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from tanist.domain.names import MirrorName
+
 TASK_SECONDS: Final = 60.0
+ADVICE_SECONDS: Final = 20.0
+NAMED: Final = 100
+"""Partitions in the XCom of a task, which Airflow stores as a whole."""
 WHY: Final = "why"
 """The XCom in which a failed task stores its reason for the task `report`."""
 
@@ -98,3 +106,29 @@ def leave(why: str) -> None:
     except RuntimeError:  # no task
         return
     context["ti"].xcom_push(key=WHY, value=why)
+
+
+def next_of(*wanted: tuple[str, str]) -> list[list[dict[str, Any]]]:
+    """What to do next about mirrors, each given with a destination, wherever it is by now, for a report.
+
+    All of them together have ADVICE_SECONDS. Empty: nothing is to be done, or it is not known. Never raises: a report
+    that is right must not fail for its advice.
+    """
+    clock, found = SystemClock(), list[list[dict[str, Any]]]()
+    with suppress(Exception), ClusterRegistry(connections.settings()) as registry:
+        context = CommandContext(clock=clock, by=clock.deadline(ADVICE_SECONDS))
+        for destination, mirror in wanted:
+            found.append(_next(registry, destination, mirror_name(mirror), context))
+    return found + [[]] * (len(wanted) - len(found))
+
+
+def _next(
+    registry: ClusterRegistry, destination: str, mirror: MirrorName, context: CommandContext
+) -> list[dict[str, Any]]:
+    try:
+        there = registry.connect(destination)
+        there = registry.forwarded(there, mirror, context) or there
+        (found,) = advise(registry, there, mirror, context)
+    except TanistError:
+        return []
+    return step_items(found.steps)

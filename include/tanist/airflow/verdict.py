@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.records import RunStatus
+from tanist.usecases.failback.reversal_route import ReversalWithdrawn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ AS_ASKED: Final = f"{UNDONE}, as asked: "
 UNKNOWN: Final = "UNKNOWN: "
 REVERSE_AGAIN: Final = "reverse_again"
 NEXT_GATE: Final = "approve_next_reversal"
-_BEFORE: Final = ("survey", "rescue", "reverse")
+_BEFORE: Final = ("survey", "rescue", "replay", "reverse")
 """Tasks of `mirror_failback` that may have changed something before its failover begins."""
 _SUCCESS: Final = "success"
 _BLOCKED: Final = "PLAN_BLOCKED"
@@ -91,6 +92,9 @@ def _done(seen: VerdictSeen, record: FailoverRun) -> str:
     if seen.not_reversed and seen.new_primary:
         command = f"tanist mirrors reverse {record.mirror} --destination {seen.new_primary} --dry-run"
         return f"FAILED BACK, NOT REVERSED: {seen.not_reversed}; {_ONCE_MORE}, or use `{command}`"
+    if ReversalWithdrawn.name in seen.not_reversed:
+        command = f"tanist mirrors reverse {record.mirror} --destination {seen.destination} --dry-run"
+        return f"FAILED OVER, NOT REVERSED: {seen.not_reversed}; `{command}` shows the plan to approve"
     if seen.not_reversed:
         command = f"tanist failover run {record.mirror} --destination {seen.destination} --plan {record.plan}"
         return f"FAILED OVER, NOT REVERSED: {seen.not_reversed}; {_AGAIN}, or use `{command}`"

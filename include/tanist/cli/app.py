@@ -13,6 +13,7 @@ from tanist import __version__
 from tanist.cli import failback, failover, fence, fetcher, groups, health, metadata, mirrors, state
 from tanist.cli.extensions import Commands
 from tanist.cli.fsm import fsm
+from tanist.cli.next_step import next_step
 from tanist.cli.output import DEBUG, REFUSED, fail, guard
 from tanist.cli.reconcile import reconcile
 from tanist.cli.validate import validate
@@ -36,6 +37,7 @@ app = typer.Typer(
     ),
 )
 app.add_typer(mirrors.app, name="mirrors")
+app.command("next")(next_step)
 app.command("status")(health.status)
 app.command("doctor")(health.doctor)
 app.add_typer(fetcher.app, name="fetcher")

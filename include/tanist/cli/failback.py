@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tanist.cli import open_transactions
+from tanist.cli.open_transactions import ToRunOption
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
-from tanist.cli.output import emit, line, say, say_unread, stages
-from tanist.domain.errors import Misconfigured
+from tanist.cli.output import emit, line, never_silent, say, say_error, say_unread, stages
+from tanist.domain.envelope import error_items
+from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.failback.decision import TailAction, TailClass
 from tanist.domain.failback.reversal import without_copies
+from tanist.domain.failback.torn import torn_words
 from tanist.domain.names import mirror_name
-from tanist.domain.tails import FindingKind
+from tanist.domain.problems import exit_code as problems_exit_code
+from tanist.domain.tails import FindingKind, TailStage
+from tanist.ports.clock import Deadline
 from tanist.usecases.approvals import ApprovalTerms
-from tanist.usecases.failback.aborting import (
-    ABORT_COLUMNS,
-    abort_transactions,
-    approve_abort,
-    plan_abort,
-    transaction_item,
-)
 from tanist.usecases.failback.accepting import FINDING_COLUMNS, accept_findings, finding_item
-from tanist.usecases.failback.deciding import DECISION_COLUMNS, approve_decision, decision_item, plan_decision
+from tanist.usecases.failback.deciding import (
+    DECISION_COLUMNS,
+    approve_decision,
+    decide_at_once,
+    decision_item,
+    plan_decision,
+)
 from tanist.usecases.failback.recording import survey_and_record
 from tanist.usecases.failback.replay import REPLAY_COLUMNS, ReplayTools, replay_item
 from tanist.usecases.failback.replay import replay as replay_tails
-from tanist.usecases.failback.rescue import RESCUE_COLUMNS, RescueTools, tail_items
+from tanist.usecases.failback.rescue import (
+    RESCUE_COLUMNS,
+    RescueOutcome,
+    RescueTools,
+    in_quarantine,
+    newly_rescued,
+    rescue_surveyed,
+    tail_items,
+)
 from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.survey import SURVEY_COLUMNS, exit_code, survey_item
 from tanist.usecases.failover.items import approval_item
@@ -35,16 +49,17 @@ from tanist.usecases.runs.runner import Reporting
 from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from tanist.domain.errors import TanistError
-    from tanist.domain.selection import Selection
+    from tanist.usecases.failback.deciding import PlannedDecision
+    from tanist.usecases.failback.recording import Surveyed
     from tanist.usecases.mirror import ReturnedMirror
 
 
 app = typer.Typer(no_args_is_help=True, help="The way back: what an old source has that the new primary lacks.")
 
 RESCUE_SECONDS = 3600.0
+SURVEY_SECONDS = 120.0
 APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_ms", "reason")
 _CLASSES = ", ".join(TailClass)
 EvidenceOption = Annotated[
@@ -53,27 +68,97 @@ EvidenceOption = Annotated[
 ]
 
 
-@app.command()
-@asking(changes=True, seconds=120.0)
-def survey(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
-    """Compare an old source that has returned with the mirror topics that have taken over.
+NoRescueOption = Annotated[bool, typer.Option("--no-rescue", help="Only look: copy nothing to quarantine topics.")]
 
-    It keeps the old source from deleting what only it has, and records what was found once that cannot change any more.
+
+@app.command()
+@asking(changes=True, seconds=RESCUE_SECONDS)
+def survey(
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    no_rescue: NoRescueOption = False,
+    evidence: EvidenceOption = None,
+) -> None:
+    """Compare an old source that has returned with the mirror topics that have taken over, and rescue its tails.
+
+    It keeps the old source from deleting what only it has, records what was found once that cannot change any more, and
+    copies what only the old source has to quarantine topics, as `failback rescue` does; --no-rescue leaves that out.
+    Run it again at any time: no record is copied twice. The comparison ends after 120 s, or after --timeout.
     Exits with 3 if the old source may still get records, with 1 if an offset names two records.
 
     Example: tanist failback survey dr --destination west
     """
     topics = selected(topic, exclude)
-    found = survey_and_record(now.mirror(name).returned(), topics, now.context)
-    _warn_not_held(found.not_held)
-    if found.without_copy:
-        say(f"warning: {without_copies(found.without_copy)}")
-    for each in found.found:
+    clusters = now.mirror(name).returned()
+    by = now.until or Deadline(min(now.context.by.at, now.context.clock.deadline(SURVEY_SECONDS).at))
+    seen = survey_and_record(clusters, topics, replace(now.context, by=by))
+    _warn_not_held(seen.not_held)
+    if seen.without_copy:
+        say(f"warning: {without_copies(seen.without_copy)}")
+    for each in seen.found:
         for warning in each.warnings:
             say(f"warning: {each.partition}: {warning}")
-    emit([survey_item(name, each) for each in found.found], SURVEY_COLUMNS, now.as_json)
-    if code := exit_code(found.found):
+    done: RescueOutcome | TanistError | None = None
+    if not (no_rescue or now.context.dry_run):
+        with never_silent(stages(now.context.clock)) as tell:
+            done = rescue_surveyed(seen, clusters, topics, lambda: _rescue_tools(tell, name, evidence), now.context)
+    tails = {each.topic: each for each in (done.tails if isinstance(done, RescueOutcome) else seen.recorded)}
+    items = [survey_item(name, each, tails.get(each.partition.topic)) for each in seen.found]
+    stopped = done if isinstance(done, TanistError) else None
+    errors = error_items(stopped) if stopped else ()
+    emit(items, SURVEY_COLUMNS, now.as_json, errors=errors, following=now.following(clusters))
+    if isinstance(done, RescueOutcome):
+        _say_rescued(seen, done)
+    _say_in_the_way(name, clusters, seen)
+    if stopped:
+        say("the survey is on record, its tails are not rescued: run the same command again")
+        say_error(stopped)
+        raise typer.Exit(problems_exit_code(stopped))
+    if code := exit_code(seen.found) or int(any(item["expired"] for item in items)):
         raise typer.Exit(code)
+
+
+def _say_in_the_way(name: str, clusters: ReturnedMirror, seen: Surveyed) -> None:
+    """What keeps partitions from being rescued, and what to do about it."""
+    recorded = {each.topic for each in seen.recorded}
+    waiting = [each for each in seen.found if each.partition.topic not in recorded]
+    for each in waiting:
+        say(f"warning: {each.partition} is not rescued: {'; '.join(each.reasons) or 'its topic may get records'}")
+    if waiting:
+        where = f"{name} --destination {clusters.destination.name}"
+        say(
+            f"run the same command again: a running fetcher of {clusters.destination.name} sets a pending source "
+            f"fence, and `tanist failback abort-transactions {where} --dry-run` shows transactions that stay open"
+        )
+
+
+def _say_rescued(seen: Surveyed, done: RescueOutcome) -> None:
+    _warn_of_torn(done)
+    kept = [each for each in done.tails if each.with_records() and each.stage is TailStage.RESCUED]
+    if kept:
+        where = ", ".join(sorted(each.quarantine for each in kept))
+        undecided = sum(map(in_quarantine, kept)) - sum(each.decided_before for each in seen.found)
+        new = min(newly_rescued(seen, done), undecided)
+        copied = f"{new} of them copied by this command" if new else "rescued before: nothing was copied"
+        say(f"{undecided} record(s) that nobody has decided about are in {where}, {copied}")
+
+
+def _warn_of_torn(done: RescueOutcome) -> None:
+    if words := torn_words(done.torn):
+        say(f"warning: {words}; the manifest lists them")
+
+
+def _rescue_tools(report: Callable[[str], None], name: str, evidence: Path | None) -> RescueTools:
+    """Raises Misconfigured: the folder of the manifest cannot be written to."""
+    folder = Folder(evidence or Path("evidence") / f"rescue-{name}")
+    folder.check()
+    return RescueTools(
+        manifest=folder.write_manifest,
+        report=lambda at, count, of: report(f"{at}: {count} of {of} records are in quarantine"),
+    )
 
 
 @app.command()
@@ -88,26 +173,19 @@ def rescue(
 ) -> None:
     """Copy what only an old source has to quarantine topics of the new primary, and check every record of it.
 
-    Run it again after an interruption: no record is copied twice. Exits with 3 if an old source may still get records,
-    with 1 if it had deleted some of them before they were copied.
+    `failback survey` does that, too. Run it again after an interruption: no record is copied twice. Exits with 3 if an
+    old source may still get records, with 1 if it had deleted some of them before they were copied.
 
     Example: tanist failback rescue dr --destination west
     """
     topics = selected(topic, exclude)
     clusters = now.mirror(name).returned()
-    folder = Folder(evidence or Path("evidence") / f"rescue-{name}")
-    folder.check()
-    tell = stages(now.context.clock)
-    tools = RescueTools(
-        manifest=folder.write_manifest,
-        report=lambda at, count, of: tell(f"{at}: {count} of {of} records are in quarantine"),
-    )
-    done = rescue_tails(clusters, topics, tools, now.context)
+    with never_silent(stages(now.context.clock)) as tell:
+        done = rescue_tails(clusters, topics, _rescue_tools(tell, name, evidence), now.context)
     _warn_not_held(done.not_held)
     for each in done.waiting:
         say(f"warning: {each.partition} is not rescued: {'; '.join(each.reasons) or 'it is not known'}")
-    for torn in done.torn:
-        say(f"warning: {torn}")
+    _warn_of_torn(done)
     items = [item for each in done.tails for item in tail_items(name, each)]
     emit(items, RESCUE_COLUMNS, now.as_json)
     expired = [item for item in items if item["expired"]]
@@ -146,16 +224,16 @@ def decide(
     """Show what would become of rescued records, by class, and the hash to approve. Changes nothing.
 
     conflict: the new primary has a newer record with the key; safe: it has none; unordered: no key; expired: retention
-    of the topic would delete it.
+    of the topic would delete it. Without --replay and --drop safe records are replayed, all others stay in quarantine.
+    `failback replay NAME --reason TEXT` approves and carries out what this shows.
 
-    Example: tanist failback decide dr --destination west --replay safe --drop conflict --drop unordered
+    Example: tanist failback decide dr --destination west
     """
     topics = selected(topic, exclude)
-    found = plan_decision(now.mirror(name).returned(), topics, _actions(replay, drop), now.context)
+    found = plan_decision(now.mirror_to_read(name).returned(), topics, _actions(replay, drop), now.context)
     item = decision_item(found)
     emit([item], DECISION_COLUMNS, now.as_json, rows=item["tails"])
-    chosen = ", ".join(f"{action} {each}" for each, action in item["actions"].items())
-    say(f"{chosen}: plan {found.plan.hash}")
+    say(f"{found}: plan {found.plan.hash}")
 
 
 @app.command()
@@ -172,9 +250,11 @@ def approve(
     replay: ReplayOption = None,
     drop: DropOption = None,
 ) -> None:
-    """Approve a decision, as the principal of this login. Give the same options as to `failback decide`.
+    """Approve a decision, as the principal of this login. Give the same --topic and --exclude as to `failback decide`.
 
-    Example: tanist failback approve dr 1c0ffee2 --destination west --replay safe --reason "seen by the owner"
+    The hash says what becomes of each class; --replay and --drop may be repeated, and must say the same.
+
+    Example: tanist failback approve dr 1c0ffee2 --destination west --reason "seen by the owner"
     """
     topics = selected(topic, exclude)
     clusters, actions = now.mirror(name).returned(), _actions(replay, drop)
@@ -184,35 +264,65 @@ def approve(
     emit([approval_item(approval)], APPROVAL_COLUMNS, now.as_json)
 
 
-@app.command()
+@app.command("replay")
 @asking(changes=True, seconds=RESCUE_SECONDS)
-def replay(
+def replay_decided(
     now: Session,
     name: MirrorArgument,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
     *,
-    plan: Annotated[str, typer.Option("--plan", metavar="HASH", help="The approved plan.")],
+    plan: ToRunOption = None,
+    reason: Annotated[str, WHY] = "",
+    valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
+    replay: ReplayOption = None,
+    drop: DropOption = None,
     evidence: EvidenceOption = None,
 ) -> None:
-    """Carry out an approved decision: append what was chosen to the end of its topics, and settle the rest.
+    """Carry out a decision: append what was chosen to the end of its topics, and leave the rest in quarantine.
 
-    Run it again after an interruption: no record is appended twice.
+    --plan carries out a plan that was approved. --reason approves the plan first, as the principal of this login: the
+    one of --plan, else what `failback decide` shows with the same options; not where TANIST_FOUR_EYES is on. Run it
+    again after an interruption: no record is appended twice.
 
-    Example: tanist failback replay dr --destination west --plan 1c0ffee2
+    Example: tanist failback replay dr --destination west --reason "seen by the owner"
     """
+    topics, chosen = selected(topic, exclude), _actions(replay, drop)
+    if plan is None and not reason.strip():
+        raise Misconfigured("give --plan HASH of an approved plan, or --reason TEXT, which approves it and replays it")
+    if not reason.strip() and (topic or exclude or chosen):
+        raise Misconfigured("--topic, --exclude, --replay and --drop need --reason: an approved plan says all of that")
+    terms = ApprovalTerms.of(reason, valid) if reason.strip() else None
     clusters = now.mirror(name).returned()
     folder = Folder(evidence or Path("evidence") / f"rescue-{name}")
     folder.check()
-    tell = stages(now.context.clock)
-    tools = ReplayTools(
-        manifest=lambda manifest: folder.write_manifest(manifest, f"replay-{Path(plan).name}.json"),
-        report=lambda at, seen: tell(f"{at}: {seen.replayed} replayed, {seen.dropped} dropped"),
-        to=Reporting(listener=lambda *event: tell(line(*event))),
-    )
-    outcome = replay_tails(plan, clusters, tools, now.context)
-    for topic, why in sorted(outcome.not_released.items()):
-        say(f"warning: {topic} is still held at the old source, `tanist failback survey` puts it back: {why}")
+    if terms is not None:
+        shown: list[PlannedDecision] = []
+
+        def show(found: PlannedDecision) -> None:
+            say(f"{found}: plan {found.plan.hash}")
+            shown.append(found)
+
+        plan = decide_at_once(plan, topics, chosen, clusters, now.context, terms=terms, show=show)
+        if now.context.dry_run and shown:
+            items = [decision_item(each) for each in shown]
+            emit(items, DECISION_COLUMNS, now.as_json, rows=items[0]["tails"])
+            return
+    assert plan is not None  # noqa: S101  # one of both was given
+    with never_silent(stages(now.context.clock)) as tell:
+        tools = ReplayTools(
+            manifest=lambda manifest: folder.write_manifest(manifest, f"replay-{Path(plan).name}.json"),
+            report=lambda at, seen: tell(f"{at}: {seen.replayed} replayed, {seen.dropped} dropped"),
+            waiting=lambda at, why: tell(f"{at} waits: {why.name}: {why.reason}"),
+            to=Reporting(listener=lambda *event: tell(line(*event))),
+        )
+        outcome = replay_tails(plan, clusters, tools, now.context)
+    for held, why in sorted(outcome.not_released.items()):
+        say(f"warning: {held} is still held at the old source, `tanist failback survey` puts it back: {why}")
     item = replay_item(outcome)
     emit([item], REPLAY_COLUMNS, now.as_json, rows=item["tails"])
+    replayed, kept = (sum(row[each] for row in item["tails"]) for each in ("replayed", "dropped"))
+    say(f"{replayed} record(s) are replayed, {kept} stay in quarantine ({', '.join(item['quarantine'])})")
 
 
 def _warn_not_held(failed: Mapping[str, TanistError]) -> None:
@@ -254,94 +364,8 @@ def accept(
     emit([finding_item(name, each) for each in found], FINDING_COLUMNS, now.as_json)
 
 
-PLAN_COLUMNS = ("transactional_id", "producer_id", "state", "age_s", "partitions")
-
-HashOption = Annotated[
-    str | None,
-    typer.Option("--approve", metavar="HASH", help="Approve the plan with this hash, as the principal of this login."),
-]
-PlanOption = Annotated[str | None, typer.Option("--plan", metavar="HASH", help="Run this approved plan.")]
-
-
-@asking(changes=True, seconds=120.0)
-def abort(  # options of a command
-    now: Session,
-    name: MirrorArgument,
-    topic: TopicsOption = None,
-    exclude: ExcludeOption = None,
-    *,
-    approve: HashOption = None,
-    plan: PlanOption = None,
-    reason: Annotated[str, WHY] = "",
-    valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
-) -> None:
-    """Abort transactions that stay open at an old source after its return, by an approved plan.
-
-    --dry-run shows them and the hash of the plan, --approve approves it, --plan aborts them and fences their producers.
-    Only transactions that the plan names are aborted, in all partitions that they name. Run it again after an
-    interruption. Exits with 3 if one of them is still open.
-
-    Example: tanist failback abort-transactions dr --destination west --dry-run
-    """
-    topics = selected(topic, exclude)
-    if approve is not None and plan is not None:
-        raise Misconfigured("--approve and --plan: give one of them")
-    clusters = now.mirror(name).returned()
-    if approve is not None:
-        found = approve_abort(approve, topics, clusters, now.context, terms=ApprovalTerms.of(reason, valid))
-        say(f"{found.approver} approved plan {found.plan}")
-        say_unread(found)
-        item = {"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}
-        emit([item], tuple(item), now.as_json)
-    elif plan is not None:
-        _run(now, name, plan, clusters)
-    elif now.context.dry_run:
-        _show(now, name, topics, clusters)
-    else:
-        raise Misconfigured("give --dry-run to see the open transactions, --approve HASH, or --plan HASH")
-
-
-def _show(now: Session, name: str, topics: Selection, clusters: ReturnedMirror) -> None:
-    found, time = plan_abort(clusters, topics, now.context), now.context.clock.now()
-    item: dict[str, Any] = {
-        "mirror": name,
-        "plan_hash": found.plan.hash if found.plan.transactions else None,
-        "transactions": [transaction_item(each, time) for each in found.plan.transactions],
-        "ending": [transaction_item(each, time) for each in found.ending],
-    }
-    emit([item], PLAN_COLUMNS, now.as_json, rows=_cells(item["transactions"]))
-    for each in found.ending:
-        say(f"{each} is {each.state}: its coordinator ends it by itself")
-    if found.plan.transactions:
-        say(
-            f"plan {found.plan.hash}: approve it with --approve {found.plan.hash} --reason TEXT, then abort them with "
-            f"--plan {found.plan.hash}; brokers abort a transaction by themselves after its timeout"
-        )
-    else:
-        say("no transaction has to be aborted")
-
-
-def _run(now: Session, name: str, plan: str, clusters: ReturnedMirror) -> None:
-    tell = stages(now.context.clock)
-    done = abort_transactions(plan, clusters, now.context, Reporting(listener=lambda *event: tell(line(*event))))
-    time = now.context.clock.now()
-    rows = [transaction_item(each, time, aborted=True) for each in done.aborted if each not in done.still_open]
-    rows += [transaction_item(each, time) for each in done.still_open]
-    item = {"mirror": name, "plan_hash": done.plan, "transactions": rows}
-    emit([item], ABORT_COLUMNS, now.as_json, rows=_cells(rows))
-    if done.still_open and not now.context.dry_run:
-        say("some are still open: run the same command again")
-        raise typer.Exit(3)
-
-
-def _cells(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        row | {"partitions": ", ".join(f"{at['topic']}-{at['partition']}" for at in row["partitions"])} for row in rows
-    ]
-
-
 app.command()(accept)
-app.command("abort-transactions")(abort)
+open_transactions.register(app)
 
 
 @app.callback()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,7 +14,7 @@ from tanist.domain.names import MOST_OFFSETS
 from tanist.usecases.failover.route import STEP_IDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 ModeOption = Annotated[
     Mode,
@@ -60,11 +60,46 @@ AnswersOption = Annotated[
     bool,
     typer.Option("--although-it-answers", help="Unplanned: fail over although every partition of the source answers."),
 ]
-PlanOption = Annotated[str, typer.Option("--plan", metavar="HASH", help="The approved plan.")]
+PlanOption = Annotated[str | None, typer.Option("--plan", metavar="HASH", help="The approved plan.")]
+MirrorOrAllArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The mirror; not with --all.")]
+MirrorOrPlanArgument = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="The mirror; with --all DESTINATION/NAME=HASH, a plan of it.")
+]
+MorePlansArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="DESTINATION/NAME=HASH", help="With --all: the plans of further mirrors."),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="Every mirror of every destination.")]
+AllPlansOption = Annotated[bool, typer.Option("--all", help="Several plans, each as DESTINATION/NAME=HASH.")]
+SourceOption = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="With --all: only mirrors that copy from this cluster.")
+]
+AT_ONCE: Final = 4
+MOST_AT_ONCE: Final = 32
+AtOnceOption = Annotated[
+    int,
+    typer.Option(
+        "--at-once", metavar="N", min=1, max=MOST_AT_ONCE, help="With --all: how many mirrors at the same time."
+    ),
+]
 EvidenceOption = Annotated[
     Path | None,
     typer.Option("--evidence", metavar="DIR", help="Directory for the evidence (default: ./evidence/HASH)."),
 ]
+
+
+def given(value: str | None, what: str) -> str:
+    """An argument that only --all does without. Raises typer.BadParameter where it is missing."""
+    if value is None:
+        raise typer.BadParameter("it is missing; only with --all it is not needed", param_hint=f"'{what}'")
+    return value
+
+
+def none_of(values: Mapping[str, object], why: str = "is for one mirror, not for --all") -> None:
+    """Raises typer.BadParameter for the first of the options, by their names, that was given."""
+    for what, value in values.items():
+        if value is not None:
+            raise typer.BadParameter(f"it {why}", param_hint=f"'{what}'")
 
 
 def _parsed(parse: Callable[[str], int], text: str | int) -> int:

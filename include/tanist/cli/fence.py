@@ -27,7 +27,7 @@ def show(now: Session, name: MirrorArgument) -> None:
 
     Example: tanist fence show dr --destination west
     """
-    clusters = now.mirror(name)
+    clusters = now.mirror_to_read(name)
     rows = fences(clusters, now.context)
     emit([fence_item(name, row) for row in rows], FENCE_COLUMNS, now.as_json)
     if any(row.stands is None and row.source_fence.before is not None for row in rows):

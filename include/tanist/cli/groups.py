@@ -15,9 +15,10 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import OffsetTailMode
 from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.domain.translation import Rules, Unknown
+from tanist.domain.translators.by_map import MAP
 from tanist.usecases.groups.explain import at_home
 from tanist.usecases.groups.explain import explain as explained
-from tanist.usecases.groups.gather import Chosen
+from tanist.usecases.groups.gather import TRANSLATORS, Chosen
 from tanist.usecases.groups.items import position_item, summary
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, sync_locked, translate_groups
@@ -25,6 +26,7 @@ from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_group
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from tanist.domain.translation import Translator
     from tanist.ports.cluster import Cluster
     from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.listing import GroupLine
@@ -35,11 +37,16 @@ app = typer.Typer(no_args_is_help=True, help="Translate and commit the offsets o
 
 LIST_COLUMNS = ("group", "kind", "state", "destination_state", "topics", "at_home", "lag", "position_age_ms")
 COLUMNS = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "precision", "proof")
-_STRATEGIES = ("map",)
 
 StrategyOption = Annotated[
     str,
-    typer.Option("--strategy", metavar="map", help="How to translate; map: with the offset map of the mirror."),
+    typer.Option(
+        "--strategy",
+        metavar="|".join(TRANSLATORS),
+        help="How to translate"
+        + "".join(f"; {name}: with the {each.basis} of the mirror" for name, each in TRANSLATORS.items())
+        + ".",
+    ),
 ]
 ExistingOption = Annotated[
     bool,
@@ -64,16 +71,18 @@ def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> Non
 
 @app.command()
 @asking()
-def translate(now: Session, name: MirrorArgument, group: GroupsOption = None, strategy: StrategyOption = "map") -> None:
+def translate(
+    now: Session, name: MirrorArgument, group: GroupsOption = None, strategy: StrategyOption = MAP.name
+) -> None:
     """Show the translated offset of each group, its precision, and whether the records at both offsets match.
 
     Changes nothing. Exits with 1 if a proof fails, 3 if anything is unknown.
 
     Example: tanist groups translate dr --group 'billing.*'
     """
-    _supported(strategy)
+    translator = _translator(strategy)
     mirror = _mirror(now, name)
-    found = translate_groups(mirror, SyncRequest(chosen=_chosen(group)), now.context)
+    found = translate_groups(mirror, SyncRequest(chosen=_chosen(group, translator)), now.context)
     _show(now, found, (*COLUMNS, "reason"))
     if found.mismatches:
         raise typer.Exit(1)
@@ -88,7 +97,7 @@ def sync(
     name: MirrorArgument,
     *,
     group: GroupsOption = None,
-    strategy: StrategyOption = "map",
+    strategy: StrategyOption = MAP.name,
     existing: ExistingOption = False,
     backwards: BackwardsOption = False,
 ) -> None:
@@ -99,10 +108,10 @@ def sync(
 
     Example: tanist groups sync dr --destination west --group 'billing.*' --dry-run
     """
-    _supported(strategy)
+    translator = _translator(strategy)
     destination = now.destination()
     mirror = _mirror_of(now, destination, name)
-    request = SyncRequest(chosen=_chosen(group), rules=Rules(existing=existing, backwards=backwards))
+    request = SyncRequest(chosen=_chosen(group, translator), rules=Rules(existing=existing, backwards=backwards))
     _confirm(now, mirror, request)
     synced = sync_locked(mirror, request, now.context)
     _show(now, synced, (*COLUMNS, "committed", "reason"))
@@ -160,15 +169,16 @@ def _mirror_of(now: Session, destination: Cluster, name: str) -> OpenMirror:
     return now.registry.open_mirror(destination, mirror_name(name), now.context)
 
 
-def _chosen(groups: Sequence[str] | None) -> Chosen:
+def _chosen(groups: Sequence[str] | None, translator: Translator = MAP) -> Chosen:
     if wrong := pattern_problems(groups or ()):
         refuse(wrong)
-    return Chosen(groups=tuple(groups or EVERYTHING))
+    return Chosen(groups=tuple(groups or EVERYTHING), translator=translator)
 
 
-def _supported(strategy: str) -> None:
-    if strategy not in _STRATEGIES:
-        raise Misconfigured(f"--strategy {strategy!r} is not one of {', '.join(_STRATEGIES)}")
+def _translator(strategy: str) -> Translator:
+    if strategy not in TRANSLATORS:
+        raise Misconfigured(f"--strategy {strategy!r} is not one of {', '.join(TRANSLATORS)}")
+    return TRANSLATORS[strategy]
 
 
 def _confirm(now: Session, mirror: OpenMirror, request: SyncRequest) -> None:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import shutil
+from typing import Annotated
 
 import typer
 
 from tanist.cli.options import MaybeMirrorArgument, Session, asking, optional_name
-from tanist.cli.output import emit
+from tanist.cli.output import emit, say
+from tanist.cli.status_text import status_text
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import NoStateTopic
+from tanist.domain.next_steps.rules import guide
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases.items import check_item, exit_code, status_item, status_rows
+from tanist.usecases.items import check_item, exit_code, following, status_item
 from tanist.usecases.status import doctor as doctor_checks
 from tanist.wiring import host_checks
 from tanist.wiring.status import look
 
-if TYPE_CHECKING:
-    from tanist.domain.failover.health import Status
-
 CHECK_COLUMNS = ("check", "verdict", "observed", "reason")
-STATUS_COLUMNS = ("mirror", "check", "verdict", "observed", "limit", "age_ms", "reason")
 _WORST_FIRST = ((Readiness.NO_GO, 1), (Readiness.UNKNOWN, 3))
 
 
@@ -44,9 +43,13 @@ def status(
     now: Session,
     name: MaybeMirrorArgument = None,
     mode: Annotated[Mode | None, typer.Option("--mode", help="Only this mode (default: both).")] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Show the checks that pass, too.")] = False,
 ) -> None:
     """Can I fail over now? One verdict for a planned failover, one for an unplanned. Changes nothing.
 
+    Shows the verdicts with their limitations, then the checks that do not pass; --all shows every check. The next step
+    is derived from that alone: `tanist next` asks the old source as well, where a way back is next.
     GO: only the limitations of every such failover. ACCEPT: more limitations, each to be accepted by name. The verdict
     is that of `tanist failover plan` for all topics and the forecast loss.
 
@@ -59,12 +62,15 @@ def status(
     if not destinations:
         known = ", ".join(now.registry.names())
         raise NoStateTopic(f"no cluster has mirrors: topic {STATE_TOPIC} exists on none of {known}")
-    found: list[Status] = []
-    for destination in destinations:
-        found += [seen.status for seen in look(now.registry, destination, mirror, now.context)]
-    rows = [row for each in found for row in status_rows(each, modes)]
-    emit([status_item(each, modes) for each in found], STATUS_COLUMNS, now.as_json, rows=rows)
-    verdicts = {each.word(shown) for each in found for shown in modes}
+    found = [each.situation for there in destinations for each in look(now.registry, there, mirror, now.context)]
+    items = [status_item(each.status, modes) | following(guide(each)) for each in found]
+    if now.as_json:
+        emit(items, (), as_json=True)
+    elif items:
+        print(status_text(items, modes, shutil.get_terminal_size().columns, every=every))
+    else:
+        say("there is no mirror yet: create one with `tanist mirrors create`")
+    verdicts = {each.status.word(shown) for each in found for shown in modes}
     for verdict, code in _WORST_FIRST:
         if verdict in verdicts:
             raise typer.Exit(code)

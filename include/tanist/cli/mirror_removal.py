@@ -1,23 +1,38 @@
-"""`tanist mirrors remove`: a failover of the topics that it removes."""
+"""`tanist mirrors remove`: a failover of the topics that it removes, or none, and their copies stay closed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Annotated
+
+import typer
 
 from tanist.cli.failover import execute, show_plan
 from tanist.cli.failover_options import AnswersOption, DrainOption, EvidenceOption, ProofOption
-from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, announcing, asking
-from tanist.cli.output import say
+from tanist.cli.failover_runs import RunOptions
+from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, announcing, asking, selected
+from tanist.cli.output import emit, say
 from tanist.domain.checks import Mode
+from tanist.domain.detached import attach_command
 from tanist.domain.errors import Misconfigured
+from tanist.domain.lag import DETACHED_STATE
+from tanist.domain.states import DesiredState
 from tanist.usecases.failover import removal
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.tools import Timeouts
-
-if TYPE_CHECKING:
-    import typer
+from tanist.usecases.items import topic_item
+from tanist.usecases.mirrors import detach
 
 REMOVE_SECONDS = 600.0
+TOPIC_COLUMNS = ("mirror", "topic", "state")
+
+
+KeepCopyOption = Annotated[
+    bool,
+    typer.Option(
+        "--keep-copy",
+        help="Detach the topics: no failover and no approval; nothing is fenced at the source, the copies stay closed.",
+    ),
+]
 
 
 @asking(changes=True, seconds=REMOVE_SECONDS, dry_run="Print and keep the plan; change nothing else.")
@@ -27,6 +42,7 @@ def remove(
     topic: TopicsOption = None,
     exclude: ExcludeOption = None,
     *,
+    keep_copy: KeepCopyOption = False,
     evidence: EvidenceOption = None,
     fence_proof: ProofOption = 10.0,
     drain: DrainOption = 300.0,
@@ -38,10 +54,25 @@ def remove(
     and again to resume an interrupted run. The latest approved plan of just these topics runs, in the mode in which it
     was approved; an unplanned one needs --although-it-answers where the source answers.
 
+    With --keep-copy it is no failover: nothing is copied any more, the copies stay as they are, closed to writers, and
+    producers of the source go on. `tanist mirrors add` goes on where it stopped. Without --keep-copy a detached topic
+    is forgotten, once its copy was deleted.
+
     Example: tanist mirrors remove dr --destination west --topic orders --dry-run
     """
     if not topic:
         raise Misconfigured("no topic is selected: give --topic REGEX")
+    if keep_copy:
+        run = announcing(now, "detach")
+        _show_detached(
+            now, detach.detach_topics(name, selected(topic, exclude), now.destination(), run), DETACHED_STATE
+        )
+        return
+    run = announcing(now, "forget")
+    gone = detach.forget_detached(name, selected(topic, exclude), now.destination(), now.registry.connect, run)
+    if gone is not None:
+        _show_detached(now, gone, DesiredState.REMOVED)
+        return
     asked = FailoverRequest(include=tuple(topic), exclude=tuple(exclude or ()))
     clusters = now.mirror(name)
     if now.context.dry_run:
@@ -55,8 +86,18 @@ def remove(
         return
     found = removal.approved_plan(asked, clusters, now.context)
     announcing(now, "remove").announce([*topic])
-    patience = Timeouts(proof=fence_proof, drain=drain)
-    execute(now, name, found, patience, evidence, although_it_answers=although_it_answers)
+    options = RunOptions(patience=Timeouts(proof=fence_proof, drain=drain), although_it_answers=although_it_answers)
+    execute(now, name, found, options, evidence)
+
+
+def _show_detached(now: Session, found: detach.Detached, state: str) -> None:
+    """The topics that have left the mirror without a failover; `state`: what they are from now on."""
+    emit([topic_item(topic) | {"state": state} for topic in found.topics], TOPIC_COLUMNS, now.as_json)
+    if state == DesiredState.REMOVED:
+        return
+    would = "would be " if now.context.dry_run else ""
+    for topic in found.topics:
+        say(f"{topic.topic} {would}detached: `{attach_command(found.spec, topic.topic)}` goes on where it stops")
 
 
 def register(app: typer.Typer) -> None:

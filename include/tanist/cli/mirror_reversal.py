@@ -11,18 +11,19 @@ from tanist.cli.failover_options import EvidenceOption
 from tanist.cli.options import WHY, MirrorArgument, Session, asking, lasting
 from tanist.cli.output import emit, say, say_unread, watching
 from tanist.domain.errors import Misconfigured
-from tanist.domain.failback.reversal import TO_ACCEPT, MappedOffsetsUnsupported
+from tanist.domain.failback.reversal import MappedOffsetsUnsupported
+from tanist.domain.failback.unseen import ACCEPTABLE
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reversal_route import REVERSAL, withdrawable
 from tanist.usecases.failback.reversal_route import withdraw as withdraw_reversal
-from tanist.usecases.failback.reverse import reverse_mirror
+from tanist.usecases.failback.reverse import reverse_at_once, reverse_mirror
 from tanist.usecases.runs.runner import Reporting
 from tanist.wiring.failover import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tanist.usecases.failback.reversal import PlannedReversal
     from tanist.usecases.failback.reverse import Reversed
@@ -50,11 +51,15 @@ MappedOption = Annotated[
 ]
 AcceptOption = Annotated[
     list[str] | None,
-    typer.Option("--accept", metavar="NAME", help=f"A limitation to accept: {', '.join(TO_ACCEPT)}; repeatable."),
+    typer.Option("--accept", metavar="NAME", help=f"A limitation to accept: {', '.join(ACCEPTABLE)}; repeatable."),
 ]
 ApproveOption = Annotated[
     str | None,
     typer.Option("--approve", metavar="HASH", help="Approve the plan with this hash, as the principal of this login."),
+]
+ThisPlanOption = Annotated[
+    str | None,
+    typer.Option("--plan", metavar="HASH", help="Run only the plan with this hash, which --dry-run has shown."),
 ]
 WithdrawOption = Annotated[
     bool,
@@ -72,6 +77,7 @@ def reverse(
     mapped: MappedOption = None,
     accept: AcceptOption = None,
     approve: ApproveOption = None,
+    plan: ThisPlanOption = None,
     withdraw: WithdrawOption = False,
     reason: Annotated[str, WHY] = "",
     valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
@@ -79,19 +85,23 @@ def reverse(
 ) -> None:
     """Let a mirror that has failed over copy from its new primary to its old source, at identical offsets.
 
-    --dry-run shows the plan and its hash, --approve approves it; then the same command without either runs it, and
-    completes an interrupted run. The old source's records stay; only what was written since the failover is copied.
-    A topic that cannot return so (survey: OVERLAP, DIVERGED; or another topic there) may be recreated: it is deleted
-    at the old source, and copied again from its first offset.
+    --dry-run shows the plan and its hash. --reason approves it as the principal of this login and runs it, if what
+    speaks against it needs no decision, or is accepted with --accept, or --plan names the plan; not where
+    TANIST_FOUR_EYES is on. --approve only approves it; then the same command without --approve and --reason runs it.
+    An interrupted run is completed by the same command. The old source's records stay; only what was written since the
+    failover is copied. A topic that cannot return so (survey: OVERLAP, DIVERGED; or another topic there) may be
+    recreated: it is deleted at the old source, and copied again from its first offset.
     A reversal that the old source does not fit any more is withdrawn by itself; --withdraw does that on request.
 
-    Example: tanist mirrors reverse dr --destination west --dry-run
+    Example: tanist mirrors reverse dr --destination west --reason "east is back"
     """
-    if unknown := sorted(set(accept or ()) - set(TO_ACCEPT)):
-        raise Misconfigured(f"--accept {unknown[0]}: not one of {', '.join(TO_ACCEPT)}")
+    if unknown := sorted(set(accept or ()) - set(ACCEPTABLE)):
+        raise Misconfigured(f"--accept {unknown[0]}: not one of {', '.join(ACCEPTABLE)}")
     if mapped:
         raise MappedOffsetsUnsupported(f"--mapped {mapped[0]}: mapped offsets do not exist yet")
-    request = ReversalRequest(exclude=tuple(exclude or ()), accept=tuple(accept or ()), recreate=tuple(recreate or ()))
+    request = ReversalRequest(
+        exclude=tuple(exclude or ()), accept=tuple(accept or ()), recreate=tuple(recreate or ()), only=plan
+    )
     clusters = now.mirror(name).returned()
     if withdraw:
         _withdraw(now, clusters, reason, evidence)
@@ -99,17 +109,47 @@ def reverse(
         found = reversal.approve(approve, request, clusters, now.context, terms=ApprovalTerms.of(reason, valid))
         say(f"{found.approver} approved plan {found.plan}")
         say_unread(found)
+        say(f"run it with: {request.command(name, clusters.destination.name)}")
         emit(
             [{"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}],
             ("mirror", "plan_hash", "approval", "approver"),
             now.as_json,
         )
     elif now.context.dry_run:
-        show(name, reversal.plan(request, clusters, now.context), now.as_json)
+        planned = reversal.plan(request, clusters, now.context)
+        show(name, planned, now.as_json)
+        _say_how(planned, request, clusters)
     else:
-        with watching(now.as_json, REVERSAL) as tell:
-            done = reverse_mirror(request, clusters, now.context, to=_reporting(evidence, tell))
-        _done(now, done)
+        _run(now, clusters, request, ApprovalTerms.of(reason, valid) if reason.strip() else None, evidence)
+
+
+def _run(
+    now: Session, clusters: ReturnedMirror, request: ReversalRequest, terms: ApprovalTerms | None, evidence: Path | None
+) -> None:
+    """Run or complete the reversal; with `terms` a plan that nobody has approved is approved first."""
+    with watching(now.as_json, REVERSAL) as tell:
+        to = _reporting(evidence, tell)
+        if terms is None:
+            done = reverse_mirror(request, clusters, now.context, to=to)
+        else:
+            done = reverse_at_once(request, clusters, now.context, terms=terms, show=_say_plan, to=to)
+    _done(now, done)
+
+
+def _say_how(planned: PlannedReversal, request: ReversalRequest, clusters: ReturnedMirror) -> None:
+    """The commands that approve and run it, for people."""
+    name, destination, why = clusters.spec.mirror, clusters.destination.name, ("--reason", "the old source is back")
+    say(f"approve and run it with: {request.command(name, destination, '--plan', planned.plan.hash, *why)}")
+    other = request.command(name, destination, "--approve", planned.plan.hash, *why)
+    say(f"or approve it with another login: {other}")
+    say(f"then run it with: {request.command(name, destination)}")
+
+
+def _say_plan(planned: PlannedReversal) -> None:
+    """What is about to be approved, for people."""
+    for limitation in planned.plan.limitations:
+        say(f"accept: {limitation.name}: {limitation.detail}")
+    say(f"plan {planned.plan.hash}: {len(planned.plan.topics)} topic(s) return")
 
 
 def _reporting(given: Path | None, listener: Callable[[str, str, str], None]) -> Reporting:
@@ -133,7 +173,7 @@ def _withdraw(now: Session, clusters: ReturnedMirror, reason: str, evidence: Pat
 
 
 def show(name: str, planned: PlannedReversal, as_json: bool) -> None:
-    """Print a plan, and for people the next command."""
+    """Print a plan, and for people what it accepts."""
     made = planned.plan
     rows = [
         {
@@ -161,25 +201,26 @@ def show(name: str, planned: PlannedReversal, as_json: bool) -> None:
     emit([item], PLAN_COLUMNS, as_json, rows=cells)
     for limitation in made.limitations:
         say(f"accept: {limitation.name}: {limitation.detail}")
-    say(f"plan {made.hash}: approve it with --approve {made.hash} --reason TEXT, then run the same command again")
+    say(f"plan {made.hash}: {len(made.topics)} topic(s) return")
 
 
 def _done(now: Session, done: Reversed) -> None:
-    say_reversed(done)
+    for words in reversed_words(done):
+        say(words)
     emit([reversed_item(done)], DONE_COLUMNS, now.as_json)
 
 
-def say_reversed(done: Reversed) -> None:
-    """What has become of the mirror, for people."""
-    for warning in done.warnings:
-        say(f"warning: {warning}")
+def reversed_words(done: Reversed) -> Iterator[str]:
+    """What has become of the mirror, for people, line by line."""
+    yield from (f"warning: {warning}" for warning in done.warnings)
     spec = done.spec
     if done.changed and not done.topics:
-        say(f"the reversal {done.plan} is completed; mirror {spec.mirror} has failed over to {spec.destination} since")
+        yield f"the reversal {done.plan} is completed; mirror {spec.mirror} has failed over to {spec.destination} since"
     elif done.changed:
-        say(f"mirror {spec.mirror} copies from {spec.source} to {spec.destination}, by a fetcher of {spec.destination}")
+        fetcher = f"by a fetcher of {spec.destination}"
+        yield f"mirror {spec.mirror} copies from {spec.source} to {spec.destination}, {fetcher}"
     else:
-        say(f"mirror {spec.mirror} was reversed before: nothing was changed")
+        yield f"mirror {spec.mirror} was reversed before: nothing was changed"
 
 
 def reversed_item(done: Reversed) -> dict[str, Any]:

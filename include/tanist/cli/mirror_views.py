@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,11 +18,14 @@ from tanist.cli.options import (
     selected,
 )
 from tanist.cli.output import emit, none, say
+from tanist.domain.detached import since
+from tanist.domain.lag import DETACHED_STATE, counted
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
+from tanist.domain.states import MirrorState
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
 from tanist.usecases.mirror import identify
-from tanist.usecases.mirrors.describe import listing, must_match
+from tanist.usecases.mirrors.describe import listing, moved_away, must_match
 from tanist.usecases.mirrors.lineage import LINEAGE_COLUMNS, segment_item
 from tanist.usecases.mirrors.lineage import lineage as read_lineage
 from tanist.usecases.mirrors.wait import Goal, wait_for
@@ -32,6 +35,25 @@ if TYPE_CHECKING:
 
     from tanist.usecases.mirrors.describe import Described
 
+STATES = (*map(str, MirrorState), DETACHED_STATE)
+
+
+def shown_state(text: str) -> str:
+    """A state that a partition is shown in, however it is spelled. Raises BadParameter."""
+    if (state := text.upper()) not in STATES:
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(STATES)}")
+    return state
+
+
+StatesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help=f"Only partitions in this state; repeatable: {', '.join(STATES)}.",
+        parser=shown_state,
+    ),
+]
 LIST_COLUMNS = ("mirror", "topics", "cluster_id", "bootstrap_server")
 
 
@@ -41,24 +63,44 @@ def list_mirrors(now: Session) -> None:
 
     Example: tanist mirrors list --json
     """
-    items = []
+    items: list[dict[str, Any]] = []
+    moved: dict[str, str] = {}
     for destination in now.destinations(None):
         identify((destination,), now.context)
-        for each in listing(destination.state(STATE_TOPIC, now.context.by)):
+        view = destination.state(STATE_TOPIC, now.context.by)
+        moved |= moved_away(view)
+        for each in listing(view):
+            if each.detached:
+                say(f"mirror {each.spec.mirror}: detached: {', '.join(since(apart) for apart in each.detached)}")
             more = {
                 "topics": each.topics,
+                "detached": [apart.topic for apart in each.detached],
                 "cluster_id": each.spec.source_cluster_id,
                 "bootstrap_server": now.registry.bootstrap(each.spec.source),
             }
             items.append(spec_item(each.spec) | more)
+    shown = {item["mirror"] for item in items}
+    for mirror, there in moved.items():
+        if mirror not in shown:
+            say(f"mirror {mirror} was reversed, and is at {there}: `tanist mirrors list --destination {there}`")
+    if not items and not moved:
+        say("there is no mirror yet: create one with `tanist mirrors create`")
     emit(items, LIST_COLUMNS, now.as_json)
 
 
 @asking()
 def describe(
-    now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption = None, exclude: ExcludeOption = None
+    now: Session,
+    name: MaybeMirrorArgument = None,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    state: StatesOption = None,
 ) -> None:
     """Show every partition: offsets on both clusters, lag, state and reason; the last known ones if the source is down.
+
+    A summary comes first: how many partitions are in each state, and their lag. --state shows only those in a state.
+    Partitions of detached topics are DETACHED.
 
     Example: tanist mirrors describe dr --topic orders
     """
@@ -67,14 +109,22 @@ def describe(
     found: list[Described] = []
     for destination in now.destinations(mirror):
         found += now.registry.describer(destination, topics).describe(mirror, now.context)
-    must_match(topics, found)
+    must_match(topics, found, detached=True)
     for each in found:
         if each.source_down:
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
     if not now.as_json:
         for each in found:
             say(versions_line(each))
-    items = [row_item(row) | versions_item(each) for each in found for row in each.rows]
+            apart = f"; {len(each.detached_rows):,} {DETACHED_STATE}" if each.detached_rows else ""
+            say(f"mirror {each.spec.mirror}: {len(each.rows):,} partition(s): {counted(each.rows)}{apart}")
+    shown = frozenset(state or STATES)
+    rows = [(each, row) for each in found for row in each.rows]
+    rows += [(each, row) for each in found for row in each.detached_rows]
+    items = [row_item(row) | versions_item(each) for each, row in rows if row.shown_state in shown]
+    if state and not items:
+        none(f"no partition is in state {' or '.join(sorted(shown))}", now.as_json)
+        return
     emit(items, ROW_COLUMNS, now.as_json, rows=[row_cells(item) for item in items])
 
 
@@ -124,6 +174,8 @@ def lineage(
         say(f"warning: not stored on {lacking} yet: {promoted}; a fetcher stores it there")
     for partition, short in found.short.items():
         say(f"warning: offsets of {partition} may name two records: {short}")
+    for apart in found.detached.values():
+        say(f"detached: {since(apart)}: nothing is copied to it, and it is closed to writers")
     segments = found.segments(offset)
     if not segments:
         none(f"no promotion of a topic of mirror {found.mirror} is recorded", now.as_json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanist.cli import mirror_removal, mirror_reversal, mirror_views
+from tanist.cli.mirror_removal import TOPIC_COLUMNS
 from tanist.cli.options import (
     ExcludeOption,
     MirrorArgument,
@@ -20,7 +21,7 @@ from tanist.cli.options import (
 from tanist.cli.output import emit, one_line, say
 from tanist.domain.compaction import Holes
 from tanist.domain.errors import Misconfigured
-from tanist.domain.fences import commands_to_lift
+from tanist.domain.fences import commands_to_allow, commands_to_lift
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode, SmallBatches, TopicDesired
@@ -38,7 +39,6 @@ app = typer.Typer(
 )
 
 SPEC_COLUMNS = ("mirror", "source", "destination", "offsets", "engine", "include", "exclude")
-TOPIC_COLUMNS = ("mirror", "topic", "state")
 
 PromotedOption = Annotated[
     bool, typer.Option("--promoted", help="Accept topics of this source that were failed over to another cluster.")
@@ -160,6 +160,9 @@ def add(
 ) -> None:
     """Add topics of the source to a mirror.
 
+    A topic that was detached (`remove --keep-copy`) goes on where it stopped, if its copy still is a true prefix of
+    the source's log.
+
     Example: tanist mirrors add dr --destination west --topic payments
     """
     run, destination = announcing(now, "add"), now.destination()
@@ -167,10 +170,12 @@ def add(
     def prefixes(spec: MirrorSpec) -> LogPrefixes:
         return now.registry.log_prefixes(spec.source, destination, spec.source_cluster_id)
 
-    accepted = desire.Accepted(promoted=promoted, prefixes=prefixes if adopt else None)
+    accepted = desire.Accepted(promoted=promoted, adopt=adopt, prefixes=prefixes)
     desired = desire.add(name, selected(topic, exclude), destination, now.registry.connect, run, accepted)
     _warn(desired.warnings)
-    _say_adopted(desired.topics)
+    for gone_on, ends in desired.continued.items():
+        say(f"{gone_on} goes on where it stopped: at offset {', '.join(map(str, ends))} of its partitions, in order")
+    _say_adopted(tuple(each for each in desired.topics if each.topic not in desired.continued))
     _show_topics(now, desired)
 
 
@@ -286,12 +291,23 @@ def delete(
         say(f"warning: retention is still held at {deleted.spec.source}: {', '.join(e.topic for e in deleted.held)}")
     for command in commands_to_release(deleted.held, bootstrap):
         say(f"by hand: {command}")
+    _say_left_closed(deleted, bootstrap)
     _show_spec(now, deleted.spec, changed=not now.context.dry_run, abandoned_fences=by_hand)
 
 
 mirror_removal.register(app)
 mirror_reversal.register(app)
 mirror_views.register(app)
+
+
+def _say_left_closed(deleted: administer.Deleted, bootstrap: str) -> None:
+    """Copies at the source that the mirror had closed before it was reversed, and how to allow their writers again."""
+    if deleted.detached:
+        names = ", ".join(each.topic for each in deleted.detached)
+        say(f"warning: the copies of detached topics stay closed at {deleted.spec.source}: {names}")
+    for each in deleted.detached:
+        for command in commands_to_allow(each.topic, each.kept.denied, bootstrap):
+            say(f"by hand: {command}")
 
 
 def _warn(warnings: tuple[str, ...]) -> None:

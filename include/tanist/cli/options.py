@@ -8,31 +8,36 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
 
+from tanist.cli.advice import advised, explains, other_than
 from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line, say
-from tanist.domain.errors import Misconfigured
+from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import MirrorName, mirror_name
+from tanist.domain.next_steps.rules import next_command
 from tanist.domain.problems import refuse
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.cluster import Cluster
-from tanist.settings import ClusterSettings, Settings, from_flags, load
+from tanist.settings import FOUR_EYES, ClusterSettings, Settings, from_flags, is_on, load
 from tanist.usecases.command import CommandContext
 from tanist.wiring import ClusterRegistry
 from tanist.wiring.failover import is_process_dead, runner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from tanist.domain.next_steps.step import Guidance
     from tanist.ports.clock import Deadline
     from tanist.usecases.mirror import OpenMirror
 
+T = TypeVar("T")
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _LONGEST_SECONDS: Final = 7 * 24 * 3600.0
@@ -64,6 +69,16 @@ DestinationOption = Annotated[
         metavar="NAME",
         envvar="TANIST_DESTINATION",
         help="Destination cluster of the mirror (default: $TANIST_DESTINATION). Commands that only read can find it.",
+    ),
+]
+DestinationsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--destination",
+        "-d",
+        metavar="NAME",
+        envvar="TANIST_DESTINATION",
+        help="Destination cluster of the mirror (default: $TANIST_DESTINATION). With --all repeatable: only these.",
     ),
 ]
 BootstrapOption = Annotated[
@@ -121,6 +136,8 @@ class CliOptions:
     command_config: Path | None
     output: Format
     json: bool
+    destinations: tuple[str, ...] = ()
+    """Those of a command that takes several."""
     timeout: float | None = None
     """Seconds; None: not given."""
     dry_run: bool = False
@@ -138,13 +155,19 @@ class Session:
     yes: bool
     until: Deadline | None
     """The deadline given by --timeout, for operations without a default one."""
+    chosen: tuple[str, ...] = ()
+    """The destinations that were given to a command that takes several; one of them only is `named`, too."""
+    stop: Event = field(default_factory=Event)
+    """Ends every wait of the clock; set where this command has threads that have to end with it."""
 
     def destination(self) -> Cluster:
         """The given destination; commands that change something never guess one.
 
         Raises:
-            Misconfigured: none was given.
+            Misconfigured: none was given, or several.
         """
+        if len(self.chosen) > 1:
+            raise Misconfigured(f"a mirror has one destination, and several are given: {', '.join(self.chosen)}")
         if self.named is None:
             known = ", ".join(self.registry.names()) or "no cluster is configured"
             raise Misconfigured(f"no destination is given: use --destination NAME or $TANIST_DESTINATION ({known})")
@@ -153,6 +176,18 @@ class Session:
     def mirror(self, name: str) -> OpenMirror:
         """The mirror `name` of the given destination, with both of its clusters; raises as `open_mirror` too."""
         return self.registry.open_mirror(self.destination(), mirror_name(name), self.context)
+
+    def mirror_to_read(self, name: str) -> OpenMirror:
+        """As `mirror`, for commands that change no mirror: without a destination that of the only one that answers."""
+        if self.chosen:
+            return self.mirror(name)
+        mirror = mirror_name(name)
+        (destination,) = self.destinations(mirror)
+        return self.registry.open_mirror(destination, mirror, self.context)
+
+    def following(self, mirror: OpenMirror) -> Guidance | None:
+        """What to do next about a mirror; None: it is not known."""
+        return advised(self.registry, mirror.destination.name, mirror.spec.mirror, self.context)
 
     def destinations(self, mirror: MirrorName | None) -> tuple[Cluster, ...]:
         """The given destination, otherwise those that answer and have the mirror (or any mirror)."""
@@ -166,10 +201,16 @@ def session(options: CliOptions, seconds: float) -> Iterator[Session]:
     """The session of a command; an error inside ends the command with one line per problem and its exit code."""
     as_json = options.json or options.output is Format.JSON
     with guard(as_json):
-        clock = SystemClock()
+        stop = Event()
+        clock = SystemClock(stop)
         by = clock.deadline(options.timeout or seconds)
         run = CommandContext(
-            clock=clock, by=by, dry_run=options.dry_run, holder=runner(), is_process_dead=is_process_dead
+            clock=clock,
+            by=by,
+            dry_run=options.dry_run,
+            holder=runner(),
+            is_process_dead=is_process_dead,
+            four_eyes=is_on(FOUR_EYES, os.environ.get(FOUR_EYES, ""), unset=False),
         )
         settings = load(options.config, os.environ)
         name, extra = options.destination, {}
@@ -180,7 +221,17 @@ def session(options: CliOptions, seconds: float) -> Iterator[Session]:
             raise Misconfigured("--command-config needs --bootstrap-server")
         with ClusterRegistry(settings, extra) as world:
             until = by if options.timeout else None
-            yield Session(registry=world, context=run, named=name, as_json=as_json, yes=options.yes, until=until)
+            chosen = options.destinations or ((name,) if name else ())
+            yield Session(
+                registry=world,
+                context=run,
+                named=name,
+                as_json=as_json,
+                yes=options.yes,
+                until=until,
+                chosen=chosen,
+                stop=stop,
+            )
 
 
 def _from_flags(options: CliOptions, server: str, settings: Settings) -> tuple[str, ClusterSettings]:
@@ -238,6 +289,11 @@ def _shared(
     """The shared options of commands on mirrors; read by `asking`, never called."""
 
 
+def _several(given: Mapping[str, Any]) -> dict[str, Any]:
+    chosen = tuple(dict.fromkeys(given["destination"] or ()))
+    return {"destination": chosen[0] if len(chosen) == 1 else None, "destinations": chosen}
+
+
 def _changing(*, dry_run: DryRunOption = False, yes: NeverAskOption = False) -> None:
     """Additional options of commands that change something."""
 
@@ -247,17 +303,26 @@ def _confirming(*, dry_run: DryRunOption = False, yes: YesOption = False) -> Non
 
 
 def asking(
-    *, changes: bool = False, confirms: bool = False, timed: bool = True, seconds: float = 30.0, dry_run: str = ""
+    *,
+    changes: bool = False,
+    confirms: bool = False,
+    timed: bool = True,
+    seconds: float = 30.0,
+    dry_run: str = "",
+    several: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator of commands whose first parameter is a `Session`: adds the shared options.
 
     `seconds`: the default timeout; not `timed`: the command has no timeout and no option --timeout.
-    `dry_run`: what --dry-run does, where it changes something.
+    `dry_run`: what --dry-run does, where it changes something. `several`: --destination may be given more than once.
     """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        added = _options(_shared)
+        added = [
+            each.replace(annotation=DestinationsOption) if several and each.name == "destination" else each
+            for each in _options(_shared)
+        ]
         if timed:
             added.append(_timeout(seconds))
         if changes:
@@ -267,9 +332,10 @@ def asking(
         shared = {option.name for option in added}
 
         def run(**given: Any) -> None:
-            asked = CliOptions(**{name: given[name] for name in shared})
+            asked = CliOptions(**{name: given[name] for name in shared} | (_several(given) if several else {}))
             with session(asked, seconds) as now:
-                _following(now, command, {name: value for name, value in given.items() if name not in shared})
+                own_options = {name: value for name, value in given.items() if name not in shared}
+                following(now, lambda where: _explained(where, command, own_options))
 
         whole = cast("Any", run)
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
@@ -281,15 +347,32 @@ def asking(
     return wrap
 
 
-def _following(now: Session, command: Callable[..., None], given: dict[str, Any]) -> None:
-    """Run `command`; if its mirror has moved to another configured cluster, once more there: nothing was changed."""
+def _explained(now: Session, command: Callable[..., None], given: dict[str, Any]) -> None:
+    """Run `command`. A refusal gets the next step about its mirror as a note, if that is known."""
     try:
         command(now, **given)
+    except MirrorMoved:
+        raise
+    except TanistError as refusal:
+        found = advised(now.registry, now.named, given.get("name"), now.context) if explains(refusal) else None
+        if line := next_command(other_than(found, sys.argv)) if found is not None else "":
+            refusal.add_note(line)
+        raise
+
+
+def following(now: Session, work: Callable[[Session], T]) -> T:
+    """What `work` returns; if its mirror has moved to another configured cluster, once more there: nothing was changed.
+
+    Raises:
+        MirrorMoved: that cluster is not configured.
+    """
+    try:
+        return work(now)
     except MirrorMoved as moved:
         if moved.destination not in now.registry.names():
             raise
         say(f"{moved.reason}; continuing there")
-        command(replace(now, named=moved.destination), **given)
+        return work(replace(now, named=moved.destination, chosen=()))
 
 
 def _timeout(seconds: float) -> inspect.Parameter:

@@ -7,19 +7,24 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from contextlib import contextmanager
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tanist.domain.envelope import envelope, error_items
 from tanist.domain.errors import TanistError
+from tanist.domain.names import iso_time
+from tanist.domain.next_steps.rules import next_command
 from tanist.domain.problems import Problems, each, exit_code, lines
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.failover.route import ROUTE
+from tanist.usecases.items import step_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tanist.domain.approval.entries import Approval
+    from tanist.domain.next_steps.step import Guidance
     from tanist.ports.clock import Clock
     from tanist.usecases.runs.runner import RunTable
 
@@ -37,6 +43,14 @@ REFUSED: Final = 1
 BUG: Final = 70
 DEBUG: Final = "TANIST_DEBUG"
 """The environment variable (also set by `--debug`) that shows tracebacks of bugs."""
+
+
+_TIME: Final = "_at_ms"
+"""How columns end that are times in ms since 1970: a table shows them as ISO 8601."""
+
+
+QUIET_SECONDS: Final = 5.0
+"""After which a long operation says that it still runs."""
 
 
 class Format(StrEnum):
@@ -54,15 +68,21 @@ def emit(
     *,
     rows: Sequence[Mapping[str, Any]] | None = None,
     errors: Sequence[Mapping[str, Any]] = (),
+    following: Guidance | None = None,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Print `items` as one JSON object, or `rows` (by default the items) as a table of `columns`, keys of a row.
 
+    `following`: what to do next about the mirror of the command; its first step is said to people.
+    `more`: what the JSON object has beside its items.
     Under JSON nothing else may be printed on standard output by the same command.
     """
     if as_json:
-        print(_json(items, errors))
-    else:
-        print(_table(items if rows is None else rows, columns))
+        print(_json(items, errors, {**more, "next": step_items(following.steps)} if following is not None else more))
+        return
+    print(_table(items if rows is None else rows, columns))
+    if following is not None and following.steps:
+        say(f"next: {next_command(following)}")
 
 
 def none(reason: str, as_json: bool) -> None:
@@ -73,8 +93,8 @@ def none(reason: str, as_json: bool) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message for people to standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a message for people to standard error, in one piece: several threads may do so."""
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:
@@ -86,6 +106,33 @@ def stages(clock: Clock) -> Callable[[str], None]:
     """`say` for long operations: each line begins with the seconds since this call."""
     began = clock.monotonic()
     return lambda text: say(f"[{clock.monotonic() - began:5.1f} s] {text}")
+
+
+@contextmanager
+def never_silent(progress: Callable[[str], None], seconds: float = QUIET_SECONDS) -> Iterator[Callable[[str], None]]:
+    """The receiver of progress inside. When it hears nothing for `seconds`, it says so, and what it has heard last.
+
+    Whatever an operation waits for, such as a broker that is away, nobody has to guess whether it still runs.
+    """
+    heard, over = [("nothing yet", time.monotonic())], threading.Event()
+
+    def hear(text: str) -> None:
+        heard[0] = (text, time.monotonic())
+        progress(text)
+
+    def watch() -> None:
+        while not over.wait(seconds):
+            last, at = heard[0]
+            if (quiet := time.monotonic() - at) >= seconds:
+                progress(f"has said nothing for {quiet:.0f} s; the last step was: {last}")
+
+    watching = threading.Thread(target=watch, name="tanist-never-silent", daemon=True)
+    watching.start()
+    try:
+        yield hear
+    finally:
+        over.set()
+        watching.join()
 
 
 @contextmanager
@@ -125,11 +172,19 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
         raise typer.Exit(BUG) from None
 
 
-def _report(refusal: TanistError, as_json: bool) -> None:
+def say_error(refusal: TanistError) -> None:
+    """Print an error as commands end with it: one line per problem, and the next step if it is known."""
     for line in lines(refusal):
         say(f"error: {one_line(line)}")
+    for note in getattr(refusal, "__notes__", ()):
+        say(f"next: {one_line(note)}")
+
+
+def _report(refusal: TanistError, as_json: bool) -> None:
+    say_error(refusal)
+    notes = getattr(refusal, "__notes__", [])
     if as_json:
-        print(_json((), error_items(refusal)))
+        print(_json((), [item | {"next": notes} if notes else item for item in error_items(refusal)]))
 
 
 def fail(name: str, reason: str, action: str, as_json: bool) -> None:
@@ -153,16 +208,27 @@ def _debugging() -> bool:
     return bool(os.environ.get("TANIST_DEBUG"))
 
 
-def _json(items: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]]) -> str:
-    whole = envelope(items, SystemClock().now(), errors)
+def _json(
+    items: Sequence[Mapping[str, Any]],
+    errors: Sequence[Mapping[str, Any]],
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    whole = {**envelope(items, SystemClock().now(), errors), **more}
     return json.dumps(whole, indent=2 if sys.stdout.isatty() else None)
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    head = [column.upper().replace("_", "-") for column in columns]
-    lines = [head, *([_cell(row.get(column)) for column in columns] for row in rows)]
+    head = [
+        (column.removesuffix("_ms") if column.endswith(_TIME) else column).upper().replace("_", "-")
+        for column in columns
+    ]
+    lines = [head, *([_cell(_readable(column, row.get(column))) for column in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def _readable(column: str, value: object) -> object:
+    return iso_time(value) if column.endswith(_TIME) and isinstance(value, int) else value
 
 
 def _cell(value: object) -> str:

@@ -55,10 +55,13 @@ class CandidateLog(NamedTuple):
     """A partition to adopt. `compacted`: at the source.
 
     `reserved`: offsets [start, end) that are not compared, because only one of both clusters can have records there.
+    `history`: what a mirror had found when it began to copy to this very log; a producer fence below is of a failover
+    that was reversed since.
     """
 
     compacted: bool
     reserved: tuple[tuple[int, int], ...] = ()
+    history: int = 0
 
     def compares(self, offset: int) -> bool:
         """Whether both logs must have the same at this offset."""

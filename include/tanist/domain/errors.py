@@ -317,7 +317,7 @@ class BrokerError(TanistError):
 
 
 _RESUME: Final = "then `tanist mirrors resume NAME --topic TOPIC`: it compares both logs and continues where they agree"
-_START_AGAIN: Final = "copy the topic again from its start, which takes a failover of it (docs/mirroring.md)"
+_START_AGAIN: Final = "copy the topic again from its start (`tanist mirrors remove --keep-copy`, docs/mirroring.md)"
 
 
 class PartitionBroken(TanistError):

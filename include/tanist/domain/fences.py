@@ -187,21 +187,26 @@ def commands_to_lift(fences: Iterable[FencedTopic], bootstrap: str, command_conf
     return tuple(_by_hand(each, tool) for each in not_lifted(fences))
 
 
+def commands_to_allow(topic: str, principals: Iterable[str], bootstrap: str) -> tuple[str, ...]:
+    """One line of shell for each principal: the exact inverse of denying it WRITE on `topic` by name."""
+    return tuple(shlex.join(_acls(topic, each, ("--bootstrap-server", bootstrap))) for each in principals)
+
+
 def _by_hand(fence: FencedTopic, tool: tuple[str, ...]) -> str:
     before = fence.before
     if before is None:
         return f"# {fence.topic}: the source never answered, so no source fence was set"
     if before.kind is FenceKind.DENY_WRITE and before.had_deny:
         return f"# {fence.topic}: DENY WRITE for {ANYBODY} existed before the source fence and stays"
-    command = _acls(before, tool) if before.kind is FenceKind.DENY_WRITE else _configs(before, tool)
+    command = _acls(before.topic, ANYBODY, tool) if before.kind is FenceKind.DENY_WRITE else _configs(before, tool)
     return shlex.join(command)
 
 
-def _acls(before: FenceBefore, tool: tuple[str, ...]) -> tuple[str, ...]:
+def _acls(topic: str, principal: str, tool: tuple[str, ...]) -> tuple[str, ...]:
     """`--force` asks nothing; pattern type, principal, host and operation name exactly our rule."""
-    who = ("--deny-principal", ANYBODY, "--deny-host", ANY_HOST, "--operation", "Write")
-    topic = ("--topic", before.topic, "--resource-pattern-type", "literal")
-    return ("kafka-acls.sh", *tool, "--remove", "--force", *who, *topic)
+    who = ("--deny-principal", principal, "--deny-host", ANY_HOST, "--operation", "Write")
+    on = ("--topic", topic, "--resource-pattern-type", "literal")
+    return ("kafka-acls.sh", *tool, "--remove", "--force", *who, *on)
 
 
 def _configs(before: FenceBefore, tool: tuple[str, ...]) -> tuple[str, ...]:

@@ -63,8 +63,9 @@ def growth(topics: Iterable[TopicDesired], at_source: Mapping[str, int | TanistE
 def new_topics(spec: MirrorSpec, at_source: Iterable[str], view: StateView) -> tuple[str, ...]:
     """Topics of the source that the mirror's filters match and that were never in it, sorted.
 
-    A topic that was removed from the mirror, has taken over, or was left behind by a reversal is none: that was
-    somebody's decision.
+    A topic that was removed from the mirror, was detached, has taken over, or was left behind by a reversal is none:
+    that was somebody's decision.
     """
     known = {each.topic for each in view.topics(spec.mirror)} | {each.topic for each in view.lineage(spec.mirror)}
+    known |= {each.topic for each in view.detached(spec.mirror)}
     return Selection(spec.include, spec.exclude).of(set(at_source) - known)

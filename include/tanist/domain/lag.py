@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from math import ceil
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from tanist.domain.losses import LostOffsets, TombstonesMissed
     from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourcePartition
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.domain.states import DesiredState
 
+DETACHED_STATE: Final = "DETACHED"
+"""What a partition of a detached topic is shown as: none of the state machine, as no worker looks after it."""
 LOG_END_AGE_MS: Final = 5_000
 """How much older the true end of a log may be that is recorded with a high watermark."""
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTruncated.name})
@@ -75,6 +77,13 @@ class PartitionRow:
 
     resume_requested: bool = False
     """A person has resumed it after it FAILED, or accepted the loss it FAILED for, and no worker has followed since."""
+    detached: str = ""
+    """Why it is in no mirror: its topic was detached; empty: it is in one."""
+
+    @property
+    def shown_state(self) -> str:
+        """Its state for people and machines."""
+        return DETACHED_STATE if self.detached else str(self.state)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -101,6 +110,27 @@ class PartitionRow:
     def mode(self) -> str:
         """`identical`, or by how many offsets the mirror partition is ahead at its end."""
         return mode(self.destination_end, self.map)
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """`states`: how many partitions are in each state, by name. `lag`: the sum of what is known, in offsets."""
+
+    states: Mapping[str, int]
+    lag: int
+    unknown: int
+    """Partitions whose lag is not in the sum, because nobody knows it."""
+
+    def __str__(self) -> str:
+        states = ", ".join(f"{count:,} {state}" for state, count in self.states.items()) or "none"
+        least = f", unknown for {self.unknown:,}" if self.unknown else ""
+        return f"{states}; lag {self.lag:,} offsets{least}"
+
+
+def counted(rows: Collection[PartitionRow]) -> RowCounts:
+    """The states of `rows`, in the order of their names, and their lag."""
+    states = MappingProxyType(dict(sorted(Counter(str(row.state) for row in rows).items())))
+    return RowCounts(states, sum(row.lag or 0 for row in rows), sum(row.lag is None for row in rows))
 
 
 def lag(source: KnownEnd | None, destination_end: DestinationOffset | None, offsets: OffsetMap) -> int | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, NewType
 from uuid import UUID
 
@@ -81,6 +82,17 @@ def mirror_name(text: str) -> MirrorName:
         if text.endswith(suffix):
             raise InvalidMirrorName(f"{text!r} ends with {suffix!r}, which is reserved")
     return MirrorName(text)
+
+
+def iso_time(at: EpochMs | int) -> str:
+    """A time as people read it, and as options take it: ISO 8601 in UTC, with ms.
+
+    One that no calendar has, as a client may stamp its records, stays a number.
+    """
+    try:
+        return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return f"{at} ms"
 
 
 def after(sequence: int, records: int) -> int:

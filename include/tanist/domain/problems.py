@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 from tanist.domain.errors import TanistError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 _T = TypeVar("_T")
 _WORD: Final = re.compile(r"([\w.-]+)")
 _MANY: Final = 4
 """Up to this many problems of one kind get a line each; of more, this many names are listed."""
-_GRAVEST_FIRST: Final = (70, 2, 3, 4, 1)
+PARTIAL: Final = 4
+_GRAVEST_FIRST: Final = (70, 2, 3, PARTIAL, 1)
 
 
 class Problems(TanistError):
@@ -39,7 +40,22 @@ def exit_code(error: TanistError) -> int:
     codes = {problem.exit_code for problem in each(error)}
     if isinstance(error, Problems):
         codes.add(error.least)
+    return gravest(codes)
+
+
+def gravest(codes: Collection[int]) -> int:
+    """The first in the order of `exit_code` of those exit codes, none of which is 0; there is at least one."""
     return next(code for code in _GRAVEST_FIRST if code in codes)
+
+
+def exit_code_of_many(codes: Sequence[int]) -> int:
+    """Of a command that does the same to many, from the exit codes of each: 0 if all are done, 4 if some are.
+
+    4 too if one of them can be gone on with; where nothing was done the gravest of them.
+    """
+    if not any(codes):
+        return 0
+    return PARTIAL if {0, PARTIAL} & set(codes) else gravest(codes)
 
 
 def refuse(problems: Iterable[TanistError]) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
+from tanist.domain.detached_record import TopicDetached
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, TombstonesMissed
 from tanist.domain.moves import UNFINISHED, KeptFences, MirrorMove, TopicBefore
@@ -97,6 +98,10 @@ class StateView(Mapping[str, StateRecord]):
     def removed(self, mirror: MirrorName) -> tuple[TopicDesired, ...]:
         """The topics that have left `mirror`: they were failed over, or taken out."""
         return tuple(topic for topic in self.topics(mirror) if topic.desired is DesiredState.REMOVED)
+
+    def detached(self, mirror: MirrorName | None = None) -> tuple[TopicDetached, ...]:
+        """What is stored of topics that were detached, of all mirrors if None; see `domain.detached`."""
+        return tuple(self._all_of(TopicDetached, mirror))
 
     def of_other_mirrors(self, mirror: MirrorName) -> dict[str, MirrorName]:
         """Topics of this destination that mirrors other than `mirror` have, and which mirror has each."""

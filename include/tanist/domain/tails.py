@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -209,26 +210,37 @@ def _changes_back(before: Iterable[tuple[str, str | None]]) -> tuple[tuple[str, 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PendingTail:
-    """A failed-over topic whose tails are not done. `records`: not counted while it is not surveyed."""
+    """A failed-over topic whose tails are not done. `records`: not counted while it is not surveyed.
+
+    `decided`: how many of them plans that were carried out have decided about; the others have come since.
+    """
 
     topic: str
     promotion_epoch: int
     stage: TailStage
     records: int = 0
+    decided: int = 0
 
     def __str__(self) -> str:
         counted = f" ({self.records} records)" if self.stage is not TailStage.UNKNOWN else ""
+        if self.decided and self.stage is not TailStage.DONE:
+            counted = f" ({self.records - self.decided} new records; {self.decided} before them are decided)"
         return f"{self.topic}: {self.stage}{counted}"
 
 
-def stored_stage(promotions: Iterable[tuple[str, int]], tails: Iterable[TopicTails]) -> tuple[PendingTail, ...]:
+def stored_stage(
+    promotions: Iterable[tuple[str, int]], tails: Iterable[TopicTails], replays: Iterable[ReplayProgress] = ()
+) -> tuple[PendingTail, ...]:
     """Of each unplanned promotion (topic, promotion epoch) how far its tails have come, by topic; the done ones too."""
+    decided = Counter[tuple[str, int]]()
+    for each in replays:
+        decided[each.partition.topic, each.promotion_epoch] += each.decided
     held = {(each.topic, each.promotion_epoch): each for each in tails}
     found = []
     for topic, epoch in sorted(promotions):
         of = held.get((topic, epoch))
         records = sum(each.records for each in of.tails) if of else 0
-        found.append(PendingTail(topic, epoch, of.stage if of else TailStage.UNKNOWN, records))
+        found.append(PendingTail(topic, epoch, of.stage if of else TailStage.UNKNOWN, records, decided[topic, epoch]))
     return tuple(found)
 
 
@@ -271,7 +283,8 @@ class ReplayProgress(MirrorRecord):
     `producer_id`: the only writer of replayed records of this partition, `start`: where its log ended before the first.
     `sequence`: how many records were written before the batch, `count`: how many the batch has. `begin`, `end`: the
     offsets of the old source that the batch decides. The other counts are of records before `end`; `batch`: how much
-    of them, in the same order, belongs to the batch. `former`: the producer ids of earlier plans for this partition.
+    of them, in the same order, belongs to the batch. `former`: the producer ids of earlier plans for this partition,
+    `earlier`: how many records those have decided about.
     """
 
     mirror: MirrorName
@@ -292,6 +305,12 @@ class ReplayProgress(MirrorRecord):
     done: bool = False
     at: EpochMs
     mirror_id: str = ""
+    earlier: int = 0
+
+    @property
+    def decided(self) -> int:
+        """How many records of the tail plans have decided about that were carried out."""
+        return self.earlier + (self.replayed + self.dropped if self.done else 0)
 
     @property
     def producer_ids(self) -> frozenset[int]:

@@ -6,14 +6,17 @@ certainly right is withheld with a reason, for one partition or one group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
+from tanist.domain.offset_map import OffsetMap
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tanist.domain.log_ends import Span
     from tanist.domain.names import DestinationOffset, SourceOffset
-    from tanist.domain.offset_map import OffsetMap
 
 OUR_MARK: Final = "tanist "
 """The beginning of the metadata of our commits, as in "tanist m1 east@1234"."""
@@ -65,21 +68,40 @@ class Unknown:
 Translation: TypeAlias = Exact | Conservative | Unknown
 
 
-def translate(position: SourceOffset, offsets: OffsetMap, copy: Span[DestinationOffset] | None) -> Translation:
-    """The destination offset for the committed offset `position`. Exact at any lag, also if the source is down."""
-    if copy is None:
-        return Unknown("the log of the mirror partition could not be read")
-    if position < 0:
-        return Unknown(f"{position} is not a valid offset")
-    offset = offsets.locate(position)
-    if offset > copy.end:
-        ahead = offset - copy.end
-        return Conservative(
-            copy.end, (f"committed {ahead} offset(s) ahead of the copied records: clamped to the end"), ahead
-        )
-    if offset < copy.start:
-        return Conservative(copy.start, f"the mirror partition begins at {copy.start}: older records are gone")
-    return Exact(offset)
+# ── strategies ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class InputKind(StrEnum):
+    """What is read of mirror partitions before positions are translated: a field of `Inputs`."""
+
+    OFFSET_MAP = "offset map"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What was read of one mirror partition; what its translator does not need is at its default.
+
+    `copy`: where its log begins and ends; None: it could not be read.
+    """
+
+    copy: Span[DestinationOffset] | None
+    map: OffsetMap = field(default_factory=OffsetMap)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translator:
+    """A strategy of translation. `needs`: what is to be read first; `basis`: what it goes by, as a noun.
+
+    `translate` is pure. Its answer lies in `Inputs.copy`, skips no copied record at or after the position, and does
+    not fall while the position rises. Exact: nothing is consumed twice, and the records at both offsets are the same.
+    `explain`: how it came to the answer, in one line.
+    """
+
+    name: str
+    basis: str
+    needs: frozenset[InputKind]
+    translate: Callable[[SourceOffset, Inputs], Translation]
+    explain: Callable[[SourceOffset, Inputs], str]
 
 
 # ── what may be committed ─────────────────────────────────────────────────────────────────────────────────────────
@@ -160,8 +182,10 @@ def objection(there: GroupThere | None, rules: Rules) -> str | None:
     return None
 
 
-def decide(translation: Translation, present: Present | None, proof: Proof, rules: Rules) -> Decision:
-    """What to do with one position of a group without an `objection`.
+def decide(
+    translation: Translation, present: Present | None, proof: Proof, rules: Rules, basis: str = "translation"
+) -> Decision:
+    """What to do with one position of a group without an `objection`. `basis`: of its translator.
 
     An offset of ours is committed again even if it has not changed: that renews its retention at the destination. An
     outdated one is as good as ours: what the group has read since is its position at the source.
@@ -170,7 +194,7 @@ def decide(translation: Translation, present: Present | None, proof: Proof, rule
         return Withheld(translation.why)
     if proof is Proof.MISMATCH:
         return Withheld(
-            "the records at both offsets differ, so the offset map is wrong here: see `tanist groups explain`"
+            f"the records at both offsets differ, so the {basis} is wrong here: see `tanist groups explain`"
         )
     if present is None or present.ours or present.outdated:
         return _of_ours(translation.offset, present, rules)

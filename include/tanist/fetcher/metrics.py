@@ -58,7 +58,9 @@ class FetcherCollector(Collector):
 
 def _states(view: StateView) -> Metric:
     family = GaugeMetricFamily("tanist_partitions", "Partitions by state, all workers", labels=["mirror", "state"])
-    found = Counter((each.mirror, each.state.value) for each in view.all_observed())
+    # of topics on record: a worker may have reported a partition once more after its topic was detached
+    every = (each for each in view.all_observed() if view.topic(each.mirror, each.partition.topic) is not None)
+    found = Counter((each.mirror, each.state.value) for each in every)
     for (mirror, state), count in sorted(found.items()):
         family.add_metric([mirror, state], count)
     return family

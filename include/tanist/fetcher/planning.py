@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 TELL_AFTER_SECONDS: Final = 3.0
 """An error that recovers by itself is recorded only if it lasts this long."""
+_KNOWS_PROGRESS: Final = frozenset({MirrorState.FAILED, MirrorState.UNKNOWN})
+"""States in which the record says how far a partition was copied; UNKNOWN: its topic was detached, and added again."""
 COPYING: Final = frozenset({MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSING})
 
 
@@ -129,7 +131,7 @@ def _around_a_failure(new: PartitionObserved, held: PartitionObserved | None, re
             record_until=report.record_until if report.record_until is not None or held is None else held.record_until,
             record_epoch=report.record_epoch if report.record_epoch is not None or held is None else held.record_epoch,
         )
-    if held is None or held.state is not MirrorState.FAILED or new.state is not MirrorState.PREPARING:
+    if held is None or held.state not in _KNOWS_PROGRESS or new.state is not MirrorState.PREPARING:
         return new
     copied = replace(
         new, copied_until=held.copied_until, record_until=held.record_until, record_epoch=held.record_epoch

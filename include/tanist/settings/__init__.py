@@ -37,6 +37,10 @@ DEFAULT_FILE: Final = Path("tanist.toml")
 VARIABLE: Final = "TANIST_CONFIG"
 DEFAULT_PORT: Final = 9092
 
+FOUR_EYES: Final = "TANIST_FOUR_EYES"
+"""Whether nobody approves what they ask for: on or off."""
+_SWITCH: Final = {"on": True, "off": False}
+
 _SECRETS: Final = ("sasl_password", "ssl_key_password")
 _SASL: Final = ("sasl_mechanism", "sasl_username", "sasl_password")
 _FILES: Final = ("ssl_ca_location", "ssl_certificate_location", "ssl_key_location")
@@ -97,6 +101,17 @@ def load(config: Path | None, environ: Mapping[str, str]) -> Settings:
         return Settings(f"no {DEFAULT_FILE} here, no --config and no ${VARIABLE}")
     file = named or DEFAULT_FILE
     return _Reading(str(file), environ, beside=file.parent).settings(_parsed(file))
+
+
+def is_on(name: str, value: str, *, unset: bool) -> bool:
+    """What the `value` of a setting means that is on or off; `unset`: what holds where it is empty.
+
+    Raises:
+        Misconfigured: it is neither on nor off.
+    """
+    if value and value not in _SWITCH:
+        raise Misconfigured(f"{name} is {value!r}: it must be on or off")
+    return _SWITCH.get(value, unset)
 
 
 def from_flags(bootstrap_server: str, command_config: Path | None = None) -> Endpoint:

@@ -7,19 +7,22 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
+from tanist.domain.answers import attempt
 from tanist.domain.approval.choosing import answer_to, choose, time_objections, without
 from tanist.domain.approval.entries import (
     LONGEST_MS,
     ApprovalRequest,
     ApprovalUsed,
+    FourEyes,
     NoApproverTopic,
     NotApproved,
+    NotPermitted,
     Withdrawal,
     command_request,
     signature,
 )
 from tanist.domain.approval.words import hash_of
-from tanist.domain.errors import Misconfigured
+from tanist.domain.errors import AuthorizationFailed, Misconfigured, TanistError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -97,6 +100,12 @@ def _must_have_a_topic(at: ApprovedAt, command: CommandContext) -> None:
     side.approvals.create(command.by)
 
 
+def stored_entries(at: ApprovedAt, command: CommandContext) -> tuple[Entry, ...]:
+    """What approvers have written, in order; nothing where this login is not told."""
+    found = attempt(lambda: at.destination.approvals.all(command.by))
+    return () if isinstance(found, TanistError) else found
+
+
 def sign(  # what is signed, for what, and how
     words: str,
     terms: ApprovalTerms,
@@ -149,6 +158,33 @@ def approve(  # noqa: PLR0913  # what is approved, what is made now, and how
     if made.hash != plan:
         raise kind.another(f"{plan} was requested, but the plan is now {made.hash}{says}")
     return sign(made.canonical_plan, terms, at, command, request=request)
+
+
+def approve_at_once(
+    permitted: Callable[[], object], signs: Callable[[], Approval], apart: tuple[str, str], command: CommandContext
+) -> Approval | None:
+    """Approve a plan that the same command runs next; None: it is approved, and what `permitted` raises says so.
+
+    `signs`: approves it. `apart`: the commands that approve it and run it, for two logins.
+
+    Raises:
+        FourEyes: one command must not do both. AuthorizationFailed: we are no approver. What `signs` raises. Nothing
+        was changed.
+    """
+    try:
+        permitted()
+    except (NotApproved, NotPermitted, ApprovalUsed, NoApproverTopic):
+        pass
+    else:
+        return None
+    approves, runs = apart
+    how = f"as an approver `{approves}`, then `{runs}`"
+    if command.four_eyes:
+        raise FourEyes(f"one command must not approve a plan and run it, because TANIST_FOUR_EYES is on: {how}")
+    try:
+        return signs()
+    except AuthorizationFailed as denied:
+        raise AuthorizationFailed(f"{denied.reason}; or another login approves the plan: {how}") from denied
 
 
 def withdraw(plan: str, at: ApprovedAt, command: CommandContext, *, request: str = "", reason: str) -> None:

@@ -10,12 +10,13 @@ from tanist.domain.state_record import stored_name
 from tanist.usecases.mirrors.describe import row_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from tanist.domain.failover.health import Status
     from tanist.domain.lag import PartitionRow
     from tanist.domain.limitation import Limitation
     from tanist.domain.losses import LostRange
+    from tanist.domain.next_steps.step import Guidance, NextStep
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.states import TransitionRow
     from tanist.usecases.mirrors.describe import Described
@@ -45,7 +46,7 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
         "destination_end_offset": row.destination_end,
         "lag": row.lag,
         "lag_ms": row.lag_ms,
-        "state": row.state,
+        "state": row.shown_state,
         "desired": row.desired,
         "last_mirrored_epoch": epoch,
         "lme": epoch,  # released under this name, and still read under it
@@ -86,6 +87,22 @@ def _spoken(versions: Mapping[str, int] | None, names: Iterable[str]) -> str:
 def _lost_item(lost: LostRange) -> dict[str, Any]:
     """Offsets that the source deleted before they were copied; `last` is one of them."""
     return {"first": lost.start, "last": lost.until - 1, "offsets": lost.offsets, "found_ms": lost.at}
+
+
+def guidance_item(found: Guidance) -> dict[str, Any]:
+    """What to do next about a mirror."""
+    missing = list(found.missing)
+    return {"mirror": found.mirror, "destination": found.destination, "missing": missing} | following(found)
+
+
+def following(found: Guidance) -> dict[str, Any]:
+    """What the items of other commands say of it, beside their own."""
+    return {"stage": found.stage, "next": step_items(found.steps)}
+
+
+def step_items(steps: Iterable[NextStep]) -> list[dict[str, Any]]:
+    """The steps as JSON; empty: nothing is to be done."""
+    return [{"command": each.command, "why": each.why, "decision": each.decision} for each in steps]
 
 
 ROW_COLUMNS = (
@@ -141,20 +158,9 @@ def status_item(status: Status, modes: Iterable[Mode] = tuple(Mode)) -> dict[str
     }
 
 
-def status_rows(status: Status, modes: Sequence[Mode]) -> list[dict[str, object]]:
-    """The checks, the limitations of each mode, and the verdict of each mode as its last row."""
-    rows: list[dict[str, object]] = [dict(check_item(check)) for check in status.checks]
-    for mode in modes:
-        rows += [
-            {"check": each.name, "verdict": _effect(each), "observed": str(mode), "reason": each.detail}
-            for each in status.limitations[mode]
-        ]
-    rows += [{"check": f"{mode.upper()} FAILOVER", "verdict": status.word(mode)} for mode in modes]
-    return [row | {"mirror": status.mirror} for row in rows]
-
-
-def _effect(limitation: Limitation) -> str:
-    return "blocks" if limitation.blocks else "usual" if limitation.usual else "accept"
+def reasons(item: Mapping[str, Any], mode: str) -> list[Mapping[str, Any]]:
+    """The limitations of `mode` in an item of a status: blocking ones first, usual ones last."""
+    return sorted(item["limitations"][mode], key=lambda each: (not each["blocks"], each["usual"]))
 
 
 def state_row_item(row: TransitionRow) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from platform import node as host_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failover.evidence import as_json, as_page, from_json
@@ -21,23 +22,68 @@ if TYPE_CHECKING:
     from tanist.domain.failover.evidence import Evidence
 
 
+_PROC: Final = Path("/proc")
+_ENDED: Final = frozenset({"Z", "X"})
+"""States of a process that runs no code any more: its parent has not asked for its exit code yet."""
+
+
 def runner() -> str:
-    """The name of this process in locks and runs, for people and for `is_process_dead`."""
-    return f"{getpass.getuser()}@{host_name()} pid {os.getpid()}"
+    """The name of this process in locks and runs, for people and for `is_process_dead`.
+
+    In brackets the host as it was booted, and when the process was started; not where the system does not tell.
+    """
+    name = f"{getpass.getuser()}@{host_name()} pid {os.getpid()}"
+    where, seen = _booted_host(), _process(os.getpid())
+    return f"{name} [{where}:{seen.started}]" if where and seen else name
 
 
 def is_process_dead(text: str) -> bool:
-    """Whether the runner of that name was a process of this host that has ended; False if that is unknown."""
-    found = re.fullmatch(rf"\S+@{re.escape(host_name())} pid (\d+)", text)
-    if found is None:
+    """Whether the runner of that name was a process of this host that has ended; False if that is unknown.
+
+    A number of a process proves nothing alone: numbers are used again, and other hosts and containers have the same.
+    """
+    found = re.fullmatch(r".+ pid (\d+) \[([0-9a-f]+):(\d+)\]", text)
+    if found is None or found[2] != _booted_host():
         return False
+    pid = int(found[1])
+    seen = _process(pid)
+    if seen is not None:
+        return seen.started != found[3] or seen.ended
     try:
-        os.kill(int(found[1]), 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return True
     except PermissionError:
         return False
-    return False
+    return False  # the system hides it
+
+
+class _Process(NamedTuple):
+    """`started`: in clock ticks since the host was booted. `ended`: none of its threads runs any more."""
+
+    started: str
+    ended: bool
+
+
+def _process(pid: int) -> _Process | None:
+    """None: there is none, or the system does not tell."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        alone = len([*(_PROC / str(pid) / "task").iterdir()]) <= 1
+    except OSError:
+        return None
+    return _Process(started=fields[19], ended=fields[0] in _ENDED and alone)
+
+
+def _booted_host() -> str:
+    """Names this host until it is booted again, and the container whose processes we see; empty: not known."""
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        spaces = [_PROC / "self/ns" / kind for kind in ("pid", "time")]
+        seen = [str(each.readlink()) for each in spaces if each.exists()]
+    except OSError:
+        return ""
+    return hashlib.sha256(" ".join((host_name(), boot, *seen)).encode()).hexdigest()[:16]
 
 
 # ── evidence as files ─────────────────────────────────────────────────────────────────────────────────────────────

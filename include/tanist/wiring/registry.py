@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
+from tanist.domain.answers import attempt
 from tanist.domain.circle import locate
 from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, UnknownMirror
 from tanist.domain.problems import refuse
@@ -20,12 +21,13 @@ from tanist.usecases.mirror import OpenMirror, identify, spec_at
 from tanist.usecases.mirrors.describe import Describer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from tanist.domain.moves import MirrorMove
     from tanist.domain.names import MirrorName
     from tanist.domain.selection import Selection
+    from tanist.domain.state_view import StateView
     from tanist.kafka.adapters.cluster import KafkaCluster
     from tanist.ports.clock import Clock
     from tanist.ports.logs import LogInspection, LogPrefixes
@@ -140,6 +142,10 @@ class ClusterRegistry:
         self._others.append(KafkaCluster(cluster.endpoint, small_state=cluster.allow_small_state))
         return self._others[-1]
 
+    def again(self) -> ClusterRegistry:
+        """Another registry of the same clusters, with connections of its own: for another thread, which closes it."""
+        return ClusterRegistry(self.settings, self._extra)
+
     def open_mirror(self, destination: Cluster, mirror: MirrorName, context: CommandContext) -> OpenMirror:
         """A mirror with both of its clusters. The source must be the cluster that the mirror pins; see `source`.
 
@@ -217,11 +223,20 @@ class ClusterRegistry:
             refuse(silent)
         return found
 
+    def views(self, names: Sequence[str], context: CommandContext) -> Mapping[str, StateView | TanistError | None]:
+        """What is in the state topic of each of these clusters, or why that is not known; None: it has none.
+
+        Raises:
+            Misconfigured: a name is that of no cluster.
+        """
+        clusters = [self.connect(name) for name in names]
+        with ThreadPoolExecutor(min(_CONTACTS, len(names) or 1)) as pool:
+            return dict(zip(names, pool.map(lambda each: attempt(lambda: _view(each, context)), clusters), strict=True))
+
     def _look(self, cluster: Cluster, mirror: MirrorName | None, context: CommandContext) -> bool | TanistError | None:
         """Whether a cluster has the mirror, or any; None: a reversal that moves it to another one is unfinished."""
         try:
-            brief = replace(context, by=Deadline(min(context.by.at, context.clock.deadline(LOOK_SECONDS).at)))
-            identify((cluster,), brief)
+            _contact(cluster, context)
             if mirror is None:
                 return snapshot.exists(cluster, STATE_TOPIC, context.by)
             found = locate(mirror, cluster.state(STATE_TOPIC, context.by))
@@ -229,6 +244,17 @@ class ClusterRegistry:
             self.silence(context.clock).keep(cluster.name, error)
             return error
         return None if found.departure else found.spec is not None
+
+
+def _contact(cluster: Cluster, context: CommandContext) -> None:
+    """Raises the error of a cluster that does not answer within LOOK_SECONDS."""
+    brief = replace(context, by=Deadline(min(context.by.at, context.clock.deadline(LOOK_SECONDS).at)))
+    identify((cluster,), brief)
+
+
+def _view(cluster: Cluster, context: CommandContext) -> StateView | None:
+    _contact(cluster, context)
+    return cluster.stored(STATE_TOPIC, context.by)
 
 
 def side_of(cluster: KafkaCluster) -> Cluster:

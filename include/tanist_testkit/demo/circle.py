@@ -55,7 +55,7 @@ def _surveyed(stage: Stage, at: tuple[str, ...]) -> None:
     """Returns when the old source can get no more records: coordinators end transactions after it has refused them."""
 
     def final() -> bool:
-        found = stage.tanist.run("failback", "survey", STORM, *at, verdict=True)
+        found = stage.tanist.run("failback", "survey", "--no-rescue", STORM, *at, verdict=True)
         return all(each["final"] for each in found)
 
     until(final, stage.soon(), stage.clock, lambda: "it may still get records", LOOK_SECONDS)

@@ -56,6 +56,6 @@ def test_the_example_of_the_readme_ends_with_go(environ: dict[str, str], tmp_pat
         if shell.poll() is None:
             os.killpg(shell.pid, signal.SIGTERM)
     assert shell.returncode == 0, err
-    assert re.search(r"^m1 +PLANNED FAILOVER +GO", out, re.MULTILINE), out
+    assert re.search(r"^m1: planned failover: GO", out, re.MULTILINE), out
     level = re.findall(r"^m1 +orders +(\d) +(\d+) +\2 +0 +MIRRORING", out, re.MULTILINE)
     assert {partition for partition, _ in level} == {"0", "1", "2"}, out

@@ -77,9 +77,9 @@ def killed_under_load(pair: Pair, name: str) -> dict[MirrorPartition, dict[int, 
     return acknowledged
 
 
-def typed(pair: Pair, command: str, reason: str = "east is gone") -> tuple[str, ...]:
+def typed(pair: Pair, command: str) -> tuple[str, ...]:
     """What a person types who follows the message to the letter."""
-    words = shlex.split(command.replace("...", reason))
+    words = shlex.split(command)
     assert words[0] == "tanist"
     at = words.index("--destination")
     assert words[at + 1] == "west"

@@ -60,3 +60,29 @@ def test_a_login_that_may_only_read_plans_and_is_told_the_whole_command(pair: Pa
     )
     assert "PLAN_NOT_KEPT" in alone.err
     pair.tanist(*typed(plan["approve"]), user="approver")
+
+
+def test_what_is_next_leads_from_a_kept_plan_to_the_reversal(pair: Pair, topic_name: str) -> None:
+    """Plan, approval and run as `tanist next` prints them; before and behind them it asks for nothing of the kind."""
+    pair.worker()
+    pair.mirror(topic_name, topic_name)
+
+    def following() -> tuple[str, list[str]]:
+        item = pair.tanist("next", topic_name, "--json").item
+        return item["stage"], [step["command"] for step in item["next"]]
+
+    before, steps = following()
+    assert before in {"MIRRORING", "NOT_READY"}
+    assert not [each for each in steps if " failover " in each]
+    plan = pair.tanist("failover", "plan", topic_name, "--json").item
+    assert following() == ("PLANNED", [plan["approve"]])
+    pair.tanist(*typed(plan["approve"]), user="approver")
+    stage, (run,) = following()
+    assert stage == "APPROVED"
+    where = ("--fence-proof", "1s", "--evidence", str(pair.home / topic_name), "--json")
+    assert pair.tanist(*typed(run), *where).item["status"] == "DONE"
+    stage, steps = following()
+    assert stage == "FAILED_OVER"
+    assert steps[0].startswith(f"tanist mirrors reverse {topic_name} --destination west")
+    refused = pair.tanist("failover", "plan", topic_name, expected=1)
+    assert steps[0] in refused.err.splitlines()[-1]

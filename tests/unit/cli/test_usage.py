@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -13,9 +14,10 @@ import typer
 
 from tanist.cli.app import app
 from tanist.cli.options import Session
-from tanist.cli.output import fail, guard
-from tanist.domain.errors import Misconfigured
+from tanist.cli.output import emit, fail, guard, never_silent
+from tanist.domain.errors import Misconfigured, UnknownMirror
 from tanist.usecases.failover import abort, planning, status
+from tanist.wiring.registry import ClusterRegistry
 from tests.reference import commands_of
 
 if TYPE_CHECKING:
@@ -192,3 +194,70 @@ def test_every_command_that_takes_topics_can_leave_some_out() -> None:
 
 def test_the_fence_of_no_topic_is_set_where_none_is_named(tanist: Tanist) -> None:
     assert "no topic is selected: give --topic REGEX" in tanist("fence", "set", "dr", "--exclude", "a").err
+
+
+def test_a_table_shows_a_time_as_a_date_and_json_as_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    first: dict[str, Any] = {"mirror": "dr", "expires_at_ms": 1_700_000_000_000, "age_ms": 5}
+    items = [first, {"mirror": "m2", "expires_at_ms": None}]
+    emit(items, ("mirror", "expires_at_ms", "age_ms"), as_json=False)
+    table = capsys.readouterr().out
+    assert table.split() == ["MIRROR", "EXPIRES-AT", "AGE-MS", "dr", "2023-11-14T22:13:20.000Z", "5", "m2", "-", "-"]
+    emit(items, ("mirror", "expires_at_ms"), as_json=True)
+    assert json.loads(capsys.readouterr().out)["items"] == items
+
+
+def test_a_long_operation_is_never_silent_for_long() -> None:
+    """`failback replay` said nothing for 58 s while a broker was away."""
+    said: list[str] = []
+    heard = threading.Event()
+
+    def tell(text: str) -> None:
+        said.append(text)
+        if len(said) > 2:
+            heard.set()
+
+    with never_silent(tell, 0.05) as hear:
+        hear("append: begins")
+        assert heard.wait(10)
+    assert said[0] == "append: begins"
+    assert all(each.endswith("the last step was: append: begins") for each in said[1:])
+    assert said[1].startswith("has said nothing for 0 s; ")
+    assert "tanist-never-silent" not in {each.name for each in threading.enumerate()}, "it ends with the operation"
+
+
+NOBODY = '[clusters.east]\nbootstrap_servers = "127.0.0.1:1"\n[clusters.west]\nbootstrap_servers = "127.0.0.1:1"\n'
+
+
+def test_a_mirror_from_a_cluster_to_itself_is_refused_before_the_network_is_asked(
+    tanist: Tanist, tmp_path: Path
+) -> None:
+    """It was UNREACHABLE where the cluster did not answer."""
+    (tmp_path / "tanist.toml").write_text(NOBODY)
+    same = ("mirrors", "create", "dr", "--source", "east", "--destination", "east", "--topic", ".*")
+    answer = tanist(*same, "--config", str(tmp_path / "tanist.toml"))
+    assert (answer.code, answer.errors) == (1, ["SAME_CLUSTER"])
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [("failover", "plan", "dr"), ("failover", "status", "dr"), ("fence", "show", "dr"), ("failback", "decide", "dr")],
+)
+def test_a_command_that_reads_finds_the_destination(
+    tanist: Tanist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...]
+) -> None:
+    """`failover plan` without one ended with 2."""
+    (tmp_path / "tanist.toml").write_text(NOBODY)
+
+    def found(_registry: ClusterRegistry, mirror: str, _context: object) -> NoReturn:
+        raise UnknownMirror(f"looked for {mirror} everywhere")
+
+    monkeypatch.setattr(ClusterRegistry, "destinations", found)
+    answer = tanist(*typed, "--config", str(tmp_path / "tanist.toml"))
+    assert (answer.code, answer.errors) == (1, ["UNKNOWN_MIRROR"])
+    assert "looked for dr everywhere" in answer.err
+
+
+def test_a_command_that_changes_something_does_not_guess_its_destination(tanist: Tanist, tmp_path: Path) -> None:
+    (tmp_path / "tanist.toml").write_text(NOBODY)
+    answer = tanist("failover", "run", "dr", "--plan", "cafe", "--config", str(tmp_path / "tanist.toml"))
+    assert (answer.code, answer.errors) == (2, ["INVALID_CONFIG"])

@@ -237,6 +237,7 @@ def _too(luck: Random, facts: Facts) -> Facts:
         topics=tuple(_topic_too(luck, each, state) for each in facts.topics),
         besides=_mostly(luck, (), ("refunds",)),
         left=_mostly(luck, (), ("old",)),
+        detached=_mostly(luck, (), ("apart",)),
         logins=luck.choice(((), (MirrorLogin("User:mirror"),), (MirrorLogin("User:root", "it is a super user"),))),
         logins_awaited=_mostly(luck, (), ("worker-9",)),
         groups_unread=facts.followed is None and luck.random() < 0.5,

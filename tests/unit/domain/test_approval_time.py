@@ -39,3 +39,10 @@ def test_a_clock_behind_the_brokers_permits_nothing() -> None:
     assert names(AT - 5_001, None) == ("CLOCK_BEHIND",), "behind the time of the approval itself"
     assert names(AT, AT + 5_001) == ("CLOCK_BEHIND",)
     assert names(AT, AT + 60_000) == ("APPROVAL_EXPIRED", "CLOCK_BEHIND")
+
+
+def test_times_are_named_as_dates() -> None:
+    """They were milliseconds since 1970."""
+    why = {each.name: each.detail for each in time_objections(APPROVED, EpochMs(AT), EpochMs(AT + 60_000))}
+    assert why["APPROVAL_EXPIRED"].startswith("valid until 1970-01-01T00:17:40.000Z, now is 1970-01-01T00:17:40.000Z:")
+    assert "it shows 1970-01-01T00:16:40.000Z, the brokers' showed 1970-01-01T00:17:40.000Z" in why["CLOCK_BEHIND"]

@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Verdict
-from tanist.domain.failback.pending import findings_check, findings_of, tails_check, tails_of, undecided
+from tanist.domain.failback.pending import (
+    findings_check,
+    findings_of,
+    tails_check,
+    tails_of,
+    undecided,
+    without_findings,
+)
 from tanist.domain.names import EpochMs
 from tanist.domain.states import DesiredState
 from tanist.domain.tails import FindingKind, FindingsAccepted, PartitionTail, TailStage, TailVerdict, TopicTails
@@ -118,6 +125,28 @@ def test_before_a_reversal_a_tail_is_pending_and_after_its_replay_it_is_done() -
     assert undecided(a_view(mirror("w", "e"), topic(DesiredState.MIRRORING), LINEAGE, done), DR) == ()
     again = (mirror("e", "w"), topic(DesiredState.MIRRORING), LINEAGE, UNDECIDED)
     assert undecided(a_view(*again), DR) == (), "it is copied from its beginning again"
+
+
+def test_a_tail_that_was_decided_and_copied_again_is_no_finding_any_more_but_for_what_has_expired() -> None:
+    """It was one two reversals later: the old source's log had been deleted, and had the new primary's records."""
+    kept = without_findings([LINEAGE, TAILS], {"orders"}, "e")
+    assert {each.finding for each in findings_of(a_view(*kept), DR)} == {FindingKind.EXPIRED}
+    assert without_findings([LINEAGE, TAILS], {"payments"}, "e") == [LINEAGE, TAILS]
+    assert without_findings([TAILS], {"orders"}, "w") == [TAILS], "what was deleted is the log of another cluster"
+    undone = replace(TAILS, stage=TailStage.RESCUED)
+    assert without_findings([undone], {"orders"}, "e") == [undone]
+
+
+def test_a_topic_that_was_added_again_has_no_findings_of_its_tails_before() -> None:
+    """The mirror copies the whole log of the old source, and no offset names two records."""
+    again = (mirror("e", "w"), topic(DesiredState.MIRRORING), LINEAGE, TAILS)
+    assert {each.finding for each in findings_of(a_view(*again), DR)} == {FindingKind.EXPIRED}
+    later = replace(LINEAGE, promotion_epoch=2)
+    after = (mirror("e", "w"), topic(DesiredState.REMOVED), LINEAGE, later, TAILS)
+    assert {each.finding for each in findings_of(a_view(*after), DR)} == {FindingKind.EXPIRED}
+    back = replace(LINEAGE, promotion_epoch=2, old_cluster_id="w", new_cluster_id="e")
+    circle = (mirror("e", "w"), topic(DesiredState.MIRRORING), LINEAGE, back, TAILS)
+    assert len(findings_of(a_view(*circle), DR)) == 3, "its log has gone on where it was"
 
 
 def test_a_topic_that_a_reversal_left_behind_unsurveyed_is_counted() -> None:

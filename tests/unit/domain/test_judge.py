@@ -9,7 +9,7 @@ import pytest
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict
 from tanist.domain.failover.facts import SourceState, Uncopied
-from tanist.domain.failover.forecast import at_risk, forecast, forecast_words
+from tanist.domain.failover.forecast import at_risk, at_risk_words, forecast, forecast_words
 from tanist.domain.failover.health import judged, workers_check
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import news
@@ -236,6 +236,10 @@ def test_an_estimate_is_called_one_and_says_how_old_what_it_rests_on_is() -> Non
         "0 offsets at risk, as seen 20 s ago (1970-01-01T00:16:20.000Z); since then unknown, at the rate of then "
         "(10/s) about 200 more by now and 36200 at the end of an approval"
     )
+    assert at_risk_words(cost) == "0 seen, about 200 more"
+    assert at_risk_words(replace(cost, estimate=None)) == "0 seen, more unknown"
+    assert at_risk_words(replace(cost, offsets_at_risk=None)) == "unknown"
+    assert at_risk_words(replace(cost, age_ms=None)) == "unknown"
 
 
 def test_with_an_attested_time_of_death_nothing_is_counted_beyond_it() -> None:
@@ -246,6 +250,7 @@ def test_with_an_attested_time_of_death_nothing_is_counted_beyond_it() -> None:
     seen = forecast(replace(attested, dead_since=EpochMs(NOW - 20_001)), facts)
     assert (seen.estimate, seen.final) == (0, True)
     assert "when the source had ended" in forecast_words(seen)
+    assert at_risk_words(seen) == "0"
 
 
 def test_a_proved_fence_bounds_the_loss() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tanist.domain.errors import InvalidMirrorName
-from tanist.domain.names import MirrorPartition, after, mirror_name
+from tanist.domain.names import EpochMs, MirrorPartition, after, iso_time, mirror_name
 
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c", "x" * 249, "removed", "a.paused.b", "..."])
@@ -36,3 +36,11 @@ def test_partitions_sort_by_number_and_read_as_kafka_prints_them() -> None:
     """orders-10 after orders-9."""
     assert MirrorPartition("orders", 9) < MirrorPartition("orders", 10) < MirrorPartition("orders2", 0)
     assert str(MirrorPartition("orders", 9)) == "orders-9"
+
+
+@pytest.mark.parametrize(
+    ("at", "read"),
+    [(0, "1970-01-01T00:00:00.000Z"), (1_700_000_000_123, "2023-11-14T22:13:20.123Z"), (2**62, f"{2**62} ms")],
+)
+def test_people_read_a_time_as_a_date_and_not_as_a_number(at: int, read: str) -> None:
+    assert iso_time(EpochMs(at)) == read

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tanist.domain.failback.survey import PartitionSurvey, TailCounts, stage_of, tail_on_record
+from tanist.domain.failback.reversal import limitations, problems
+from tanist.domain.failback.survey import PartitionSurvey, TailCounts, new_words, stage_of, tail_on_record
 from tanist.domain.names import MirrorPartition
 from tanist.domain.tails import PartitionTail, TailStage, TailVerdict
 from tanist.usecases.failback.survey import exit_code
@@ -132,3 +133,19 @@ def test_a_survey_that_has_nothing_left_to_compare_says_so(old: int, new: int, w
 def test_an_old_source_that_begins_later_than_the_new_primary_is_named(old: int, new: int | None, warned: bool) -> None:
     found = replace(survey(L, L, 0), source_start=old, primary_start=new)
     assert ("begins 2 offset(s) later" in str(found.warnings)) == warned
+
+
+def test_a_decided_tail_that_has_grown_says_what_is_decided_and_what_is_new() -> None:
+    """4 more records were "2102 records that nobody has decided about"; before and after they are on record."""
+    decided = replace(RESCUED, records=2098)
+    before = replace(survey(L, L + 20, 2102), on_record=decided, done=True, grown=4)
+    grown = replace(decided, end=L + 20, records=2102, copied_to=-1)
+    after = replace(survey(L, L + 20, 2102), on_record=grown, decided_before=2098)
+    for found in (before, after):
+        words = "4 new record(s) (beside 2098 that are decided)"
+        assert new_words([found]) == words
+        (refusal,) = problems([found], ())
+        assert refusal.reason == f"orders-0 has {words} of a tail that nobody has decided about"
+        (undecided,) = (each for each in limitations([found], {}, {}) if each.name == "TAIL_UNDECIDED")
+        assert undecided.detail.startswith(f"nobody has decided about {words}: ")
+    assert new_words([survey(L, L + 20, 7)]) == "7 record(s)"

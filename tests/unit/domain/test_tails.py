@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tanist.domain.checks import Verdict
 from tanist.domain.failback.pending import tails_check
-from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.tails import (
     PartitionTail,
     PendingTail,
+    ReplayProgress,
     RetentionHeld,
     TailStage,
     TailVerdict,
@@ -16,6 +19,7 @@ from tanist.domain.tails import (
     quarantine_topic,
     stored_stage,
 )
+from tests.builders import DR
 
 
 def tails(topic: str, epoch: int, stage: TailStage, records: int = 4) -> TopicTails:
@@ -34,6 +38,21 @@ def tails(topic: str, epoch: int, stage: TailStage, records: int = 4) -> TopicTa
 def test_promotion_without_a_record_is_not_surveyed() -> None:
     found = stored_stage([("b", 1), ("a", 2)], [tails("a", 1, TailStage.DONE), tails("b", 1, TailStage.RESCUED)])
     assert found == (PendingTail("a", 2, TailStage.UNKNOWN), PendingTail("b", 1, TailStage.RESCUED, 4))
+
+
+def a_replay(epoch: int = 1, **fields: Any) -> ReplayProgress:
+    """Of a plan that is carried out."""
+    plain: dict[str, Any] = {"plan": "p", "producer_id": 1, "start": 0, "begin": 5, "end": 9, "done": True}
+    return ReplayProgress(
+        mirror=DR, partition=MirrorPartition("a", 0), promotion_epoch=epoch, at=EpochMs(0), **plain | fields
+    )
+
+
+def test_a_tail_that_has_grown_since_its_replay_says_how_many_records_are_new() -> None:
+    replays = [a_replay(replayed=2_000, dropped=90, earlier=8), a_replay(3, replayed=5)]
+    (found,) = stored_stage([("a", 1)], [tails("a", 1, TailStage.SURVEYED, 2_102)], replays)
+    assert str(found) == "a: NOT_RESCUED (4 new records; 2098 before them are decided)"
+    assert a_replay(replayed=2_000, earlier=8, done=False).decided == 8
 
 
 def test_check_counts_down_and_names_the_next_step() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.failback.torn import TransactionBatch, TransactionPart, parts_of, torn
+from tanist.domain.failback.torn import TransactionBatch, TransactionPart, parts_of, torn, torn_words
 from tanist.domain.names import MirrorPartition
 
 if TYPE_CHECKING:
@@ -120,3 +120,22 @@ def test_other_producers_and_epochs_are_other_transactions() -> None:
     other = parts_of(Q, TAIL, [TransactionBatch(1, 8, 0, 0), TransactionBatch(2, 8, 0, NOON, commits=True)])
     assert found([*tail, *other]) == {}
     assert torn(log(P, (TAIL - 2, NOON))) == ()
+
+
+def test_many_are_one_sentence_that_names_a_few_and_counts_the_rest() -> None:
+    """A rescue warned forty times."""
+    many = torn([*log(P, *every(1000, 45, 5)), *log(Q, *every(1000, 45, 45, late=3))])
+    assert len(many) == 40
+    words = torn_words(many)
+    assert words.startswith("40 transactions were copied in part, or may have been, and have records in 1 tail(s): ")
+    assert words.count("producer id 7") == 5
+    assert words.endswith("; and 35 more")
+    assert torn_words(many[:1]) == str(many[0])
+    assert torn_words(()) == ""
+
+
+def test_the_places_of_one_that_was_copied_everywhere_are_counted() -> None:
+    elsewhere = [part for n in range(1, 41) for part in log(MirrorPartition("t", n), (TAIL - 2, NOON))]
+    (one,) = torn([*log(P, (TAIL, NOON)), *elsewhere])
+    assert len(one.copied) == 40
+    assert str(one).endswith("t-5 from offset 9998 on, and 35 more")

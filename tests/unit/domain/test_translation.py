@@ -22,8 +22,8 @@ from tanist.domain.translation import (
     Withheld,
     decide,
     objection,
-    translate,
 )
+from tanist.domain.translators.by_map import translate
 
 SPAN = Span(DestinationOffset(10), DestinationOffset(100))
 IDENTICAL = OffsetMap()

@@ -118,6 +118,17 @@ def test_the_command_that_approves_is_named_without_a_topic_of_approvers_too() -
         replays(world)
 
 
+def test_a_replay_that_is_not_approved_names_its_own_commands() -> None:
+    """It named `tanist failover plan`."""
+    world = FailoverWorld()
+    world.approve()
+    with pytest.raises(NotApproved) as refused:
+        replays(world)
+    assert refused.value.name == "NOT_APPROVED"
+    assert "`tanist failback decide`" in str(refused.value)
+    assert "failover plan" not in str(refused.value)
+
+
 def test_the_command_that_approves_a_reversal_has_the_options_that_made_it() -> None:
     """Typed as it was printed, it planned something else."""
     request = ReversalRequest(exclude=("pay{2}ments",), accept=("TAIL_UNDECIDED",), recreate=(r"orders\.v1",))
@@ -127,7 +138,7 @@ def test_the_command_that_approves_a_reversal_has_the_options_that_made_it() -> 
     typed = shlex.split(str(refused.value).partition(": tanist ")[2].partition(" (")[0])
     assert typed[:4] == ["mirrors", "reverse", "dr", "--destination"]
     options = ["--exclude", "pay{2}ments", "--accept", "TAIL_UNDECIDED", "--recreate", r"orders\.v1"]
-    assert typed[5:] == [*options, "--approve", REVERSAL.hash, "--reason", "..."]
+    assert typed[5:] == [*options, "--approve", REVERSAL.hash, "--reason", "as shown"]
 
 
 def test_a_failover_that_is_not_approved_or_used_up_names_the_command_that_approves_it() -> None:

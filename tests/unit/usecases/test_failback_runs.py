@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tanist.domain.approval.entries import NotApproved, NotPermitted
+from tanist.domain.errors import TimedOut, Unreachable
 from tanist.domain.failback.decision import DecisionPlan, TailAction, TailClass
 from tanist.domain.failback.open_transactions import ReturnedTransaction
 from tanist.domain.names import EpochMs, MirrorPartition, TopicPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import EVERY_TOPIC
+from tanist.domain.tails import PartitionTail, TailStage, TailVerdict, TopicTails
 from tanist.usecases import lock
 from tanist.usecases.approvals import ApprovalTerms, sign, withdraw
 from tanist.usecases.failback import aborting
+from tanist.usecases.failback import replay as replaying
 from tanist.usecases.failback.aborting import abort_transactions, approve_abort, plan_abort
 from tanist.usecases.failback.replay import ReplayTools, replay
 from tests.builders import DR
@@ -117,6 +121,32 @@ def test_an_abort_whose_approval_ends_while_the_lock_is_waited_for_ends_nothing(
     with pytest.raises((NotApproved, NotPermitted), match=f"(?i){how}"):
         abort_transactions(plan.hash, clusters, world.command())
     assert port.aborted == []
+
+
+def test_a_replay_that_waits_for_a_broker_says_why_once_for_each_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was silent for as long as the broker was away."""
+    away = [Unreachable("b1 is away"), Unreachable("b1 is away"), TimedOut("b1 is slow"), None]
+
+    class Partition:
+        def __init__(self, *_: object) -> None:
+            """As the partition that is replayed."""
+
+        def run(self) -> None:
+            if (why := away.pop(0)) is not None:
+                raise why
+
+    monkeypatch.setattr(replaying, "_Partition", Partition)
+    heard: list[tuple[MirrorPartition, str]] = []
+    tools = ReplayTools(manifest=lambda _: None, waiting=lambda at, why: heard.append((at, why.reason)))
+    tail = PartitionTail(partition=1, verdict=TailVerdict.TAIL, common_end=5, end=9, records=4)
+    at, decided = EpochMs(0), TailStage.DECIDED
+    tails = TopicTails(
+        mirror=DR, topic="orders", promotion_epoch=1, cluster_id="e", tails=(tail,), stage=decided, at=at
+    )
+    replayed: Any = SimpleNamespace(tools=tools, locked=SimpleNamespace(command=FailoverWorld().command()))
+    replaying._Replay._partition(replayed, tails, tail)
+    assert heard == [(MirrorPartition("orders", 1), "b1 is away"), (MirrorPartition("orders", 1), "b1 is slow")]
+    assert not away
 
 
 def test_a_replay_is_on_record_as_done_and_runs_once() -> None:

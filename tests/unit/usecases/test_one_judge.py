@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.airflow.page import reasons
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.health import judged
@@ -12,7 +11,7 @@ from tanist.domain.failover.limitations import make_plan, planned_intent
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.failover.planning import PlanBlocked, Planned, must_not_be_blocked
 from tanist.usecases.failover.route import STEP_IDS
-from tanist.usecases.items import status_item
+from tanist.usecases.items import reasons, status_item
 from tests.unit.domain.facts_drawn import drawn, intents
 
 if TYPE_CHECKING:

@@ -22,9 +22,11 @@ from tanist.domain.saved_state import (
     StateOfAnotherCluster,
     StateOutdated,
 )
+from tanist.domain.selection import Selection
 from tanist.domain.tails import TailStage
 from tanist.ports.fencing import ProducerFence
 from tanist.usecases.mirrors.create import CreateRequest, create
+from tanist.usecases.mirrors.detach import detach_topics
 from tanist.usecases.state.restore import RestoreTools, restore
 from tests.builders import a_command, a_lineage, a_move
 from tests.fakes.cluster import MemoryCluster
@@ -300,3 +302,31 @@ def test_an_export_that_is_older_than_a_failover_leaves_a_pending_fence_and_a_li
     assert "the lineage of this failover is read from its log" in found.warnings[1]
     (again,) = restore(state, side, tools, a_command())
     assert not again.changed
+
+
+def test_a_topic_that_was_detached_at_the_export_and_failed_over_since_is_not_closed_again(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    """A restored record of it would have `metadata sync` deny the new primary's producers."""
+    detach_topics(M, Selection(("orders",)), west.side(), a_command())
+    state, new = saved(west), lost(west)
+    spec = west.view(STATE_TOPIC).mirror(M)
+    assert spec is not None
+    counted = PromotionEpoch(mirror=M, mirror_id=spec.mirror_id, topic="orders", count=1)
+    east.with_topic(STATE_TOPIC).write(STATE_TOPIC, counted)
+    (found,) = restored(state, east, new)
+    assert found.promoted["orders"].promotion_epoch == 1
+    view = new.view(STATE_TOPIC)
+    assert [each.topic for each in view.removed(M)] == ["orders"]
+    assert not view.detached(M)
+    (again,) = restored(state, east, new)
+    assert not again.changed, "after a crash the same call completes it"
+
+
+def test_a_topic_that_is_detached_still_is_restored_as_one(east: MemoryCluster, west: MemoryCluster) -> None:
+    detach_topics(M, Selection(("orders",)), west.side(), a_command())
+    state, new = saved(west), lost(west)
+    (found,) = restored(state, east, new)
+    assert not found.promoted
+    assert [each.topic for each in new.view(STATE_TOPIC).detached(M)] == ["orders"]
+    assert not restored(state, east, new)[0].changed

@@ -9,18 +9,22 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.circle import CircleStage, locate
+from tanist.domain.failback.pending import findings_of
+from tanist.domain.failback.reversal import Recreation
 from tanist.domain.failover.plan import FailoverRequest
 from tanist.domain.moves import MoveStatus, opposite
+from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.domain.state_record import StateRecord
+from tanist.domain.tails import PartitionTail, TailStage, TailVerdict, TopicTails
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import moving_state, reversal
 from tanist.usecases.failback.reversal import ReversalRequest
 from tanist.usecases.failback.reversal_route import ReversalWithdrawn
-from tanist.usecases.failback.reverse import reverse, reverse_after, reverse_mirror, switched
+from tanist.usecases.failback.reverse import by_failover, reverse, reverse_after, reverse_mirror, switched
 from tanist.usecases.failover import planning
 from tests.builders import DR
-from tests.unit.usecases.failover.in_memory import FailoverWorld, Killed
+from tests.unit.usecases.failover.in_memory import TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.returning import returned
 
 if TYPE_CHECKING:
@@ -117,6 +121,37 @@ def test_what_an_attempt_settled_before_it_was_fenced_is_not_written_again(monke
     assert done.spec.producer_ids == first.producer_ids
 
 
+def test_the_findings_of_topics_that_are_copied_again_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mirror took them along, over every later reversal."""
+    world, records = approved(), moving_state._records
+    overlaps = tuple(
+        PartitionTail(partition=n, verdict=TailVerdict.OVERLAP, common_end=10, end=18, records=8) for n in range(2)
+    )
+    tails = [
+        TopicTails(
+            mirror=DR,
+            topic=topic,
+            promotion_epoch=1,
+            cluster_id="id-east",
+            tails=overlaps[:count],
+            stage=TailStage.DONE,
+            at=EpochMs(0),
+        )
+        for topic, count in TOPICS.items()
+    ]
+
+    def with_a_recreation(of: Reversing, ends: Mapping[MirrorPartition, int]) -> list[StateRecord]:
+        world.west.write(STATE_TOPIC, *tails)
+        again = Recreation(topic_id="id-of-orders", replicas=1)
+        topics = (replace(each, recreation=again if each.topic == "orders" else None) for each in of.reversal.topics)
+        of.reversal = replace(of.reversal, topics=tuple(topics))
+        return records(of, ends)
+
+    monkeypatch.setattr(moving_state, "_records", with_a_recreation)
+    reverse(ReversalRequest(), returned(world), world.command())
+    assert {each.topic for each in findings_of(world.east.view(STATE_TOPIC), DR)} == {"payments"}
+
+
 def from_east(world: FailoverWorld) -> ReturnedMirror:
     """As `returned`, of the mirror that the reversal has brought to east."""
     spec = world.east.view(STATE_TOPIC).mirror(DR)
@@ -154,16 +189,39 @@ def test_a_cluster_that_has_taken_over_is_found_without_its_old_source() -> None
     assert switched(from_east(world), "id-east", world.command()) is None
 
 
-def test_a_failover_that_was_approved_with_its_reversal_is_followed_by_it_once() -> None:
-    """By that approval alone; whoever runs the same plan again completes the reversal, or is told that it was done."""
+def over_without_its_reversal() -> tuple[FailoverWorld, str]:
+    """A failover that was approved with the reversal after it is done, and that is not; and its plan."""
     world = FailoverWorld()
     request = FailoverRequest(mode=Mode.PLANNED, reverse=True)
     made = planning.plan(request, world.clusters(), world.command()).plan
     terms = ApprovalTerms.of("drill", 3_600)
     planning.approve(made.hash, request, world.clusters(), world.command(), terms=terms)
     world.run(made.hash)
+    return world, made.hash
+
+
+def test_a_reversal_that_its_failover_has_approved_is_done_by_whoever_comes() -> None:
+    """Not if something else is asked for, or the failover has not accepted what speaks against it by now."""
+    world, plan = over_without_its_reversal()
+    other = ReversalRequest(exclude=("payments",))
+    assert by_failover(other, returned(world), world.command()) is None
+    asked = by_failover(ReversalRequest(answers="run/airflow/x"), returned(world), world.command())
+    assert asked == ReversalRequest(failover=plan)
+    world.east.supers.add("root")
+    world.east.files[1] = frozenset({"super.users"})
+    assert by_failover(ReversalRequest(), returned(world), world.command()) is None
+    world.east.files.clear()
+    reverse_mirror(asked, returned(world), world.command())
+    assert stages(world) == (CircleStage.MOVED, CircleStage.REVERSED)
+    assert by_failover(ReversalRequest(), from_east(world), world.command()) is None
+    assert by_failover(ReversalRequest(), returned(approved()), approved().command()) is None
+
+
+def test_a_failover_that_was_approved_with_its_reversal_is_followed_by_it_once() -> None:
+    """By that approval alone; whoever runs the same plan again completes the reversal, or is told that it was done."""
+    world, plan = over_without_its_reversal()
     for clusters, changed in ((returned, True), (from_east, False)):
-        done = reverse_after(made.hash, clusters(world), world.sink, world.command())
+        done = reverse_after(plan, clusters(world), world.sink, world.command())
         assert done is not None
         assert done.changed is changed
         assert stages(world) == (CircleStage.MOVED, CircleStage.REVERSED)

@@ -15,6 +15,7 @@ from tanist.domain.approval.entries import (
     approvals,
 )
 from tanist.domain.limitation import Limitation
+from tanist.domain.names import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -119,10 +120,10 @@ def time_objections(approval: Approval, now: EpochMs, brokers_time: EpochMs | No
     theirs = max(approval.at, brokers_time or approval.at)
     found = []
     if (latest := max(now, theirs)) >= approval.expires_at:
-        why = f"valid until {approval.expires_at} ms, now is {latest} ms: approve it again"
+        why = f"valid until {iso_time(approval.expires_at)}, now is {iso_time(latest)}: approve it again"
         found.append(Limitation(EXPIRED, why))
     if now < theirs - approval.SKEW_MS:
-        why = f"correct this host's clock: it shows {now} ms, the brokers' showed {theirs} ms"
+        why = f"correct this host's clock: it shows {iso_time(now)}, the brokers' showed {iso_time(theirs)}"
         found.append(Limitation("CLOCK_BEHIND", why))
     return tuple(found)
 

@@ -49,6 +49,11 @@ class NoApproverTopic(CouldNotTell):
     )
 
 
+class FourEyes(Refused):
+    name = "FOUR_EYES"
+    operator_action = "type both commands, each with its own login; nothing was changed"
+
+
 OF_A_RUN: Final = "run/"
 
 

@@ -15,6 +15,8 @@ import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import product
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.approval.words import PlanHash, canonical, hash_of
@@ -22,7 +24,7 @@ from tanist.domain.errors import Refused
 from tanist.domain.names import EpochMs, MirrorName
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.records import MirrorSpec
     from tanist.domain.tails import TopicTails
@@ -52,9 +54,24 @@ class TailAction(StrEnum):
     DROP, REPLAY = "drop", "replay"
 
 
+DEFAULT_ACTIONS: Final[Mapping[TailClass, TailAction]] = MappingProxyType({
+    each: TailAction.REPLAY if each is TailClass.SAFE else TailAction.DROP for each in TailClass
+})  # fmt: skip
+"""What becomes of each class where nobody chooses: nothing is overwritten, and no record is deleted anywhere."""
+
+
+def every_choice() -> Iterator[dict[TailClass, TailAction]]:
+    """Everything that can be said about all classes."""
+    for chosen in product(TailAction, repeat=len(TailClass)):
+        yield dict(zip(TailClass, chosen, strict=True))
+
+
 class ClassesMissing(Refused):
     name = "CLASSES_NOT_DECIDED"
-    operator_action = "give each class with --replay or --drop: conflict, safe, unordered, expired; nothing was changed"
+    operator_action = (
+        "give each class with --replay or --drop: conflict, safe, unordered, expired; or none of them, which replays "
+        "what is safe and keeps the rest in quarantine; nothing was changed"
+    )
 
 
 class NothingToDecide(Refused):
@@ -175,10 +192,28 @@ class DecisionPlan:
             expired_at=None if (time := stored.get("expired_at")) is None else EpochMs(int(time)),
         )
 
-    def as_shown(self, plan_hash: str, times: Iterable[EpochMs]) -> DecisionPlan | None:
-        """This plan with the one of these times with which it has the hash; None: it has it with none of them."""
-        made = (replace(self, expired_at=time) for time in times)
+    def as_shown(
+        self, plan_hash: str, times: Iterable[EpochMs], choices: Iterable[Mapping[TailClass, TailAction]] = ()
+    ) -> DecisionPlan | None:
+        """This plan with the one of these times with which it has the hash; None: it has it with none of them.
+
+        `choices`: what may have been chosen, where nobody says it again; empty: what this plan says.
+        """
+        said = tuple(choices) or (self.actions,)
+        made = (replace(self, expired_at=time, actions=actions) for time in times for actions in said)
         return next((each for each in made if each.hash == plan_hash), None)
+
+
+def said(actions: Mapping[TailClass, TailAction], records: Mapping[TailClass, int], into: Iterable[str]) -> str:
+    """For people: how many records of which classes are replayed, and how many stay in the topics `into`."""
+    named = {action: [f"{records[each]} {each}" for each in TailClass if actions[each] is action and records[each]]
+             for action in TailAction}  # fmt: skip
+    kept = f"keep in quarantine ({', '.join(sorted(set(into)))})"
+    return f"replay {_list(named[TailAction.REPLAY])}; {kept} {_list(named[TailAction.DROP])}"
+
+
+def _list(named: Sequence[str]) -> str:
+    return ", ".join(named) or "nothing"
 
 
 def decided_tails(tails: Sequence[TopicTails]) -> tuple[DecidedTail, ...]:

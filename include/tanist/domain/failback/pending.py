@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Verdict, named
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_record import MirrorRecord
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import PartitionTail
 
@@ -46,15 +48,15 @@ def tails_of(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
     """
     left = {each.topic for each in view.removed(mirror)}
     last = {each.topic: each.promotion_epoch for each in view.lineage(mirror) if each.topic in left}
-    planned = planned_promotions(view, mirror)
-    found = stored_stage(((t, e) for t, e in last.items() if (t, e) not in planned), view.tails(mirror))
+    planned, replays = planned_promotions(view, mirror), view.replays(mirror)
+    found = stored_stage(((t, e) for t, e in last.items() if (t, e) not in planned), view.tails(mirror), replays)
     surveyed = {each.topic for each in found}
     also = [
         each
         for each in view.tails(mirror)
         if each.topic not in surveyed and last.get(each.topic) == each.promotion_epoch
     ]
-    return tuple(sorted([*found, *stored_stage(((e.topic, e.promotion_epoch) for e in also), also)]))
+    return tuple(sorted([*found, *stored_stage(((e.topic, e.promotion_epoch) for e in also), also, replays)]))
 
 
 def last_tails(view: StateView, mirror: MirrorName) -> tuple[TopicTails, ...]:
@@ -85,7 +87,7 @@ def left_undecided(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ..
             and each.cluster_id == spec.source_cluster_id
         )
     ]
-    stages = stored_stage(((each.topic, each.promotion_epoch) for each in found), found)
+    stages = stored_stage(((each.topic, each.promotion_epoch) for each in found), found, view.replays(mirror))
     inside = {each.topic for each in view.topics(mirror)}
     behind = {(topic, epoch) for topic, epoch in last.items() if topic not in inside}
     unseen = behind - known - planned_promotions(view, mirror)
@@ -142,7 +144,10 @@ _BY_VERDICT: Final = {TailVerdict.OVERLAP: FindingKind.OVERLAP, TailVerdict.DIVE
 
 
 def findings_of(view: StateView, mirror: MirrorName) -> tuple[TailFinding, ...]:
-    """Of all promotions whose tails are on record, also of those that have returned since."""
+    """Of all promotions whose tails are on record, also of those that have returned since.
+
+    Not of those whose whole log was copied again: no offset names two records there any more.
+    """
     entries = {(each.topic, each.promotion_epoch): each for each in view.lineage(mirror)}
     accepted = {
         (each.topic, each.promotion_epoch, finding): (amount, each)
@@ -150,7 +155,12 @@ def findings_of(view: StateView, mirror: MirrorName) -> tuple[TailFinding, ...]:
         for finding, amount in zip(each.findings, each.amounts, strict=False)
     }
     tails = {(each.topic, each.promotion_epoch): each for each in view.tails(mirror)}
-    amounts = [(at, *amount) for at, each in tails.items() for amount in _amounts(each, entries.get(at))]
+    amounts = [
+        (at, finding, offsets)
+        for at, each in tails.items()
+        for finding, offsets in _amounts(each, entries.get(at))
+        if finding is FindingKind.EXPIRED or not _copied_anew(each, view)
+    ]
     for each in left_undecided(view, mirror):
         at = (each.topic, each.promotion_epoch)
         amounts.append((at, FindingKind.UNDECIDED, _undecided(tails.get(at), entries.get(at))))
@@ -161,6 +171,37 @@ def findings_of(view: StateView, mirror: MirrorName) -> tuple[TailFinding, ...]:
         who, why = (known.accepted_by, known.reason) if known else ("", "")
         found.append(TailFinding(topic, epoch, finding, offsets, who, why))
     return tuple(sorted(found))
+
+
+def _copied_anew(tails: TopicTails, view: StateView) -> bool:
+    """Whether the mirror has copied the log with these tails from its beginning since: both clusters have the same.
+
+    As it does when the topic is added again. A promotion from another cluster than the one before it led to began so.
+    """
+    entries = sorted(view.lineage(tails.mirror, tails.topic), key=lambda each: each.promotion_epoch)
+    later = [each for each in entries if each.promotion_epoch > tails.promotion_epoch]
+    if later:
+        before = next((each for each in entries if each.promotion_epoch == tails.promotion_epoch), None)
+        old = later[0].old_cluster_id
+        return before is not None and old == tails.cluster_id != before.new_cluster_id
+    spec = view.mirror(tails.mirror)
+    inside = {each.topic for each in view.mirrored(tails.mirror)}
+    return spec is not None and tails.topic in inside and spec.source_cluster_id == tails.cluster_id
+
+
+def without_findings(records: Iterable[MirrorRecord], topics: Collection[str], cluster_id: str) -> list[MirrorRecord]:
+    """`records`, as a reversal takes them along that has copied `topics` again, from their first offset.
+
+    `cluster_id`: of the old source, where their logs were deleted. What was decided about has no other record at its
+    offsets any more; what had expired stays lost.
+    """
+    found = list(records)
+    for n, each in enumerate(found):
+        if not isinstance(each, TopicTails) or each.topic not in topics:
+            continue
+        if each.cluster_id == cluster_id and each.stage is TailStage.DONE:
+            found[n] = replace(each, tails=tuple(replace(tail, verdict=TailVerdict.NONE) for tail in each.tails))
+    return found
 
 
 def undecided(view: StateView, mirror: MirrorName) -> tuple[TailFinding, ...]:

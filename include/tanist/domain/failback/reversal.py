@@ -14,6 +14,7 @@ from tanist.domain.acl_entries import to_deny
 from tanist.domain.approval.words import PlanHash, canonical, hash_of
 from tanist.domain.checks import named
 from tanist.domain.errors import CouldNotTell, Refused, TanistError
+from tanist.domain.failback.survey import new_words
 from tanist.domain.limitation import Limitation
 from tanist.domain.tails import TailVerdict
 
@@ -218,8 +219,7 @@ def problems(found: Iterable[PartitionSurvey], accepted: Collection[str]) -> Ite
             case TailVerdict.DIVERGED:
                 yield LogDiverged(f"{each.partition}: the logs agree up to {each.common_end}, not up to {each.old_end}")
             case _ if not each.reasons and each.undecided and TAIL_UNDECIDED not in accepted:
-                count = each.tail_records
-                yield TailUndecided(f"{each.partition} has {count} record(s) of a tail that nobody has decided about")
+                yield TailUndecided(f"{each.partition} has {new_words([each])} of a tail that nobody has decided about")
             case _:
                 pass
         if not each.final:
@@ -232,10 +232,10 @@ def problems_of_recreation(found: Iterable[PartitionSurvey]) -> Iterator[TanistE
         if not each.final:
             yield _not_final(each)
         elif not each.decided and (each.tail is None or each.tail.records):
-            count = "an unknown number of" if each.tail is None else each.tail.records
-            yield TailWouldBeDeleted(f"{each.partition} has {count} record(s) at the old source that nobody else has")
+            count = "an unknown number of records" if each.tail is None else new_words([each])
+            yield TailWouldBeDeleted(f"{each.partition} has {count} at the old source that nobody else has")
         elif each.undecided:
-            yield TailWouldBeDeleted(f"{each.partition} has {each.tail_records} rescued record(s) that are not decided")
+            yield TailWouldBeDeleted(f"{each.partition} has rescued records that are not decided: {new_words([each])}")
 
 
 def _not_final(of: PartitionSurvey) -> SurveyNotFinal:
@@ -336,10 +336,9 @@ def limitations(
             about=about,
         )
     if undecided := [each for each in found if each.undecided]:
-        records = sum(each.tail_records for each in undecided)
         where = named(str(each.partition) for each in undecided)
         about = tuple(sorted(str(each.partition) for each in undecided))
-        yield Limitation(TAIL_UNDECIDED, f"nobody has decided about {records} record(s): {where}", about=about)
+        yield Limitation(TAIL_UNDECIDED, f"nobody has decided about {new_words(undecided)}: {where}", about=about)
     if short := [each for each in found if each.verdict is TailVerdict.SHORTER]:
         lost = sum(each.old_end - (each.common_end or 0) for each in short)
         yield Limitation(

@@ -36,6 +36,7 @@ class PartitionSurvey:
     `old_end`: L; `reserve_end`: H; `end`: E; `common_end`: C. `reasons`: why `end` is not final, or unknown.
     `on_record`: what an earlier survey has stored of its tail; `done`: that was rescued, and what was decided about it
     is done. `grown`: committed records that the old source has got behind the end on record; None: unknown.
+    `decided_before`: records of its tail that plans have decided about that were carried out, while it is not `done`.
     `source_start`, `primary_start`: where the logs of the old source and of the new primary begin by now. `identical`:
     False if records have other offsets in the mirror partition where the old source's end, if the partition was never
     mirrored, or if no record is left to compare from `old_end` on: nothing can be compared then.
@@ -53,6 +54,7 @@ class PartitionSurvey:
     on_record: PartitionTail | None = None
     done: bool = False
     grown: int | None = None
+    decided_before: int = 0
     source_start: int | None = None
     primary_start: int | None = None
     identical: bool = True
@@ -75,6 +77,18 @@ class PartitionSurvey:
     def tail_records(self) -> int:
         """The records of its tail, of which the old source may have deleted some since they were counted."""
         return max(self.tail.records if self.tail else 0, self.on_record.records if self.on_record else 0)
+
+    @property
+    def decided_records(self) -> int:
+        """How many of its tail's records somebody has decided about, and that is done."""
+        return self.on_record.records if self.done and self.on_record else self.decided_before
+
+    @property
+    def new_records(self) -> int:
+        """The records of its tail about which nobody has decided: all, or those that have come since."""
+        if self.done and self.grown is not None:
+            return self.grown
+        return max(0, self.tail_records - self.decided_records)
 
     @property
     def expired(self) -> int:
@@ -138,6 +152,12 @@ class PartitionSurvey:
     def can_be_recorded(self) -> bool:
         """Whether it is final, or can never be: its records cannot be compared."""
         return self.final or (not self.identical and self.end is not None)
+
+
+def new_words(found: Sequence[PartitionSurvey]) -> str:
+    """How many records nobody has decided about, and how many before them are decided."""
+    new, decided = sum(each.new_records for each in found), sum(each.decided_records for each in found)
+    return f"{new} new record(s) (beside {decided} that are decided)" if decided else f"{new} record(s)"
 
 
 def not_compared(found: Iterable[PartitionSurvey]) -> frozenset[MirrorPartition]:

@@ -13,8 +13,10 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tanist.domain.checks import named
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from tanist.domain.names import MirrorPartition
 
@@ -67,8 +69,15 @@ class TornTransaction:
         )
 
 
+def torn_words(found: Collection[TornTransaction]) -> str:
+    """All of them in one sentence that names the first few; empty: there are none."""
+    tails = {each.tail.partition for each in found}
+    head = f"{len(found)} transactions were copied in part, or may have been, and have records in {len(tails)} tail(s)"
+    return f"{head}: {named(found)}" if len(found) > 1 else named(found)
+
+
 def _places(parts: Iterable[TransactionPart]) -> str:
-    return ", ".join(f"{each.partition} from offset {each.first} on" for each in parts)
+    return named((f"{each.partition} from offset {each.first} on" for each in parts), ", ")
 
 
 # ── reading a partition ───────────────────────────────────────────────────────────────────────────────────────────

@@ -6,12 +6,13 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.facts import iso_time
+from tanist.domain.names import iso_time
 from tanist.domain.selection import EVERYTHING, exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tanist.domain.failover.many import NamedPlan
     from tanist.domain.failover.plan import Intent
     from tanist.domain.limitation import Limitation
 
@@ -22,7 +23,25 @@ _GONE: frozenset[str] = frozenset({"SOURCE_DOWN"})
 def approve_command(intent: Intent, plan: str, destination: str, *, kept: bool) -> str:
     """What approves `plan`. `kept`: its words are stored, so the hash is enough; else every option is in it."""
     options = () if kept else (*options_of(intent), "--max-loss", str(intent.loss_tolerance))
-    return f'{_typed("approve", intent.mirror, plan, destination, options)} --reason "..."'
+    reason = ("--reason", f"{intent.mode.value} failover")
+    return _typed("approve", intent.mirror, plan, destination, (*options, *reason))
+
+
+def plan_all_command(mode: Mode, destinations: Iterable[str] = (), source: str | None = None) -> str:
+    """What plans all mirrors: of these destinations only, where some are given, and from `source` only."""
+    where = (word for name in destinations for word in ("--destination", name))
+    copied = () if source is None else ("--source", source)
+    return shlex.join(("tanist", "failover", "plan", "--all", "--mode", mode.value, *where, *copied))
+
+
+def approve_all_command(plans: Iterable[NamedPlan]) -> str:
+    """What approves these plans, at least one, all of which are kept."""
+    return _all_typed("approve", plans, ("--reason", "as planned with --all"))
+
+
+def run_all_command(plans: Iterable[NamedPlan]) -> str:
+    """What runs these plans, at least one, once they are approved, and resumes them."""
+    return _all_typed("run", plans)
 
 
 def run_command(intent: Intent, plan: str, destination: str) -> str:
@@ -68,6 +87,10 @@ def options_of(intent: Intent) -> Iterator[str]:
             yield from ("--source-dead-since", iso_time(intent.dead_since))
     if intent.reverse:
         yield "--reverse"
+
+
+def _all_typed(verb: str, plans: Iterable[NamedPlan], options: Iterable[str] = ()) -> str:
+    return shlex.join(("tanist", "failover", verb, "--all", *map(str, plans), *options))
 
 
 def _typed(verb: str, mirror: str, plan: str, destination: str, options: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.approval.words import canonical
-from tanist.domain.names import EpochMs
+from tanist.domain.names import EpochMs, iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ th{white-space:nowrap}.n{text-align:right}
 <h1>$title</h1>
 <table>$head</table>
 <h2>Steps</h2>
-<table><tr><th>#</th><th>Time (UTC ms)</th><th>Step</th><th>What</th>
+<table><tr><th>#</th><th>Time (UTC)</th><th>Step</th><th>What</th>
 <th class="n">Work s</th><th class="n">Proof s</th><th>Seen</th></tr>
 $rows</table>
 <p>Work $work s, waiting for proofs $waited s. Last link of the chain: <code>$tip</code></p>
@@ -181,4 +181,4 @@ def _row(event: Event) -> str:
     numbers = f'<td class="n">{event.seconds - event.waited:.2f}</td><td class="n">{event.waited:.2f}</td>'
     seen = html.escape(json.dumps(json.loads(event.detail), ensure_ascii=False))
     what = f"<td>{html.escape(event.step)}</td><td>{html.escape(event.what)}</td>"
-    return f"<tr><td>{event.number}</td><td>{event.at}</td>{what}{numbers}<td><pre>{seen}</pre></td></tr>"
+    return f"<tr><td>{event.number}</td><td>{iso_time(event.at)}</td>{what}{numbers}<td><pre>{seen}</pre></td></tr>"

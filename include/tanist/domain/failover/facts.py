@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -285,6 +284,10 @@ class Facts:
     logins_awaited: tuple[str, ...] = ()
     """Workers that have just started, and do not know their login yet."""
     left: tuple[str, ...] = ()
+    detached: tuple[str, ...] = ()
+    """Topics that were taken out of the mirror without a failover, whose copies stay closed."""
+    detached_elsewhere: tuple[str, ...] = ()
+    """Those whose copies are at the source, because the mirror was reversed since."""
     map_missing: bool = False
     followed: GroupSyncStatus | None = None
     """How the positions of groups come to the destination; None: nobody has kept any."""
@@ -376,8 +379,3 @@ def unseen(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs, until
 
 def _seen_at(each: PartitionFacts) -> EpochMs:
     return EpochMs(-1) if each.known is None else each.known.at
-
-
-def iso_time(at: EpochMs) -> str:
-    """A time as `--source-dead-since` takes it: ISO 8601 in UTC, with ms."""
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.facts import SourceState, is_final, is_locked, iso_time, unseen
-from tanist.domain.names import EpochMs, TopicPartition
+from tanist.domain.failover.facts import SourceState, is_final, is_locked, unseen
+from tanist.domain.names import EpochMs, TopicPartition, iso_time
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -164,6 +164,16 @@ def forecast_words(cost: Forecast) -> str:
     return (
         f"{since}, at the rate of then ({cost.rate:.0f}/s) about {now} more by now and {end} at the end of an approval"
     )
+
+
+def at_risk_words(cost: Forecast) -> str:
+    """As `forecast_words`, for a cell of a table: what was counted, and about how much more there is by now."""
+    if cost.offsets_at_risk is None or (not cost.final and cost.age_ms is None):
+        return "unknown"
+    if cost.final:
+        return str(cost.offsets_at_risk)
+    more = "" if cost.estimate is None else f", about {cost.estimate - cost.offsets_at_risk} more"
+    return f"{cost.offsets_at_risk} seen{more or ', more unknown'}"
 
 
 def silence_words(cost: Forecast, option: str) -> str:

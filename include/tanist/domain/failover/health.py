@@ -19,7 +19,7 @@ from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.records import OffsetTailMode, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent
@@ -37,6 +37,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "running": "none paused or stopped",
     "offset_map": "exists",
     "lag": "known for every partition",
+    "detached": "no topic that was taken out of the mirror without a failover",
     "writers": "who may write at the source could at the destination, as stored at the last sync",
 }
 
@@ -95,8 +96,17 @@ def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterab
         "lag": _lag(facts),
         "writers": (f"{sum(len(e.locked_out) for e in facts.topics)} would be locked out", 0),
     }
+    if facts.detached or facts.detached_elsewhere:  # those that are here never pass: see the limitation
+        seen["detached"] = ("; ".join(_detached(facts)), 0)
     for name, (observed, age) in seen.items():
         yield Check(name=name, verdict=Verdict.PASS, observed=observed, limit=_WANTED[name], age_ms=age)
+
+
+def _detached(facts: Facts) -> Iterator[str]:
+    if facts.detached:
+        yield named(facts.detached, ", ")
+    if facts.detached_elsewhere:
+        yield f"with their copies at the source: {named(facts.detached_elsewhere, ', ')}"
 
 
 def _with_limitations(check: Check, found: Mapping[Mode, Iterable[Limitation]]) -> Check:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode, Readiness, named
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover.commands import others_command, plan_command
-from tanist.domain.failover.facts import RECENT_MS, SourceState, fence_settled, is_locked, is_recent, iso_time
+from tanist.domain.failover.facts import RECENT_MS, SourceState, fence_settled, is_locked, is_recent
 from tanist.domain.failover.forecast import at_least, at_risk, beyond_drain, by_partition
 from tanist.domain.failover.plan import NOT_DRAINED, NOT_SHUT_OUT, Intent, Plan, is_another_topic, past_return
-from tanist.domain.failover.reasons import damage, not_copied, of_access, of_old_fences, of_undecided
+from tanist.domain.failover.reasons import damage, not_copied, of_access, of_detached, of_old_fences, of_undecided
 from tanist.domain.failover.reserve import of_reserve
 from tanist.domain.limitation import Limitation
 from tanist.domain.losses import TombstonesMissed
+from tanist.domain.names import iso_time
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _of_transactions(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 def _of_the_destination(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     ours = {each.partition: each for each in facts.partitions}
     wanted = [ours[at] for at in intent.partitions if at in ours]
-    missing = [at for at in intent.partitions if at not in ours]
+    missing = [at for at in intent.partitions if at not in ours and at.topic not in facts.detached]
     if offline := [*missing, *(each.partition for each in wanted if each.end is None or each.in_sync == 0)]:
         yield Limitation("DESTINATION_OFFLINE", f"no leader answers for {_named(offline)}", blocks=True, momentary=True)
     whys = []
@@ -166,6 +167,8 @@ def _of_the_destination(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if not intent.topics:
         gone = f"already failed over or removed: {named(facts.left)}" if facts.left else "no topic is in the mirror"
+        apart = (*facts.detached, *facts.detached_elsewhere)
+        gone += f"; detached: {named(apart)}" if apart else ""
         yield Limitation("NOTHING_TO_FAIL_OVER", gone, blocks=True, unknown=not facts.left)
     expected = {each.topic: each.promotion_epoch for each in intent.topics}
     planned = {each.topic: each for each in intent.topics}
@@ -197,6 +200,7 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         why = f"keys that were deleted at the source may be left in {_named(missed)}: see `tanist mirrors describe`"
         yield Limitation(TombstonesMissed.name, why)
     yield from not_copied(intent, facts)
+    yield from of_detached(intent, facts)
     yield from _of_failures(intent, failed(intent, facts), facts.destination)
     yield from _of_beginnings(intent, facts)
     if intent.mode is Mode.PLANNED and not facts.workers_alive:

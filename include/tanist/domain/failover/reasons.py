@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
 
 
+DETACHED: Final = "TOPICS_DETACHED"
+
+
 def of_undecided(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """A planned failover is refused until somebody accepts it by name; an unplanned one names it."""
     if found := [each for each in facts.undecided if each.topic in intent.names]:
@@ -55,6 +58,22 @@ def not_copied(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         whys.append(f"new in the mirror, but not in this plan of all its topics: {named(facts.besides, ', ')}")
     if whys:
         yield Limitation("GROWN_SINCE_PLANNED", f"{'; '.join(whys)}, then plan again", blocks=True)
+
+
+def of_detached(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """A failover of all topics leaves detached ones out, by name; one that was detached since it was planned stops it.
+
+    Who fails over a part leaves the rest on purpose.
+    """
+    if since := sorted({*intent.names} & {*facts.detached}):
+        why = f"detached since the plan was made, plan again: {named(since, ', ')}"
+        yield Limitation(DETACHED, why, blocks=True, about=tuple(since))
+    elif intent.whole and facts.detached:
+        why = (
+            "detached topics are left out: nothing is copied to them, they stay closed to writers, and their producers "
+            f"stay at the source: {named(facts.detached, ', ')}; `tanist mirrors add` takes them in again"
+        )
+        yield Limitation(DETACHED, why, about=facts.detached)
 
 
 def _counted(partitions: Iterable[TopicPartition]) -> str:

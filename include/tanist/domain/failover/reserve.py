@@ -19,9 +19,9 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, named
-from tanist.domain.failover.facts import SKEW_MS, TransactionalProducers, is_final, iso_time, open_until
+from tanist.domain.failover.facts import SKEW_MS, TransactionalProducers, is_final, open_until
 from tanist.domain.limitation import Limitation
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset, iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -77,7 +77,7 @@ CLUSTERS: Final = (
     LimitationKind(
         name="SOURCE_TRUNCATED",
         means="the source has lost records that were copied",
-        next_step="decide which cluster is right (docs/failover.md)",
+        next_step="decide which cluster is right (docs/failover-explained.md)",
         checks=("partitions",),
         planned=ACCEPT,
         unplanned=ACCEPT,

@@ -6,7 +6,7 @@ from typing import Final
 
 from tanist.domain.limitation_kinds.kind import ACCEPT, BLOCKS, PLAN_AGAIN, USUAL, LimitationKind
 
-_COPY_AGAIN: Final = "copy the topic again: `tanist mirrors remove`, delete it, `tanist mirrors add`"
+_COPY_AGAIN: Final = "copy the topic again: `tanist mirrors remove --keep-copy`, delete it, `tanist mirrors add`"
 
 COPIES: Final = (
     # copying

@@ -64,6 +64,14 @@ PLANS: Final = (
         unplanned=BLOCKS,
     ),
     LimitationKind(
+        name="TOPICS_DETACHED",
+        means="topics were taken out of the mirror without a failover, and are left out of this one, too",
+        next_step="accept it, or `tanist mirrors add`; if a topic of the plan was detached since: plan again",
+        checks=("detached",),
+        planned=BLOCKS | ACCEPT,
+        unplanned=BLOCKS | ACCEPT,
+    ),
+    LimitationKind(
         name="ANOTHER_ROUTE",
         means="another version of Tanist, with other steps, made the plan",
         next_step=PLAN_AGAIN,

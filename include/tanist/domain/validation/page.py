@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import json
-from datetime import UTC, datetime
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.names import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,7 +46,7 @@ def as_page(result: Mapping[str, Any]) -> str:
     head = {
         "mirror": result["mirror"],
         "level": result["level"],
-        "as of": _utc(result["as_of_ms"]),
+        "as of": iso_time(result["as_of_ms"]),
         "took": f"{result['seconds']:.1f} s",
         "read": f"{result['bytes'] / 1e6:,.0f} MB of both sides, {result['records']:,} records of the source",
         "run": result["run"],
@@ -62,10 +63,6 @@ def as_page(result: Mapping[str, Any]) -> str:
         differences=_DIFFERENCES.substitute(rows="\n".join(rows)) if rows else "",
         expectations="\n".join(map(_expectation, result["expectations"])),
     )
-
-
-def _utc(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
 
 
 def _differences(partitions: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, Mapping[str, Any]]]:

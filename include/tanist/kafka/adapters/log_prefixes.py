@@ -44,7 +44,7 @@ _PLACES: Final = (End.EARLIEST, End.LAST_STABLE, End.HIGH_WATERMARK, End.LOG_END
 class _Window:
     """What was read of one log: the records that readers of committed records get, and who wrote its batches.
 
-    `left_out`: the offsets of records that are not compared.
+    `left_out`: the offsets of records that are not compared. `fences`: those of producer fences that are no history.
     """
 
     records: dict[int, ComparedRecord] = field(default_factory=dict)
@@ -224,4 +224,5 @@ class _Comparison:
                     seen.records[record.offset] = ComparedRecord(record.rest, record.has_key)
                 else:
                     seen.left_out.append(record.offset)
+        seen.fences = [each for each in seen.fences if each >= self._candidate.history]
         return seen

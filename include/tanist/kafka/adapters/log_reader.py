@@ -4,8 +4,9 @@ The rule of the end. The caller names the end of a span, as a leader has reporte
 of committed records, the high watermark for the others. What an answer has says how to continue:
 
 - Batches: reading continues behind the last one, until that is the end of the span.
-- None, and the log ends below the end of the span for such readers: CouldNotTell, at once. A transaction is open there,
-  or a new leader does not know its high watermark yet: whoever asked may ask again, the error is retriable.
+- None, and the log ends below the end of the span for such readers: an error, at once. A transaction is open there
+  (TransactionStillOpen, with its producer as far as the leader tells), or a new leader does not know its high watermark
+  yet (CouldNotTell): whoever asked may ask again, both are retriable.
 - None, although the log reaches the end of the span: the broker has read all segments up to the end of its log and has
   found nothing (LocalLog.read), because a cleaner has removed the rest. It has also nothing while it does not know
   where in its files that end is (there too), and of a batch that is larger than what was asked for, if the same answer
@@ -21,10 +22,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tanist.domain.errors import CorruptBatch, CouldNotTell, TanistError, TimedOut
+from tanist.domain.names import iso_time
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.wire.leaders import value
-from tanist.kafka.wire.requests import fetch
+from tanist.kafka.wire.requests import describe_producers, fetch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.kafka.protocol.frames import FetchedPartition
     from tanist.kafka.wire.leaders import Answers
+    from tanist.kafka.wire.requests import ActiveProducer
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
@@ -46,6 +49,15 @@ _FIRST_BYTES: Final = 16 << 10
 _MOST_BYTES: Final = 1 << 20
 _PAUSE_SECONDS: Final = 0.02
 """Before a span of which nothing came is asked for again."""
+
+
+class TransactionStillOpen(CouldNotTell):
+    name = "OPEN_TRANSACTION"
+    operator_action = (
+        "its producer ends it, or its broker does after the transaction's timeout; one that no coordinator knows stays "
+        "open until `kafka-transactions.sh abort`, or at an old source `tanist failback abort-transactions`, ends it; "
+        "then run the same command again"
+    )
 
 
 @dataclass(slots=True)
@@ -78,8 +90,8 @@ def read_on(
 ) -> Answers[_P, LogPart]:
     """What one request to each leader brings of spans that are not read yet; their positions move behind that.
 
-    `size`: bytes of each partition. An error is of its partition alone: CouldNotTell, TimedOut, BrokerError,
-    CorruptBatch, UnsupportedBatch. Waits `_PAUSE_SECONDS` if nothing came.
+    `size`: bytes of each partition. An error is of its partition alone: TransactionStillOpen, CouldNotTell, TimedOut,
+    BrokerError, CorruptBatch, UnsupportedBatch. Waits `_PAUSE_SECONDS` if nothing came.
 
     Raises:
         Stopped: the router was interrupted.
@@ -99,7 +111,25 @@ def read_on(
     for at, part in parts.items():
         if isinstance(part, LogPart) and part.until > part.begin:
             spans[at].position, spans[at].empty = part.until, 0
-    return parts
+    return _with_producers(router, parts, by)
+
+
+def _with_producers(router: Router, parts: Answers[_P, LogPart], by: Deadline) -> Answers[_P, LogPart]:
+    """`parts`; of a transaction that is open its producer is named, if the leader tells it."""
+    still_open = {at: part for at, part in parts.items() if isinstance(part, TransactionStillOpen)}
+    if not still_open:
+        return parts
+    producers = describe_producers(router, still_open, by)
+    named = {at: TransactionStillOpen(f"{why.reason}{_whose(producers[at])}") for at, why in still_open.items()}
+    return {at: named.get(at, part) for at, part in parts.items()}
+
+
+def _whose(found: tuple[ActiveProducer, ...] | TanistError) -> str:
+    writing = [] if isinstance(found, TanistError) else [each for each in found if each.transaction_start >= 0]
+    first = min(writing, key=lambda each: each.transaction_start, default=None)
+    if first is None:
+        return ""
+    return f", of producer id {first.producer_id}, which has written last at {iso_time(first.last_timestamp)}"
 
 
 def _part(
@@ -114,7 +144,10 @@ def _part(
         return unreadable
     log_end = answer.last_stable_offset if isolation is Isolation.READ_COMMITTED else answer.high_watermark
     if until <= span.position and log_end < span.end:
-        return CouldNotTell(f"{at} ends at offset {log_end} for readers, not at {span.end}")
+        ends = f"{at} ends at offset {log_end} for readers, not at {span.end}"
+        if isolation is Isolation.READ_COMMITTED and log_end < answer.high_watermark:
+            return TransactionStillOpen(f"{ends}: a transaction is open there")
+        return CouldNotTell(ends)
     return LogPart(span.position, max(until, span.position), answer.records, answer.aborted)
 
 
@@ -143,7 +176,8 @@ def parts_of(
     `first_bytes`: of the first answer; the others are as large as what is left needs.
 
     Raises:
-        CouldNotTell: the log cannot be read up to its end. TimedOut. BrokerError, CorruptBatch, UnsupportedBatch.
+        TransactionStillOpen, CouldNotTell: the log cannot be read up to its end. TimedOut.
+        BrokerError, CorruptBatch, UnsupportedBatch.
     """
     size = first_bytes
     while not span.is_read:

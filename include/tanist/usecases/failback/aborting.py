@@ -6,6 +6,7 @@ since, or that its producer has begun anew, is left alone. So the command may be
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from tanist.domain.failback.open_transactions import AbortPlan, NoOpenTransactio
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.usecases import approvals
-from tanist.usecases.approvals import PlanKind, permit
+from tanist.usecases.approvals import PlanKind, approve_at_once, permit
 from tanist.usecases.failback.survey import failed_over, see_returned
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import LockedMirror, changing, ensure_unlocked
@@ -65,7 +66,9 @@ ABORTS: Final = PlanKind(
     not_approved=AbortNotApproved,
     not_permitted=AbortRefused,
     another=AnotherAbort,
-    command="tanist failback abort-transactions {mirror} --destination {destination} --approve {plan} --reason ...",
+    command=(
+        "tanist failback abort-transactions {mirror} --destination {destination} --approve {plan} --reason 'as shown'"
+    ),
     without_topic=True,
 )
 
@@ -148,6 +151,23 @@ def approve_abort(  # what an approver says, named
     if not plan.transactions:
         raise NoOpenTransactions(f"no transaction is open in topics that mirror {plan.mirror!r} has failed over")
     return approvals.approve(ABORTS, plan_hash, plan, terms, clusters, command)
+
+
+def abort_at_once(
+    plan_hash: str, topics: Selection, clusters: ReturnedMirror, command: CommandContext, *, terms: ApprovalTerms
+) -> None:
+    """Approve the plan that this command runs next, unless it is approved. Raises as `approve_at_once`."""
+    typed = ("tanist", "failback", "abort-transactions", clusters.spec.mirror)
+    where = (*typed, "--destination", clusters.destination.name)
+    approve_at_once(
+        lambda: permit(ABORTS, plan_hash, (), clusters, command),
+        lambda: approve_abort(plan_hash, topics, clusters, command, terms=terms),
+        (
+            shlex.join((*where, "--approve", plan_hash, "--reason", terms.reason)),
+            shlex.join((*where, "--plan", plan_hash)),
+        ),
+        command,
+    )
 
 
 def abort_transactions(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tanist.domain.circle import CircleStage, locate
 from tanist.domain.errors import MirrorExists, Refused, TanistError
+from tanist.domain.failback.pending import without_findings
 from tanist.domain.failback.reversal import OffsetsOverlap
 from tanist.domain.kept_fences import kept_after
 from tanist.domain.moves import MoveStatus, left_over, opposite
@@ -148,7 +149,9 @@ def _records(of: Reversing, ends: Mapping[MirrorPartition, int]) -> list[StateRe
     ]
     epochs = [_epoch(view, topic) for topic in view.removed(spec.mirror)]
     kept = kept_after(view, of.spec, set(of.returning), now)
-    return [spec, *topics, *epochs, *view.taken_along(spec.mirror), *kept]
+    again = {each.topic for each in of.reversal.topics if each.recreation is not None}
+    along = without_findings(view.taken_along(spec.mirror), again, of.spec.source_cluster_id)
+    return [spec, *topics, *epochs, *along, *kept]
 
 
 def _epoch(view: StateView, topic: TopicDesired) -> PromotionEpoch:

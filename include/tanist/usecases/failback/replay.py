@@ -20,7 +20,7 @@ from tanist.domain.failback.decision import (
 )
 from tanist.domain.names import EpochMs
 from tanist.domain.records import STATE_TOPIC, RunStatus
-from tanist.domain.tails import ReplayProgress, TailDecision, TailStage
+from tanist.domain.tails import ReplayProgress, TailDecision, TailStage, quarantine_topic
 from tanist.usecases.failback.deciding import ReplayDenied, permitted
 from tanist.usecases.failback.recording import release
 from tanist.usecases.failback.rescued import KeyWatch, records_from, replay_of, rules_of, watch_keys
@@ -64,12 +64,14 @@ def _nothing(*_said: object) -> None:
 class ReplayTools:
     """`manifest`: is given the counts at the end. `report` hears of progress; `checkpoint`: tests stop it there.
 
-    `to`: where the rows are reported.
+    `waiting` hears why a partition cannot go on for the moment, such as a broker that is away; each reason once. `to`:
+    where the rows are reported.
     """
 
     manifest: Callable[[Mapping[str, Any]], None]
     to: Reporting = UNREPORTED
     report: Callable[[MirrorPartition, ReplayProgress], None] = field(default=_nothing)
+    waiting: Callable[[MirrorPartition, TanistError], None] = field(default=_nothing)
     checkpoint: Callable[[str], None] = field(default=_nothing)
 
 
@@ -83,8 +85,10 @@ class ReplayOutcome:
     not_released: Mapping[str, TanistError]
 
 
-def replay(plan: str, clusters: ReturnedMirror, tools: ReplayTools, command: CommandContext) -> ReplayOutcome:
-    """Carry out an approved plan to its end, or go on with one that was cut short.
+def replay(
+    plan: str, clusters: ReturnedMirror, tools: ReplayTools, command: CommandContext, request: str | None = None
+) -> ReplayOutcome:
+    """Carry out an approved plan to its end, or go on with one that was cut short. `request`: as in `permit`.
 
     Raises:
         NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, DecisionUnfinished: nothing was changed.
@@ -96,13 +100,13 @@ def replay(plan: str, clusters: ReturnedMirror, tools: ReplayTools, command: Com
         return _released(held, seen, clusters, command)
 
     def check(view: StateView) -> object:
-        return permitted(plan, view, clusters, command)
+        return permitted(plan, view, clusters, command, request)
 
     with changing(
         clusters.destination, clusters.spec.mirror, f"failback replay {plan}", command, check, patient=True
     ) as locked:
         view = locked.view()
-        decision = permitted(plan, view, clusters, command)
+        decision = permitted(plan, view, clusters, command, request)
         if not isinstance(locked, LockedMirror):
             return _outcome(decision, view, {})
         return _Replay(clusters, tools, locked, decision, DecisionPlan.read(decision.plan_json), view).run()
@@ -172,7 +176,7 @@ class _Replay:
         self.not_released = _put_back(self.clusters, self.plan.topics, self.locked)
 
     def _partition(self, tails: TopicTails, tail: PartitionTail) -> None:
-        clock, by = self.locked.command.clock, self.locked.command.by
+        clock, by, said = self.locked.command.clock, self.locked.command.by, ""
         while True:
             try:
                 _Partition(self, tails, tail).run()
@@ -180,6 +184,8 @@ class _Replay:
                 passing = why.retriable or isinstance(why, OutOfOrderSequence)
                 if not passing or by.left(clock.monotonic()) <= _PAUSE:
                     raise
+                if said != (said := str(why)):
+                    self.tools.waiting(tails.partition_of(tail), why)
                 clock.wait(_PAUSE)
             else:
                 return
@@ -244,6 +250,7 @@ class _Partition:
             begin=begin,
             end=begin,
             former=tuple(sorted(found.producer_ids)) if found is not None else (),
+            earlier=found.earlier + found.replayed + found.dropped if found is not None else 0,
             at=self._now(),
         )
         self._store(progress)
@@ -365,6 +372,7 @@ def replay_item(found: ReplayOutcome) -> dict[str, Any]:
         "approver": found.decision.approver,
         "actions": {str(each): str(found.plan.actions[each]) for each in TailClass},
         "held": sorted(found.not_released),
+        "quarantine": [quarantine_topic(each) for each in found.plan.topics],
         "tails": [
             _tail_item(each.topic, each.partition, each.records, by_partition.get((each.topic, each.partition)))
             for each in found.plan.tails

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.answers import attempt
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failback.torn import torn
 from tanist.domain.names import MirrorPartition
@@ -111,6 +112,22 @@ def rescue(clusters: ReturnedMirror, topics: Selection, tools: RescueTools, comm
             tails = _Rescue(clusters, tools, locked, parts).all(seen.recorded)
         waiting = tuple(each for each in seen.found if each.partition.topic not in recorded or not each.identical)
         return RescueOutcome(tails=tails, waiting=waiting, not_held=seen.not_held, torn=parts)
+
+
+def rescue_surveyed(
+    seen: Surveyed,
+    clusters: ReturnedMirror,
+    topics: Selection,
+    tools: Callable[[], RescueTools],
+    command: CommandContext,
+) -> RescueOutcome | TanistError | None:
+    """Rescue what a survey has put on record; an error is returned: the survey stands without it.
+
+    None: there is nothing to rescue. `tools`: are made only if there is.
+    """
+    if not any(map(_is_open, seen.recorded)):
+        return None
+    return attempt(lambda: rescue(clusters, topics, tools(), command))
 
 
 @dataclass(slots=True)
@@ -233,6 +250,17 @@ def _parts(
 
 def _words(found: TailDigest) -> str:
     return f"{found.records} records, offsets {found.first} to {found.last}, digest {found.digest[:16]}"
+
+
+def newly_rescued(seen: Surveyed, done: RescueOutcome) -> int:
+    """How many records were not in quarantine when they were surveyed, and are now."""
+    before = {each.topic: each for each in seen.recorded}
+    return sum(in_quarantine(each) - in_quarantine(before[each.topic]) for each in done.tails if each.topic in before)
+
+
+def in_quarantine(tails: TopicTails) -> int:
+    """How many records of a topic's tails are in quarantine."""
+    return sum(each.records for each in tails.with_records() if each.copied_to >= 0)
 
 
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -81,9 +82,9 @@ class ReversalRequest:
     """`exclude`: topics that stay behind, as regular expressions. `accept`: limitations that must be named.
 
     `recreate`: topics that are deleted at the old source and copied again if they cannot return as they are.
-
     `answers`: of the run of an orchestrator, the request that its approval answers; None: a command asks. `failover`:
     the plan of a failover that was approved with the reversal after it; None: the reversal has an approval of its own.
+    `only`: the hash that the plan must have; None: any.
     """
 
     exclude: tuple[str, ...] = ()
@@ -91,6 +92,11 @@ class ReversalRequest:
     recreate: tuple[str, ...] = ()
     answers: str | None = None
     failover: str | None = None
+    only: str | None = None
+
+    def command(self, mirror: str, destination: str, *more: str) -> str:
+        """What asks for this reversal of the mirror at `destination`, to be typed; `more`: further options."""
+        return shlex.join(("tanist", "mirrors", "reverse", mirror, "--destination", destination, *self.options, *more))
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -338,7 +344,7 @@ REVERSALS: Final = PlanKind(
     not_approved=ReversalNotApproved,
     not_permitted=ReversalNotApproved,
     another=AnotherReversal,
-    command="tanist mirrors reverse {mirror} --destination {destination} --approve {plan} --reason ...",
+    command="tanist mirrors reverse {mirror} --destination {destination} --approve {plan} --reason 'as shown'",
     without_topic=True,
 )
 

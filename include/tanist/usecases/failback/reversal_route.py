@@ -96,6 +96,12 @@ class ReversalWithdrawn(Refused):
     )
 
 
+class ReversalEnded(ReversalWithdrawn):
+    """There was nothing to put back: the old source has taken over again since, and is the new primary."""
+
+    operator_action = "the old source is the primary now, and was not changed: see `tanist mirrors list`"
+
+
 class NoReversal(Refused):
     name = "NO_UNFINISHED_REVERSAL"
     operator_action = "nothing was changed"
@@ -176,7 +182,7 @@ def _end(of: Reversing, reason: str, later: str) -> NoReturn:
     fences = [each for each in of.lock.view().source_fences(of.spec.mirror) if each.topic in of.returning]
     record_fences(of, fences, FenceStatus.LIFTED)
     _store_withdrawn(of, reason)
-    raise ReversalWithdrawn(
+    raise ReversalEnded(
         f"plan {of.move.plan} is withdrawn: {reason}; nothing was changed at {of.old.name!r}, which has taken over "
         f"again since: {later}"
     )

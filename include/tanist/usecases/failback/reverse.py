@@ -15,11 +15,14 @@ since it was surveyed. What has changed otherwise, and whatever else the plan do
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.circle import CircleStage, locate
+from tanist.domain.approval.entries import ApprovalUsed, NotApproved
+from tanist.domain.circle import CircleStage, ReversalStatus, locate, pending_reversal
 from tanist.domain.errors import TanistError
 from tanist.domain.failback.outdated import ReversalOutdated
+from tanist.domain.failback.unseen import LimitationsUnseen, unseen
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import plan_of
 from tanist.domain.moves import MirrorMove, MoveStatus
@@ -27,9 +30,18 @@ from tanist.domain.problems import each as each_of
 from tanist.domain.records import STATE_TOPIC, MirrorSpec, TopicDesired
 from tanist.domain.tails import TailStage
 from tanist.usecases import snapshot
+from tanist.usecases.approvals import approve_at_once
 from tanist.usecases.failback.moving_state import end_arrival
 from tanist.usecases.failback.recording import known_tails
-from tanist.usecases.failback.reversal import PURPOSE, ReversalRequest, approval_of, last_withdrawn, plan
+from tanist.usecases.failback.reversal import (
+    PURPOSE,
+    AnotherReversal,
+    ReversalRequest,
+    approval_of,
+    approve,
+    last_withdrawn,
+    plan,
+)
 from tanist.usecases.failback.reversal_route import REVERSAL, cannot_end, put_back_all, topics_before
 from tanist.usecases.failback.reversing import Reversing
 from tanist.usecases.lock import mirror_lock
@@ -38,9 +50,12 @@ from tanist.usecases.runs.runner import BEGINS, DONE, NOT_YET, UNREPORTED, add_e
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tanist.domain.failback.reversal import Reversal
     from tanist.domain.records import FailoverRun
     from tanist.domain.state_record import StateRecord
+    from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.reversal import PlannedReversal
     from tanist.usecases.mirror import ReturnedMirror
     from tanist.usecases.runs.runner import Reporting, Sink
 
@@ -96,6 +111,7 @@ def _approved(
     Those go on record, as nobody surveys them once the mirror has moved.
     """
     planned = plan(request, clusters, command)
+    _must_be_asked_for(planned.plan, request)
     view = clusters.destination.state(STATE_TOPIC, command.by)
     known = known_tails(clusters, planned.found, view, command)
     approval = approval_of(planned.plan, request, clusters, command)
@@ -116,6 +132,12 @@ def _approved(
     )
     tails = [each for each in known if each.stage is not TailStage.DONE]
     return move, [*topics_before(planned.plan, clusters, command), *tails]
+
+
+def _must_be_asked_for(made: Reversal, request: ReversalRequest) -> None:
+    """Raises AnotherReversal where the clusters make another plan than the request names."""
+    if request.only is not None and made.hash != request.only:
+        raise AnotherReversal(f"{request.only} was requested, but the plan is now {made.hash}")
 
 
 def _complete(of: Reversing) -> Reversed:
@@ -178,6 +200,45 @@ def reverse_mirror(
     return reverse(request, clusters, command, checkpoint, to)
 
 
+def reverse_at_once(
+    request: ReversalRequest,
+    clusters: ReturnedMirror,
+    command: CommandContext,
+    *,
+    terms: ApprovalTerms,
+    show: Callable[[PlannedReversal], object],
+    to: Reporting = UNREPORTED,
+) -> Reversed:
+    """As `reverse_mirror`; a plan that nobody has approved is approved first. `show`: is given that plan before.
+
+    Raises:
+        LimitationsUnseen: the request names neither the plan nor what speaks against it. Otherwise as `reverse_mirror`,
+        `approve_at_once` and `reversal.approve`.
+    """
+    try:
+        return reverse_mirror(request, clusters, command, to=to)
+    except (NotApproved, ApprovalUsed):  # nothing was changed
+        planned = plan(request, clusters, command, approves=True)
+    made, spec = planned.plan, clusters.spec
+    _must_be_asked_for(made, request)
+    show(planned)
+    typed = partial(request.command, spec.mirror, clusters.destination.name)
+    new = () if request.only else unseen(made.limitations, request.accept)
+    if new:
+        accepting = (word for each in new for word in ("--accept", each.name))
+        named = "; ".join(f"{each.name}: {each.detail}" for each in new)
+        raise LimitationsUnseen(
+            f"nobody has accepted {named}. To accept all of it: {typed(*accepting, '--reason', terms.reason)}"
+        )
+    approve_at_once(
+        lambda: approval_of(made, request, clusters, command),
+        lambda: approve(made.hash, request, clusters, command, terms=terms),
+        (typed("--approve", made.hash, "--reason", terms.reason), typed()),
+        command,
+    )
+    return reverse_mirror(request, clusters, command, to=to)
+
+
 # ── after a failover ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -216,6 +277,26 @@ def reverse_after(failover: str, clusters: ReturnedMirror, evidence: Sink, comma
     where = {"source": done.spec.source, "destination": done.spec.destination}
     add_event(evidence, command.clock, _REVERSE, DONE, {"plan_hash": done.plan} | where)
     return done
+
+
+def by_failover(request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext) -> ReversalRequest | None:
+    """The same reversal by the approval of the failover before it, where that one is done and its reversal is not.
+
+    None: that failover has approved none, or not as the clusters are now; or the request leaves out, accepts or
+    recreates something, which no failover has approved.
+
+    Raises what `plan` does.
+    """
+    view = clusters.destination.state(STATE_TOPIC, command.by)
+    left = pending_reversal(view, clusters.spec.mirror)
+    if request.options or left is None or left.status is not ReversalStatus.PENDING:
+        return None
+    asked = ReversalRequest(failover=left.plan)
+    try:
+        approval_of(plan(asked, clusters, command, approves=True).plan, asked, clusters, command)
+    except NotApproved:
+        return None
+    return asked
 
 
 def _once_settled(request: ReversalRequest, clusters: ReturnedMirror, command: CommandContext) -> Reversed:

@@ -50,6 +50,7 @@ SURVEY_COLUMNS = (
     "records",
     "bytes",
     "keys",
+    "rescued",
     "reason",
 )
 ABORTED_BY = "wait for its timeout, or abort it with `tanist failback abort-transactions`"
@@ -94,7 +95,7 @@ def survey(clusters: ReturnedMirror, topics: Selection, command: CommandContext)
     found = _with_starts(found, seen, both.destination, names, command.by)
     found = [_mapped(each, mapped[each.partition]) if each.partition in mapped else each for each in found]
     found += _never_mirrored(promoted, seen, names)
-    found = list(_with_records(found, view.tails(clusters.spec.mirror)))
+    found = list(_with_records(found, view, clusters.spec.mirror))
     return tuple(sorted(_compared(found, view, clusters, command.by), key=lambda each: each.partition))
 
 
@@ -224,14 +225,16 @@ def _never_mirrored(
             )
 
 
-def _with_records(found: Iterable[PartitionSurvey], tails: Iterable[TopicTails]) -> Iterator[PartitionSurvey]:
-    """With what an earlier survey has stored."""
-    stored = {(of.topic, of.promotion_epoch): of for of in tails}
+def _with_records(found: Iterable[PartitionSurvey], view: StateView, mirror: MirrorName) -> Iterator[PartitionSurvey]:
+    """With what an earlier survey has stored, and how much of it is decided."""
+    stored = {(of.topic, of.promotion_epoch): of for of in view.tails(mirror)}
+    decided = {(of.partition, of.promotion_epoch): of.decided for of in view.replays(mirror)}
     for each in found:
         of = stored.get((each.partition.topic, each.promotion_epoch))
         known = [tail for tail in of.tails if tail.partition == each.partition.partition] if of else []
         done = of is not None and of.stage is TailStage.DONE
-        yield replace(each, on_record=known[0], done=done) if known else each
+        before = decided.get((each.partition, each.promotion_epoch), 0)
+        yield replace(each, on_record=known[0], done=done, decided_before=before) if known else each
 
 
 def _with_starts(
@@ -323,9 +326,13 @@ def _span(of: PartitionSurvey, view: StateView, spec: MirrorSpec) -> CopiedSpan:
     return CopiedSpan(of.old_end, of.end, epoch, reserves(entries, of.partition), certain)
 
 
-def survey_item(mirror: str, found: PartitionSurvey) -> dict[str, Any]:
-    """A partition; unknown values are None."""
-    tail = found.tail
+def survey_item(mirror: str, found: PartitionSurvey, tails: TopicTails | None = None) -> dict[str, Any]:
+    """A partition; unknown values are None. `tails`: what is on record of its topic, once that cannot change any more.
+
+    `stage`: of the topic's tails. `rescued`: the partition's records in quarantine, None: not known.
+    """
+    tail, number = found.tail, found.partition.partition
+    kept = next((each for each in tails.tails if each.partition == number), None) if tails is not None else None
     return {
         "mirror": mirror,
         "topic": found.partition.topic,
@@ -341,7 +348,10 @@ def survey_item(mirror: str, found: PartitionSurvey) -> dict[str, Any]:
         "records": tail.records if tail else None,
         "bytes": tail.bytes if tail else None,
         "keys": tail.keys if tail else None,
-        "expired": found.expired,
+        "expired": max(found.expired, kept.expired if kept else 0),
+        "stage": tails.stage if tails is not None else TailStage.UNKNOWN,
+        "rescued": (kept.records if kept.copied_to >= 0 else 0) if kept else None,
+        "quarantine": tails.quarantine or None if tails is not None else None,
         "source_start": found.source_start,
         "primary_start": found.primary_start,
         "warnings": list(found.warnings),

@@ -199,7 +199,7 @@ FAILOVERS: Final = PlanKind(
     not_approved=NotApproved,
     not_permitted=NotPermitted,
     another=AnotherPlan,
-    command="tanist failover approve {mirror} {plan} --destination {destination} --reason ...",
+    command="tanist failover approve {mirror} {plan} --destination {destination} --reason 'as shown'",
 )
 
 

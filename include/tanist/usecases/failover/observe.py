@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.answers import answered, answered_only, attempt, known
 from tanist.domain.checks import Mode
+from tanist.domain.detached import detached_elsewhere, detached_here
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failback.pending import undecided
 from tanist.domain.failover.facts import (
@@ -165,6 +166,8 @@ class Observer:
             logins_awaited=not_known_yet(view.workers(), now),
             workers_alive=sum(now - each.at <= SILENT_MS for each in view.workers()),
             left=tuple(each.topic for each in view.removed(spec.mirror)),
+            detached=tuple(detached_here(view, spec)),
+            detached_elsewhere=tuple(detached_elsewhere(view, spec)),
             map_missing=both.destination.stored(OFFSETS_TOPIC, by) is None,
             followed=None if isinstance(followed, TanistError) else followed,
             groups_unread=isinstance(followed, TanistError),

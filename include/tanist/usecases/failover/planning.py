@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.approval.words import hash_of
 from tanist.domain.checks import Mode, Readiness
+from tanist.domain.detached import detached_topics, refusal
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
 from tanist.domain.failover.commands import approve_command, plan_command
-from tanist.domain.failover.facts import SKEW_MS, SourceState, is_locked, iso_time
+from tanist.domain.failover.facts import SKEW_MS, SourceState, is_locked
+from tanist.domain.failover.failed_over import must_be_inside
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import only_for_now
 from tanist.domain.failover.plan import FailoverRequest, Intent, Plan, TopicIntent
 from tanist.domain.failover.reserve import DEFAULT_RESERVE, Reserve, reserve
 from tanist.domain.lag import last_known
+from tanist.domain.names import iso_time
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
@@ -183,7 +186,7 @@ def plan(request: FailoverRequest, clusters: OpenMirror, command: CommandContext
         SourceSeenByWorkers: somebody has to say how much may be lost.
     """
     if request.dead_since is not None and request.dead_since > command.clock.now() + SKEW_MS:
-        raise Misconfigured(f"--source-dead-since lies in the future: {request.dead_since} ms")
+        raise Misconfigured(f"--source-dead-since lies in the future: {iso_time(request.dead_since)}")
     observer = Observer(clusters=clusters, context=command)
     snapshot = observer.snapshot()
     view = snapshot.destination.state(STATE_TOPIC, command.by)
@@ -267,15 +270,22 @@ def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[Topic
 
 
 def chosen(view: StateView, clusters: OpenMirror, topics: Selection) -> tuple[TopicDesired, ...]:
-    """Those of `topics` that are in the mirror.
+    """Those of `topics` that are in the mirror. Who asks for all leaves detached ones out, and the plan says so.
 
     Raises:
-        TopicNotInMirror, Misconfigured.
+        TopicIsDetached, or several: one was asked for. TopicNotInMirror (TopicsFailedOver: no more). Misconfigured.
     """
     mirror = clusters.spec.mirror
+    topics.check()
+    must_be_inside(view, clusters.spec, topics)
     inside = {topic.topic: topic for topic in view.mirrored(mirror)}
+    apart = {each.topic: each for each in detached_topics(view, mirror)}
     has = ", ".join(sorted(inside)[:5]) or "none"
-    return tuple(inside[name] for name in topics.chosen(inside, f"topic of mirror {mirror!r}, which has {has}"))
+    found = topics.chosen({*inside, *apart}, f"topic of mirror {mirror!r}, which has {has}")
+    asked = [name for name in found if name in apart and topics.include not in {(), EVERYTHING}]
+    if asked:
+        refuse(refusal(apart[name], clusters.spec) for name in asked)
+    return tuple(inside[name] for name in found if name in inside)
 
 
 def _must_match(groups: tuple[str, ...], snapshot: MirrorSnapshot, command: CommandContext) -> None:

@@ -23,9 +23,9 @@ from tanist.domain.errors import (
     Refused,
     TanistError,
 )
-from tanist.domain.failover.facts import iso_time
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.plan import lived_on, past_return, plan_of
+from tanist.domain.names import iso_time
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.domain.state_record import Tombstone
 from tanist.usecases.failover.approval_gate import ApprovalGate, NotToldNow

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class GroupsMoved:
     """What became of consumer groups: one row per group and partition, as `tanist groups sync` prints it.
 
-    `problems`: what was not moved, or not all the way. `mismatches`: where the map is proved to be wrong.
+    `problems`: what was not moved, or not all the way. `mismatches`: where a translation is proved to be wrong.
     """
 
     rows: tuple[Mapping[str, Any], ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
@@ -36,7 +35,7 @@ def at_home(group: str, at: MirrorPartition, found: GroupSyncResult) -> tuple[st
 def _lines(row: PositionRow, seen: Gathered) -> Iterator[str]:
     yield _position(row, seen)
     yield _end(row, seen)
-    yield _run(row)
+    yield row.translator.explain(row.position.offset, seen.inputs(row.partition))
     yield _copy(row)
     yield _answer(row)
     yield f"proof: {row.compared.proof}: {row.compared.why}"
@@ -59,23 +58,6 @@ def _end(row: PositionRow, seen: Gathered) -> str:
         return "the end of the source was never observed"
     ahead = end.high_watermark - row.position.offset
     return f"the source ended at {end.high_watermark}, {max(0, seen.now - end.at)} ms ago: {ahead} offset(s) behind it"
-
-
-def _run(row: PositionRow) -> str:
-    runs = row.map.runs
-    index = bisect_right(runs, row.position.offset, key=lambda run: run.source)
-    if index == 0:
-        return (
-            f"map: identical here ({len(runs)} range(s) at later offsets)"
-            if runs
-            else "map: identical, it has no ranges"
-        )
-    run = runs[index - 1]
-    until = f" up to {runs[index].source}" if index < len(runs) else ""
-    return (
-        f"map: range {index} of {len(runs)}: source {run.source}{until} is at destination {run.destination} "
-        f"({run.shift:+d})"
-    )
 
 
 def _copy(row: PositionRow) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
 from tanist.domain.lag import KnownEnd, last_known, maps
@@ -19,9 +20,12 @@ from tanist.domain.names import (
     SourcePartition,
     TopicNames,
 )
+from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupSyncStatus
 from tanist.domain.selection import EVERYTHING, topic_pattern
 from tanist.domain.states import MirrorState
+from tanist.domain.translation import InputKind, Inputs, Translator
+from tanist.domain.translators.by_map import MAP
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.log_ends import LogEnds
-    from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
@@ -37,17 +40,21 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import OpenMirror
 
+TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType({each.name: each for each in (MAP,)})
+"""The strategies of translation, by their names."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
     """Which groups and topics: regular expressions for whole names of groups; None: all topics of the mirror.
 
-    `names`: exactly these groups; names are not read as expressions.
+    `names`: exactly these groups; names are not read as expressions. `translator`: by which they are translated.
     """
 
     groups: tuple[str, ...] = EVERYTHING
     names: frozenset[str] | None = None
     topics: frozenset[str] | None = None
+    translator: Translator = MAP
     ask_source: bool = True
     """False: the source is known to be down, so it is not queried and no timeout is spent on it."""
 
@@ -99,7 +106,7 @@ class SourceAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """All inputs of the translations of one mirror.
+    """All inputs of the translations of one mirror, by its `translator`.
 
     `at_home`: failed-over partitions, by the groups that had a position there. Their offsets are no longer translated:
     what such a group commits at the destination is its position. `primary_until`: where the destination's own time as
@@ -119,6 +126,12 @@ class Gathered:
     now: EpochMs
     at_home: Mapping[str, tuple[MirrorPartition, ...]] = field(default_factory=dict)
     primary_until: Mapping[MirrorPartition, int] = field(default_factory=dict)
+    translator: Translator = MAP
+
+    def inputs(self, at: MirrorPartition) -> Inputs:
+        """What was read of one partition, for its translator."""
+        copy = self.copies[at]
+        return Inputs(copy=None if isinstance(copy, TanistError) else copy, map=self.maps.get(at, OffsetMap()))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -158,7 +171,7 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
         positions=_merged(ours, source_answer, chosen, partitions, spec.names),
         kinds={each.group: each.kind for each in ours}
         | {name: facts.kind for name, facts in source_answer.groups.items()},
-        maps=maps(seen.offsets, spec),
+        maps=maps(seen.offsets, spec) if InputKind.OFFSET_MAP in chosen.translator.needs else {},
         copies={at: _span(each) for at, each in copies.items()},
         source_ends=_ends(last_known(seen.state, spec.mirror), source_answer, spec.names),
         followed=seen.groups.groups_followed(spec),
@@ -166,6 +179,7 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
         now=context.clock.now(),
         at_home=_at_home(seen.state, spec, kept, chosen) if chosen.topics is None else {},
         primary_until=_primary_until(seen.state, spec, partitions),
+        translator=chosen.translator,
     )
 
 

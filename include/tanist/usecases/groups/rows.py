@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset, MirrorPartition
-from tanist.domain.offset_map import OffsetMap
 from tanist.domain.translation import (
     OUR_MARK,
     Commit,
@@ -23,15 +22,15 @@ from tanist.domain.translation import (
     Withheld,
     decide,
     objection,
-    translate,
 )
+from tanist.domain.translators.by_map import MAP
 from tanist.ports.positions import CommitChange, CommittedPosition, Pair, ProofResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.log_ends import Span
-    from tanist.domain.translation import Decision
+    from tanist.domain.translation import Decision, Translator
     from tanist.ports.positions import CommittedOf, GroupFacts
     from tanist.usecases.groups.gather import Freshest, Gathered
 
@@ -48,7 +47,7 @@ class PositionRow:
     age_ms: int | None
     translation: Translation
     mirror_end: Span[DestinationOffset] | TanistError
-    map: OffsetMap = field(default_factory=OffsetMap)
+    translator: Translator = MAP
     compared: ProofResult = _NOT_COMPARED
     present: Present | None = None
     decision: Decision | None = None
@@ -103,26 +102,24 @@ def translated(seen: Gathered) -> tuple[PositionRow, ...]:
 
 
 def _translated(seen: Gathered, group: str, at: MirrorPartition, position: Freshest) -> PositionRow:
-    copy = seen.copies[at]
-    runs = seen.maps.get(at, OffsetMap())
     return PositionRow(
         group=group,
         partition=at,
         position=position,
         age_ms=seen.age_ms(position),
-        translation=_translation(seen, at, position, runs),
-        mirror_end=copy,
-        map=runs,
+        translation=_translation(seen, at, position),
+        mirror_end=seen.copies[at],
+        translator=seen.translator,
     )
 
 
-def _translation(seen: Gathered, at: MirrorPartition, position: Freshest, runs: OffsetMap) -> Translation:
+def _translation(seen: Gathered, at: MirrorPartition, position: Freshest) -> Translation:
     copy = seen.copies[at]
     if isinstance(copy, TanistError):
         return Unknown(f"the destination does not answer: {copy.name}: {copy.reason}")
     if at in seen.preparing:
         return Unknown("the mirror partition is still PREPARING, so its end offset means nothing yet")
-    return translate(position.offset, runs, copy)
+    return seen.translator.translate(position.offset, seen.inputs(at))
 
 
 # ── what may be committed ─────────────────────────────────────────────────────────────────────────────────────────
@@ -182,7 +179,9 @@ def _judged(row: PositionRow, refused: str | None, there: DestinationGroups, rul
         )
     if refused is not None:
         return replace(row, present=present, decision=Withheld(refused))
-    return replace(row, present=present, decision=decide(row.translation, present, row.compared.proof, rules))
+    return replace(
+        row, present=present, decision=decide(row.translation, present, row.compared.proof, rules, row.translator.basis)
+    )
 
 
 def proved(rows: Iterable[PositionRow], found: Mapping[Pair, ProofResult], otherwise: str) -> tuple[PositionRow, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain import metadata
 from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.detached import detached_topics, explained
 from tanist.domain.errors import MirrorProducerFenced, TanistError, TopicNotInMirror
 from tanist.domain.growth import new_topics
 from tanist.domain.lag import maps
@@ -119,9 +120,9 @@ def _compare(
     source_id = at_source.cluster_id(context.first_contact())
     same_as_pinned(spec, source_id, None)
     names = at_source.topic_names(context.by)
-    inside, outside = _names(request, spec, view, names)
-    if only is not None:
-        inside, outside = (tuple(name for name in some if name in only) for some in (inside, outside))
+    inside, outside, apart = (
+        tuple(name for name in some if only is None or name in only) for some in _names(request, spec, view, names)
+    )
     reported = read_promotions(at_source, context.by)
     source = _with_rules(at_source, _seen(at_source, inside, context), context)
     copies = _seen(both.destination, inside, context)
@@ -133,6 +134,11 @@ def _compare(
     decisions = [
         *_of_mirror((view, reported), spec, source, copies, rules),
         *_outside(both, outside, view, situation, context),
+        *(
+            metadata.left(each.topic, Outcome.SKIPPED, explained(each, spec))
+            for each in detached_topics(view, spec.mirror)
+            if each.topic in apart
+        ),
     ]
     if spec.deny_writers:
         decisions = denied_writers(decisions, view, spec.mirror, both.destination.cluster, context.by)
@@ -141,14 +147,15 @@ def _compare(
 
 def _names(
     request: MetadataRequest, spec: MirrorSpec, view: StateView, at_source: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Topics of the mirror, and topics of the source that its filters match but that are not in it."""
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Topics of the mirror, topics of the source that its filters match but that are not in it, and detached topics."""
     chosen = Selection(request.include, request.exclude)
     inside = chosen.of(each.topic for each in view.topics(spec.mirror))
     outside = chosen.of(new_topics(spec, at_source, view))
-    if request.include != EVERYTHING and not inside and not outside:
+    apart = chosen.of(each.topic for each in detached_topics(view, spec.mirror))
+    if request.include != EVERYTHING and not inside and not outside and not apart:
         raise TopicNotInMirror(f"{', '.join(request.include)} matches no topic of mirror {spec.mirror!r}")
-    return inside, outside
+    return inside, outside, apart
 
 
 def _seen(cluster: ClusterSnapshot[Any], names: Sequence[str], context: CommandContext) -> dict[str, _Seen]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
 from tanist.domain.metadata import Change, Kind, MetadataRow, Outcome
 from tanist.domain.states import DesiredState
 from tanist.domain.write_access import denial_rows
 from tanist.usecases import rights
 from tanist.usecases.mirrors import writers
+from tanist.usecases.mirrors.detach import copies_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.acl_entries import Denial
     from tanist.domain.metadata import Decision
@@ -33,9 +35,14 @@ _RIGHT = "ALTER on Cluster kafka-cluster"
 def denied_writers(
     decisions: Sequence[Decision], view: StateView, mirror: MirrorName, destination: Cluster, by: Deadline
 ) -> list[Decision]:
-    """`decisions` with whom to deny WRITE, of topics that the mirror has, paused or not, and of those it takes in."""
+    """`decisions` with whom to deny WRITE, of topics that the mirror has, paused or not, and of those it takes in.
+
+    Detached ones stay closed as well; where their copy was deleted, another topic of that name is left alone.
+    """
     topics = {name: topic for each in decisions if (topic := _mirrored(each, view, mirror)) for name in (each.topic,)}
     try:
+        gone = _copies_gone(topics, view, mirror, destination, by)
+        topics = {name: each for name, each in topics.items() if name not in gone}
         found = writers.denials(tuple(topics.values()), view, destination, by)
     except TanistError as error:
         return [_unknown(each, error) if each.topic in topics else each for each in decisions]
@@ -43,10 +50,26 @@ def denied_writers(
 
 
 def _mirrored(decision: Decision, view: StateView, mirror: MirrorName) -> TopicDesired | None:
-    topic = view.topic(mirror, decision.topic)
+    topic = _on_record(view, mirror, decision.topic)
     if topic is None or topic.desired is DesiredState.REMOVED:
         return decision.wanted
     return None if view.promoted(mirror, decision.topic) else topic
+
+
+def _on_record(view: StateView, mirror: MirrorName, name: str) -> TopicDesired | None:
+    """The topic, or what is kept of it while it is detached and its copy is here."""
+    spec = view.mirror(mirror)
+    apart = detached_here(view, spec).get(name) if spec is not None else None
+    return view.topic(mirror, name) if apart is None else apart.kept
+
+
+def _copies_gone(
+    names: Collection[str], view: StateView, mirror: MirrorName, destination: Cluster, by: Deadline
+) -> frozenset[str]:
+    """Those of `names` that are detached, and of which the destination has no copy any more."""
+    spec = view.mirror(mirror)
+    apart = {} if spec is None else {n: e for n, e in detached_here(view, spec).items() if n in names}
+    return frozenset(apart) - {*copies_at(destination, apart.values(), by)}
 
 
 def _with(decision: Decision, denial: Denial) -> Decision:
@@ -80,7 +103,7 @@ def deny(
     A topic that is not in the mirror, because it could not be taken in, is left alone.
     """
     mirror, view = lock.spec.mirror, lock.view()
-    topics = {name: topic for name in decided if (topic := view.topic(mirror, name)) is not None}
+    topics = {name: topic for name in decided if (topic := _on_record(view, mirror, name)) is not None}
     try:
         _store({name: decided[name].before(topic.denied) for name, topic in topics.items()}, topics, lock)
         answers = dict(_denied({name: decided[name].deny for name in topics}, destination, lock))
@@ -103,9 +126,9 @@ def _denied(
 
 
 def _store(denied: Mapping[str, tuple[str, ...]], topics: Mapping[str, TopicDesired], lock: LockedMirror) -> None:
-    now = lock.command.clock.now()
+    now, apart = lock.command.clock.now(), detached_here(lock.view(), lock.spec)
     changed = [
         replace(topics[name], denied=who, changed_at=now) for name, who in denied.items() if topics[name].denied != who
     ]
     if changed:
-        lock.append(changed)
+        lock.append([replace(apart[e.topic], kept=e) if e.topic in apart else e for e in changed])

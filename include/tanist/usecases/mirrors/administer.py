@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.detached import detached_elsewhere, detached_here
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused
 from tanist.domain.fences import not_lifted
 from tanist.domain.kept_fences import fence_groups
@@ -19,10 +20,10 @@ from tanist.usecases.mirrors import forget, writers
 from tanist.usecases.mirrors.create import option_problems
 
 if TYPE_CHECKING:
+    from tanist.domain.detached_record import TopicDetached
     from tanist.domain.fences import FencedTopic
     from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.losses import OnLoss
-    from tanist.domain.names import MirrorName
     from tanist.domain.records import SmallBatches, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import RetentionHeld
@@ -96,6 +97,13 @@ def alter(mirror: str, alteration: Alteration, destination: Cluster, context: Co
     return Altered(spec=altered, changed=altered != spec or bool(changed), warnings=warnings)
 
 
+class DetachedLeft(MirrorNotEmpty):
+    operator_action = (
+        "their copies are closed by this mirror: add them again (`tanist mirrors add`) and remove them, or delete the "
+        "copies, then `tanist mirrors remove` forgets them; nothing was changed"
+    )
+
+
 class FenceOrphaned(Refused):
     name = "FENCE_STANDS"
     operator_action = (
@@ -110,12 +118,14 @@ class Deleted:
 
     `abandoned`: its source fences, which Tanist will never lift; `kept`: those of topics that reversals left behind.
     `held`: topics of the old source whose retention and cleaning stay held, because nobody has put them back.
+    `detached`: topics whose copies are at the source, because the mirror was reversed since; they stay closed there.
     """
 
     spec: MirrorSpec
     abandoned: tuple[FencedTopic, ...] = ()
     kept: tuple[FenceGroup, ...] = ()
     held: tuple[RetentionHeld, ...] = ()
+    detached: tuple[TopicDetached, ...] = ()
 
 
 def delete(mirror: str, destination: Cluster, context: CommandContext, *, abandon: str = "") -> Deleted:
@@ -130,8 +140,9 @@ def delete(mirror: str, destination: Cluster, context: CommandContext, *, abando
     identify((destination,), context)
 
     def left_behind(view: StateView) -> tuple[FenceGroup, ...]:
-        _ensure_empty(view, name)
-        groups = fence_groups(view, snapshot.spec_of(view, name, destination.name))
+        spec = snapshot.spec_of(view, name, destination.name)
+        _ensure_empty(view, spec)
+        groups = fence_groups(view, spec)
         fences = tuple(group for group in groups if not_lifted(group.topics))
         if fences and not abandon.strip():
             topics = ", ".join([each.topic for group in fences for each in not_lifted(group.topics)][:5])
@@ -145,14 +156,18 @@ def delete(mirror: str, destination: Cluster, context: CommandContext, *, abando
         abandoned = tuple(each for group in groups if not group.kept for each in not_lifted(group.topics))
         kept = tuple(group for group in groups if group.kept)
         held = tuple(mirror_now.view().retention_held(name).values())
+        apart = tuple(detached_elsewhere(mirror_now.view(), mirror_now.spec).values())
         if not context.dry_run:
             for topic in (OFFSETS_TOPIC, GROUPS_TOPIC):
                 mirror_now.confirm()
                 forget.everything(destination, mirror_now, topic)
         mirror_now.finish()
-    return Deleted(spec=mirror_now.spec, abandoned=abandoned, kept=kept, held=held)
+    return Deleted(spec=mirror_now.spec, abandoned=abandoned, kept=kept, held=held, detached=apart)
 
 
-def _ensure_empty(view: StateView, mirror: MirrorName) -> None:
+def _ensure_empty(view: StateView, spec: MirrorSpec) -> None:
+    mirror = spec.mirror
     if held := [topic.topic for topic in view.mirrored(mirror)]:
         raise MirrorNotEmpty(f"mirror {mirror!r} still has {len(held)} topic(s): {', '.join(held[:5])}")
+    if apart := [*detached_here(view, spec)]:
+        raise DetachedLeft(f"mirror {mirror!r} still has {len(apart)} detached topic(s): {', '.join(apart[:5])}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from tanist.domain.compaction import Holes
-from tanist.domain.errors import MirrorExists, Misconfigured, TanistError, UnsupportedVersion
+from tanist.domain.errors import MirrorExists, Misconfigured, SameCluster, TanistError, UnsupportedVersion
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import ProducerId, mirror_name
 from tanist.domain.problems import ProblemCollector
@@ -143,6 +143,9 @@ def examine(
         Problems, or the single error: everything that is wrong.
     """
     found = ProblemCollector(wrong(request))
+    if source.name == destination.name:
+        found.problems.append(SameCluster(f"{source.name!r} is the source and the destination"))
+        found.raise_all()  # before the network is asked
     ids = found.attempt(lambda: distinct(source, destination, context)) or ("", "")
     found.raise_all()
     by = context.by

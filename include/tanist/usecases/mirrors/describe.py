@@ -7,6 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tanist.domain import losses, records
+from tanist.domain.circle import locate
+from tanist.domain.detached import detached_here, detached_topics, explained
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.growth import growth
 from tanist.domain.lag import KnownEnd, PartitionRow, is_loss_accepted, last_known, maps
@@ -23,6 +25,7 @@ from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, Mirro
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from tanist.domain.detached_record import TopicDetached
     from tanist.domain.growth import Growth
     from tanist.domain.names import MirrorPartition, SourcePartition
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
@@ -40,6 +43,8 @@ _ROWS = {row.number: row for row in MIRROR_STATES}
 class Described:
     """One mirror with offsets of both clusters. `topics`: all that it has. `source_down`: why the source is silent.
 
+    `detached`: all that were detached from it; `detached_rows`: of those whose copies are here, and which are selected.
+
     `versions`: with which protocol versions records are copied, of source and destination; None: unknown.
     """
 
@@ -47,19 +52,33 @@ class Described:
     topics: tuple[str, ...]
     rows: tuple[PartitionRow, ...]
     growth: Growth
+    detached: tuple[str, ...] = ()
+    detached_rows: tuple[PartitionRow, ...] = ()
     source_down: TanistError | None = None
     versions: tuple[Mapping[str, int] | None, Mapping[str, int] | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
+    """`topics`: how many are in the mirror. `detached`: those that were taken out of it, whose copies stay closed."""
+
     spec: MirrorSpec
     topics: int
+    detached: tuple[TopicDetached, ...] = ()
 
 
 def listing(view: StateView) -> tuple[Listed, ...]:
-    """All mirrors of a destination, with the number of topics in each."""
-    return tuple(Listed(spec=spec, topics=len(view.mirrored(spec.mirror))) for spec in view.mirrors())
+    """All mirrors of a destination, with the number of topics in each, and what was detached."""
+    return tuple(
+        Listed(spec=spec, topics=len(view.mirrored(spec.mirror)), detached=detached_topics(view, spec.mirror))
+        for spec in view.mirrors()
+    )
+
+
+def moved_away(view: StateView) -> dict[str, str]:
+    """The mirrors whose destination this cluster was until they were reversed, and the name of the present one."""
+    found = {move.mirror: locate(move.mirror, view).forwarding for move in view.moves()}
+    return {mirror: move.destination for mirror, move in found.items() if move is not None}
 
 
 def ask(cluster: ClusterSnapshot[_P] | TanistError, partitions: Sequence[_P], by: Deadline) -> MirrorEnds[_P]:
@@ -153,7 +172,11 @@ def reason(observed: PartitionObserved | None) -> str:
     if observed is None:
         return "no worker has reported it yet"
     row = _ROWS.get(observed.row)
-    parts = [f"row {observed.row}", observed.error or "", observed.reason or (row.reason if row else "")]
+    parts = [
+        f"row {observed.row}" if observed.row else "",
+        observed.error or "",
+        observed.reason or (row.reason if row else ""),
+    ]
     return ": ".join(part for part in parts if part)
 
 
@@ -161,13 +184,16 @@ def row_reason(row: PartitionRow) -> str:
     """Why a partition is in its state, and what else an operator must know of its copy."""
     missed, lost = row.tombstones_missed, row.lost
     why = {missed.name: f"{missed.name}: {missed.reason}"} if missed is not None else {}
-    said = [reason(row.observed), *(why.get(name, name) for name in row.warnings)]
+    said = [row.detached or reason(row.observed), *(why.get(name, name) for name in row.warnings)]
     return "; ".join([*said, losses.describe(lost.ranges, lost.earlier)] if lost is not None else said)
 
 
-def must_match(topics: Selection, found: Sequence[Described]) -> None:
-    """Raises TopicNotInMirror: an expression matches no topic of the mirrors `found`, or all are excluded."""
-    names = frozenset(name for each in found for name in each.topics)
+def must_match(topics: Selection, found: Sequence[Described], *, detached: bool = False) -> None:
+    """Raises TopicNotInMirror: an expression matches no topic of the mirrors `found`, or all are excluded.
+
+    `detached`: one that was detached will do.
+    """
+    names = frozenset(name for each in found for name in (*each.topics, *(each.detached if detached else ())))
     topics.chosen(names, f"topic of mirror {found[0].spec.mirror!r}" if len(found) == 1 else "topic of any mirror")
 
 
@@ -207,10 +233,13 @@ class Describer:
 
     def _described(self, both: MirrorSnapshot, context: CommandContext) -> Described:
         spec, state = both.spec, both.destination.state(records.STATE_TOPIC, context.by)
-        every = state.mirrored(spec.mirror)
-        shown = frozenset(self.selection.among(topic.topic for topic in every))
+        every, apart = state.mirrored(spec.mirror), detached_topics(state, spec.mirror)
+        here = detached_here(state, spec)
+        shown = frozenset(self.selection.among((*(topic.topic for topic in every), *here)))
         topics = tuple(topic for topic in every if topic.topic in shown)
-        partitions = [partition for topic in topics for partition in topic.all_partitions()]
+        closed = {name: each for name, each in here.items() if name in shown}
+        asked = (*topics, *(each.kept for each in closed.values()))
+        partitions = [partition for topic in asked for partition in topic.all_partitions()]
         source = self._source(both, context)
         seen = Observed(
             state=state,
@@ -223,6 +252,11 @@ class Describer:
             spec=spec,
             topics=tuple(topic.topic for topic in every),
             rows=assemble(spec, topics, seen),
+            detached=tuple(each.topic for each in apart),
+            detached_rows=tuple(
+                replace(row, detached=explained(closed[row.partition.topic], spec))
+                for row in assemble(spec, asked[len(topics) :], seen)
+            ),
             growth=ask_growth(down or source, topics, context.first_contact()),
             source_down=down,
             versions=(

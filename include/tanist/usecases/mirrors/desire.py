@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.detached import (
+    attach,
+    detached_elsewhere,
+    detached_from,
+    detached_here,
+    detached_topics,
+    forgotten,
+    refusal,
+)
 from tanist.domain.errors import (
     MirrorTopicAlreadyPaused,
     MirrorTopicNotPaused,
@@ -44,8 +53,8 @@ if TYPE_CHECKING:
 
 
 def must_be_free(view: StateView, mirror: MirrorName, topics: Iterable[str]) -> None:
-    """Raises TopicAlreadyInMirror where another mirror has one of `topics`."""
-    others = view.of_other_mirrors(mirror)
+    """Raises TopicAlreadyInMirror where another mirror has one of `topics`, or has detached it."""
+    others = detached_from(view, mirror) | view.of_other_mirrors(mirror)
     for topic in topics:
         if topic in others:
             raise TopicAlreadyInMirror(f"{topic!r} belongs to mirror {others[topic]!r} by now")
@@ -82,12 +91,16 @@ _PORTION: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """What was written, or would be in a dry run. `failed`: partitions whose logs are compared again."""
+    """What was written, or would be in a dry run. `failed`: partitions whose logs are compared again.
+
+    `continued`: of topics that were detached and go on where they stopped, the end of each partition of the copy.
+    """
 
     spec: MirrorSpec
     topics: tuple[TopicDesired, ...]
     warnings: tuple[str, ...] = ()
     failed: tuple[PartitionObserved, ...] = ()
+    continued: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def checked(mirror: str, topics: Selection) -> MirrorName:
@@ -193,11 +206,13 @@ def set_desired(
 class Accepted:
     """Topics that are added although there is a reason against it.
 
-    `promoted`: those that were failed over from this source to another cluster. `prefixes`: those that have records at
-    the destination are adopted; of a mirror, it compares the logs of both clusters.
+    `promoted`: those that were failed over from this source to another cluster. `adopt`: those that have records at the
+    destination. `prefixes`: of a mirror, it compares the logs of both clusters, of topics that are adopted and of
+    detached ones; None: those that have records are refused.
     """
 
     promoted: bool = False
+    adopt: bool = False
     prefixes: Callable[[MirrorSpec], LogPrefixes] | None = None
 
 
@@ -209,7 +224,10 @@ def add(
     context: CommandContext,
     accepted: Accepted = Accepted(),
 ) -> Desired:
-    """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives."""
+    """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives.
+
+    Raises, besides what the clusters do, all that speaks against it; TopicIsDetached: its copy is at the source.
+    """
     name = checked(mirror, topics)
     spec = spec_at(destination, name, context)
     source = connect(spec.source)
@@ -218,8 +236,7 @@ def add(
 
     def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
         both = MirrorSnapshot.of(snapshot.still(view, spec), source, destination)
-        prefixes = accepted.prefixes(both.spec) if accepted.prefixes else None
-        plans = _examine(both, topics, view, prefixes, context.by)
+        plans = _examine(both, topics, view, accepted, context.by)
         return plans, promotion_epochs_on_add(
             both.reachable_source(), view, name, [p.name for p in plans], context.by, acknowledged=accepted.promoted
         )
@@ -227,39 +244,78 @@ def add(
     with changing(destination, name, "mirrors add", context, examined) as mirror_now:
         view, now = mirror_now.view(), mirror_now.spec
         plans, entered = examined(view)
-        bare = [plan.desired(now, entered[plan.name], context.clock.now()) for plan in plans]
+        bare, back = _returned([p.desired(now, entered[p.name], context.clock.now()) for p in plans], view, now)
+        if not now.deny_writers and any(each.denied for each in bare):  # altered while they were detached
+            writers.must_be_permitted(destination, context.by)
         desired, writable = writers.with_denied(bare, now, view, destination, context.by)
         context.announce([topic.topic for topic in desired])
         if not context.dry_run:
             _forget_earlier_maps(view, plans, destination, mirror_now)
-            _apply(plans, (*desired, *raised_promotions(view, now, entered)), destination, mirror_now, view)
+            _apply(plans, (*desired, *back, *raised_promotions(view, now, entered)), destination, mirror_now, view)
             mirror_now.confirm()
-            writers.deny(desired, destination, context.by)
+            if now.deny_writers:
+                writers.deny(desired, destination, context.by)
+            else:
+                desired = writers.allow_again(desired, mirror_now, destination)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
-    return Desired(spec=now, topics=desired, warnings=(*writable, *dropped))
+    continued = {plan.name: plan.copy_starts for plan in plans if plan.continues}
+    anew = sorted(
+        {plan.name for plan in plans} & {each.topic for each in detached_topics(view, name)} - continued.keys()
+    )
+    gone = (f"{topic} was detached, and its copy is empty or gone: it is copied from its start" for topic in anew)
+    still = (
+        f"{each.topic} was paused before it was detached, and is paused again: `tanist mirrors resume`"
+        for each in desired
+        if each.desired is DesiredState.PAUSED
+    )
+    return Desired(spec=now, topics=desired, warnings=(*writable, *dropped, *gone, *still), continued=continued)
+
+
+def _returned(
+    desired: Sequence[TopicDesired], view: StateView, spec: MirrorSpec
+) -> tuple[list[TopicDesired], list[StateRecord]]:
+    """`desired`, of which those that were detached come back; and what is written with them."""
+    here, names = detached_here(view, spec), {each.topic for each in desired}
+    topics, records = [], list(forgotten(e for e in detached_topics(view, spec.mirror) if e.topic in names))
+    for new in desired:
+        topic, states = attach(here[new.topic], new, spec) if new.topic in here else (new, ())
+        topics.append(topic)
+        records += states
+    return topics, records
 
 
 def _forget_earlier_maps(
     view: StateView, plans: Sequence[TopicPlan], destination: Cluster, mirror_now: LockedMirror | Rehearsal
 ) -> None:
-    """Delete offset maps of topics that were in the mirror before, once it is clear that they can be added."""
-    gone = {topic.topic for topic in view.removed(mirror_now.spec.mirror)}
+    """Delete offset maps of topics that were in the mirror before, once it is clear that they can be added.
+
+    A detached topic that goes on where it stopped keeps its own.
+    """
+    mirror = mirror_now.spec.mirror
+    gone = {each.topic for each in view.removed(mirror)} | {each.topic for each in detached_topics(view, mirror)}
+    gone -= {plan.name for plan in plans if plan.continues}
     if back := [plan.name for plan in plans if plan.name in gone]:
         mirror_now.confirm()
         forget.runs(destination, mirror_now, back)
 
 
 def _examine(
-    both: MirrorSnapshot, topics: Selection, view: StateView, prefixes: LogPrefixes | None, by: Deadline
+    both: MirrorSnapshot, topics: Selection, view: StateView, accepted: Accepted, by: Deadline
 ) -> tuple[TopicPlan, ...]:
     spec, source, destination = both.spec, both.reachable_source(), both.destination
-    situation = take.situation(destination, view, spec, by, adopting=prefixes is not None)
+    prefixes = accepted.prefixes(spec) if accepted.prefixes else None
+    apart = detached_here(view, spec) if prefixes else {}
+    situation = take.situation(
+        destination, view, spec, by, adopting=accepted.adopt, detached={n: e.kept for n, e in apart.items()}
+    )
     names = take.selection_names(source, Selection(topics.include, (*topics.exclude, *spec.exclude)), by)
     taken = [
         TopicAlreadyInMirror(f"{n!r} is in mirror {situation.owners[n]!r}") for n in names if n in situation.owners
     ]
-    if taken:
-        refuse(taken)
+    away = detached_elsewhere(view, spec)
+    problems = (*taken, *(refusal(away[n], spec) for n in names if n in away))
+    if problems:
+        refuse(problems)
     adoption = Adoption.of(spec, view, source, prefixes, by) if prefixes else None
     return take.examine(source, destination, names, situation, by, adoption)
 

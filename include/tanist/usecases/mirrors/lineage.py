@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tanist.domain.detached import detached_topics
 from tanist.domain.errors import TanistError, UnknownMirror
 from tanist.domain.failover.stored_reserves import stored_gaps
 from tanist.domain.lineage import Segment, segments, writer_of
@@ -14,8 +15,9 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from tanist.domain.detached_record import TopicDetached
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
@@ -40,6 +42,10 @@ class Lineage:
     stored_on: Mapping[str, tuple[str, ...]]
     names: Mapping[str, str]
     silent: Mapping[str, TanistError]
+    detached: Mapping[str, TopicDetached] = field(default_factory=dict)
+    """By name: topics that have left the mirror without a promotion."""
+    copies: tuple[tuple[Segment, ...], ...] = ()
+    """By partition: what a detached topic is of which no promotion is recorded."""
     short: Mapping[str, str] = field(default_factory=dict)
     """By partition: up to where offsets may name two records after the last promotion, and what that costs."""
 
@@ -47,6 +53,7 @@ class Lineage:
         """Of all partitions, by topic, partition and offset. `offset`: only those that hold it."""
         topics = sorted({each.topic: len(each.old_ends) for each in self.entries}.items())
         found = [segments(self.entries, MirrorPartition(topic, n)) for topic, count in topics for n in range(count)]
+        found += self.copies
         if offset is None:
             return tuple(each for partition in found for each in partition)
         return tuple(each for partition in found if (each := writer_of(partition, offset)) is not None)
@@ -87,10 +94,15 @@ def lineage(
     latest: dict[str, TopicLineage] = {}
     for entry in (each for entries in held for each in entries):
         latest.setdefault(entry.key, entry)
-    entries = _chosen(mirror, topics, latest.values())
+    apart = {each.topic: each for view in views.values() for each in detached_topics(view, mirror)}
+    entries, detached = _chosen(mirror, topics, latest.values(), apart)
+    promoted = {each.topic for each in entries}
+    bare = [each for each in detached.values() if each.topic not in promoted]
     return Lineage(
         mirror=mirror,
         entries=entries,
+        detached=detached,
+        copies=tuple(segment for spec in specs[:1] for each in bare for segment in _copied(each, spec)),
         read=tuple(views),
         stored_on={e.key: tuple(name for name, view in views.items() if view.get(e.key) == e) for e in entries},
         names={s.source_cluster_id: s.source for s in specs} | {s.destination_cluster_id: s.destination for s in specs},
@@ -117,17 +129,29 @@ def _views(read: Mapping[str, StateView | TanistError]) -> dict[str, StateView]:
     return {name: each for name, each in read.items() if not isinstance(each, TanistError)}
 
 
-def _chosen(mirror: MirrorName, topics: Selection, entries: Iterable[TopicLineage]) -> tuple[TopicLineage, ...]:
+def _copied(detached: TopicDetached, spec: MirrorSpec) -> Iterator[tuple[Segment]]:
+    """What this mirror has copied, by partition: the cluster that has the copy is not the one that has written it."""
+    ids = (spec.source_cluster_id, spec.destination_cluster_id)
+    writer = next(each for each in ids if each != detached.cluster_id)
+    kept = detached.kept
+    for at in kept.all_partitions():
+        yield (Segment(at, kept.copy_start(at.partition), None, writer, kept.promotion_epoch),)
+
+
+def _chosen(
+    mirror: MirrorName, topics: Selection, entries: Iterable[TopicLineage], detached: Mapping[str, TopicDetached]
+) -> tuple[tuple[TopicLineage, ...], dict[str, TopicDetached]]:
     by_topic = sorted(entries, key=lambda each: (each.topic, each.promotion_epoch))
-    known = {each.topic for each in by_topic}
-    wanted = frozenset(topics.chosen(known, f"topic that mirror {mirror!r} has failed over"))
-    return tuple(each for each in by_topic if each.topic in wanted)
+    known = {each.topic for each in by_topic} | detached.keys()
+    wanted = frozenset(topics.chosen(known, f"topic that mirror {mirror!r} has failed over or detached"))
+    return tuple(e for e in by_topic if e.topic in wanted), {n: e for n, e in sorted(detached.items()) if n in wanted}
 
 
 def segment_item(found: Lineage, segment: Segment) -> dict[str, Any]:
     """A segment; `end` None: the log goes on. `stored_on`: the clusters that have all of the topic's lineage."""
     topic = [each for each in found.entries if each.topic == segment.partition.topic]
-    everywhere = set.intersection(*(set(found.stored_on[each.key]) for each in topic))
+    everywhere = set.intersection(*(set(found.stored_on[each.key]) for each in topic)) if topic else set()
+    apart = found.detached.get(segment.partition.topic)
     return {
         "mirror": found.mirror,
         "topic": segment.partition.topic,
@@ -139,5 +163,6 @@ def segment_item(found: Lineage, segment: Segment) -> dict[str, Any]:
         "reserved": segment.reserved,
         "promotion_epoch": segment.promotion_epoch,
         "stored_on": sorted(everywhere),
+        "detached_ms": apart.at if apart else None,
         "may_be_reused": found.short.get(str(segment.partition)),
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from tanist.domain.acl_entries import ANYBODY
 from tanist.domain.adoption import CandidateLog, MirrorTopicPromoted, OppositeMirror
 from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
 from tanist.domain.compaction import is_compacted
+from tanist.domain.detached import detached_from, detached_here
 from tanist.domain.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -22,6 +23,7 @@ from tanist.domain.errors import (
     TopicMismatch,
     UnsafeStateTopic,
 )
+from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.lineage import reserved_ranges
 from tanist.domain.metadata import is_fenced
 from tanist.domain.names import MirrorPartition
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
 class Adoption:
     """How the topics of one command are adopted. `lineage`: of each topic the last promotion that either side knows.
 
-    `promotions`: all that either side knows, of any mirror; `pair`: the ids of both clusters.
+    `promotions`: all that either side knows, of any mirror; `pair`: the ids of both clusters. `detached`: topics that
+    were detached here, as they were before that.
     `opposite`: topics that mirrors from this destination to this source have, or have failed over, and what they did.
     """
 
@@ -67,6 +70,7 @@ class Adoption:
     opposite: Mapping[str, str]
     promotions: Sequence[TopicLineage]
     pair: tuple[str, str]
+    detached: Mapping[str, TopicDesired] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spec: MirrorSpec, view: StateView, source: SourceSnapshot, prefixes: LogPrefixes, by: Deadline) -> Self:
@@ -75,7 +79,8 @@ class Adoption:
         known = (*view.lineage(spec.mirror), *there.lineage(spec.mirror))
         last = {each.topic: each for each in sorted(known, key=lambda each: each.promotion_epoch)}
         every, pair = (*view.lineage(None), *there.lineage(None)), (spec.source_cluster_id, spec.destination_cluster_id)
-        return cls(prefixes, spec.destination_cluster_id, last, _opposite(there, spec), every, pair)
+        apart = {name: each.kept for name, each in detached_here(view, spec).items()}
+        return cls(prefixes, spec.destination_cluster_id, last, _opposite(there, spec), every, pair, apart)
 
     def adopt(
         self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
@@ -110,6 +115,7 @@ class Adoption:
             at: CandidateLog(
                 is_compacted(plan.source.effective.get(CLEANUP_POLICY, "")),
                 reserved_ranges(self.promotions, at, self.pair),
+                history=self.detached[plan.name].copy_start(at.partition) if plan.name in self.detached else 0,
             )
             for plan in plans
             for at in (MirrorPartition(plan.name, n) for n in range(plan.source.partitions))
@@ -148,8 +154,9 @@ def _ends(logs: Sequence[AdoptableLog | TanistError]) -> tuple[int, ...]:
 class Situation:
     """The inputs that all topics of one command share. `returning`: their logs are continued, so they have records.
 
-    `adopting`: so are those of topics that have records, if they are prefixes of the source's. `replaced`: topics that
-    are deleted at the destination, and created again.
+    `adopting`: so are those of topics that have records, if they are prefixes of the source's. `detached`: topics that
+    were detached here, as they were before that: so are theirs. `replaced`: topics that are deleted at the destination,
+    and created again.
     """
 
     destination: str
@@ -160,6 +167,7 @@ class Situation:
     state_exists: bool = True
     returning: bool = False
     adopting: bool = False
+    detached: Mapping[str, TopicDesired] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
 
 
@@ -167,7 +175,8 @@ class Situation:
 class TopicPlan:
     """One topic that can be added. `changes`: configs to alter if the mirror topic exists already.
 
-    `copy_starts`: as `TopicDesired` has them, of a topic that is adopted.
+    `copy_starts`: as `TopicDesired` has them, of a topic that is adopted; of one that `continues`, because it was
+    detached, the ends of its copy.
     """
 
     source: TopicFacts
@@ -177,6 +186,7 @@ class TopicPlan:
     exists: bool = False
     changes: Mapping[str, str | None]
     copy_starts: tuple[int, ...] = ()
+    continues: bool = False
 
     @property
     def name(self) -> str:
@@ -216,6 +226,9 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
     name = source.name
     if owner := situation.owners.get(name):
         return TopicAlreadyInMirror(f"{name!r} belongs to mirror {owner!r} of {situation.destination!r}")
+    detached = situation.detached.get(name)
+    if detached and existing and existing.facts.partitions < source.partitions:  # `metadata sync` adds the others
+        source = replace(source, partitions=existing.facts.partitions)
     if existing and (problem := _unfit(source, existing, situation)):
         return problem
     replication_factor = existing.facts.replication_factor if existing else situation.replication_factor
@@ -231,19 +244,23 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
         configs=configs,
         replication_factor=replication_factor,
         exists=existing is not None,
+        continues=bool(detached and existing and existing.records),
         changes=differences(configs.now, existing.facts.configs) if existing else {},
     )
 
 
 def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation) -> TanistError | None:
     name, where = source.name, situation.destination
-    if existing.records and not (situation.returning or situation.adopting):
+    detached = situation.detached.get(name)
+    if existing.records and detached and is_another_topic(source.topic_id, detached.source_topic_id):
+        return TopicMismatch(f"{name!r} was deleted and created again at the source since it was detached")
+    if existing.records and not (situation.returning or situation.adopting or detached):
         return DestinationNotEmpty(f"{name!r} on {where!r} is not empty: {existing.records} offsets are in use")
     if existing.facts.partitions != source.partitions:
         found, wanted = existing.facts.partitions, source.partitions
         return TopicMismatch(f"{name!r} has {found} partition(s) on {where!r}, {wanted} at the source")
     wanted_replicas = situation.replication_factor
-    if wanted_replicas is not None and existing.facts.replication_factor != wanted_replicas:
+    if wanted_replicas is not None and not detached and existing.facts.replication_factor != wanted_replicas:
         found = existing.facts.replication_factor
         return TopicMismatch(
             f"{name!r} has {found} replica(s) on {where!r}, but --replication-factor is {wanted_replicas}"
@@ -306,17 +323,24 @@ def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None
 
 
 def situation(
-    destination: DestinationSnapshot, view: StateView, wanted: MirrorSpec, by: Deadline, *, adopting: bool = False
+    destination: DestinationSnapshot,
+    view: StateView,
+    wanted: MirrorSpec,
+    by: Deadline,
+    *,
+    adopting: bool = False,
+    detached: Mapping[str, TopicDesired] | None = None,
 ) -> Situation:
     """The inputs that all topics of one command share."""
     return Situation(
         destination=destination.name,
-        owners=owners(view),
+        owners=detached_from(view, wanted.mirror) | owners(view),
         known_configs=observe.known_configs(destination, by),
         replication_factor=wanted.replication_factor,
         holes=wanted.holes,
         state_exists=bool(view),
         adopting=adopting,
+        detached=detached or {},
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import named
+from tanist.domain.detached import detached_topics
 from tanist.domain.errors import Misconfigured, Refused
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
@@ -100,6 +101,8 @@ def _copies_nothing(spec: MirrorSpec, view: StateView) -> str:
     """Where the mirror is now, and what has become of its topics."""
     left = [each.topic for each in view.removed(spec.mirror)]
     gone = f": it has failed over {named(left, ', ')}" if left else ""
+    apart = [each.topic for each in detached_topics(view, spec.mirror)]
+    gone += f"; detached from it: {named(apart, ', ')}" if apart else ""
     move = view.moving(spec.mirror)
     moving = f"; its reversal to {move.destination!r} is {move.status}" if move is not None else ""
     return f"mirror {spec.mirror!r} of {spec.destination!r} copies no topic from {spec.source!r}{gone}{moving}"

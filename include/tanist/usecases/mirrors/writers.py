@@ -178,6 +178,17 @@ def deny(topics: Sequence[TopicDesired], destination: Cluster, by: Deadline) -> 
         _all(destination.opening.deny(wanted, by), destination, "other writers could not be denied")
 
 
+def allow(topics: Sequence[TopicDesired], destination: Cluster, by: Deadline) -> None:
+    """Delete the ACLs that deny others WRITE on topics, exactly those. Idempotent.
+
+    Raises:
+        Interrupted: not all were deleted.
+    """
+    undone = {each.topic: each.denied for each in topics if each.denied}
+    if undone:
+        _all(destination.opening.undeny(undone, by), destination, "other writers could not be allowed again")
+
+
 def switch(
     mirror_now: LockedMirror | Rehearsal, spec: MirrorSpec, destination: Cluster
 ) -> tuple[tuple[TopicDesired, ...], tuple[str, ...]]:
@@ -209,11 +220,25 @@ def switch(
     else:
         mirror_now.append([spec])
         mirror_now.confirm()
-        undone = {each.topic: each.denied for each in before if each.denied}
-        if undone:
-            _all(destination.opening.undeny(undone, by), destination, "other writers could not be allowed again")
-        mirror_now.append(changed)
+        allow_again(before, mirror_now, destination)
     return changed, warnings
+
+
+def allow_again(
+    topics: Sequence[TopicDesired], mirror_now: LockedMirror | Rehearsal, destination: Cluster
+) -> tuple[TopicDesired, ...]:
+    """Delete the ACLs of topics that are stored with whom they deny, then store that they deny nobody; as they are now.
+
+    Raises:
+        Interrupted: not all were deleted; they stay on record.
+    """
+    if not any(each.denied for each in topics):
+        return tuple(topics)
+    allow(topics, destination, mirror_now.command.by)
+    now = mirror_now.command.clock.now()
+    after = tuple(replace(each, denied=(), changed_at=now) if each.denied else each for each in topics)
+    mirror_now.append([new for old, new in zip(topics, after, strict=True) if old.denied])
+    return after
 
 
 def _all(answers: Mapping[str, TanistError | None], destination: Cluster, what: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.restored_promotions import PromotedLog, restored_lineage
@@ -37,15 +38,23 @@ class LogsSeen:
     missing: tuple[str, ...]
 
 
+def logs_of(before: StateView, spec: MirrorSpec) -> tuple[TopicDesired, ...]:
+    """The topics whose logs were closed at the export: those of the mirror, and detached ones whose copies are there.
+
+    A detached one may have been added again and failed over since: a restored record of it would close its log.
+    """
+    return (*before.mirrored(spec.mirror), *(each.kept for each in detached_here(before, spec).values()))
+
+
 def look_at_logs(
     spec: MirrorSpec, before: StateView, destination: Cluster, inspection: LogInspection, by: Deadline
 ) -> LogsSeen:
-    """Of the topics that the mirror had at the export.
+    """Of the topics that the mirror had at the export, detached ones too.
 
     Raises:
         CouldNotTell, BrokerError, or several: a log cannot be read.
     """
-    partitions = [at for each in before.mirrored(spec.mirror) for at in each.all_partitions()]
+    partitions = [at for each in logs_of(before, spec) for at in each.all_partitions()]
     proofs = destination.producer_fencing.proof(dict.fromkeys(partitions, spec.producer_ids), by)
     logs = inspection.writers(partitions, by)
     fenced: dict[MirrorPartition, str] = {}
@@ -81,7 +90,7 @@ def promoted_since(
     """
     found: dict[str, PromotedSince] = {}
     outdated: list[TanistError] = []
-    for topic in before.mirrored(spec.mirror):
+    for topic in logs_of(before, spec):
         counted = at_source.promotions(spec.mirror, topic.topic)
         here = max(before.promotions(spec.mirror, topic.topic), topic.promotion_epoch)
         why = next((fenced[at] for at in topic.all_partitions() if at in fenced), None)

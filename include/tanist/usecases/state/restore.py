@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tanist.domain.detached import as_before
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF
 from tanist.domain.moves import MoveStatus
@@ -36,7 +37,7 @@ from tanist.domain.state_record import MirrorRecord
 from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.desire import must_be_free, take_in
-from tanist.usecases.state.promoted import lineage_of_logs, look_at_logs, promoted_since, reported
+from tanist.usecases.state.promoted import lineage_of_logs, logs_of, look_at_logs, promoted_since, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -172,9 +173,10 @@ class _Examination:
     ) -> RestoredMirror:
         source, at_source = self._source(spec)
         self._must_be_current(spec, at_source)
-        must_be_free(self.view, spec.mirror, (each.topic for each in before.mirrored(spec.mirror)))
+        must_be_free(self.view, spec.mirror, (each.topic for each in logs_of(before, spec)))
         seen = look_at_logs(spec, before, self.destination, self.tools.inspection, self.context.by)
         promoted = promoted_since(spec, before, at_source, seen.fenced)
+        records = as_before(records, promoted)
         lifted = self._lifted(before, spec, source) if source else ()
         written = as_restored(records, promoted, lifted, self.saved.exported_at)
         written |= {each.key: each for each in reported(spec, before, at_source, promoted)}

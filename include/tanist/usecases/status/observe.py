@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.answers import attempt
 from tanist.domain.checks import Mode
-from tanist.domain.circle import pending_reversal
+from tanist.domain.circle import locate, pending_reversal
+from tanist.domain.detached import detached_here
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
+from tanist.domain.failback.approved_decision import approved_decision
+from tanist.domain.failback.pending import findings_of, last_tails, pending
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.failover.past_checks import losses_check
+from tanist.domain.next_steps.situation import MirrorSituation, is_void, waiting_plans
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
-from tanist.usecases import snapshot
+from tanist.domain.tails import TailStage
+from tanist.usecases import approvals, snapshot
 from tanist.usecases.failover import status
 from tanist.usecases.failover.observe import Look, Observer
 from tanist.usecases.failover.planning import FailoverRequest, intent_of
+from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.source_seen import soon
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import Observed, assemble
@@ -27,10 +33,9 @@ from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnap
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.circle import PendingReversal
     from tanist.domain.failover.health import Status
     from tanist.domain.lag import PartitionRow
-    from tanist.domain.names import MirrorName
+    from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
     from tanist.usecases.mirror import OpenMirror
     from tanist.usecases.snapshot import MirrorSnapshot
 
+AT_WORK_MS: Final = 10_000
+"""A run goes on by itself while its last heartbeat is younger than this; later it has been cut short."""
 _SIDE_BY_SIDE: Final = 64
 """How many sources are probed at the same time, one thread each."""
 
@@ -59,17 +66,23 @@ def state_topic_problem(destination: Cluster, context: CommandContext) -> str | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorStatus:
-    """One observation of a mirror: the verdicts and their inputs. `runs`: its failovers, the latest last.
+    """One observation of a mirror. `situation`: its verdicts, and what they are made of.
 
-    `reversal`: one that was approved and is not done.
+    `runs`: its failovers, the latest last.
     """
 
     spec: MirrorSpec
-    status: Status
-    rows: tuple[PartitionRow, ...]
+    situation: MirrorSituation
     workers: tuple[WorkerAlive, ...]
     runs: tuple[FailoverRun, ...]
-    reversal: PendingReversal | None = None
+
+    @property
+    def status(self) -> Status:
+        return self.situation.status
+
+    @property
+    def rows(self) -> tuple[PartitionRow, ...]:
+        return self.situation.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +157,52 @@ def _seen(
         *status.checks(both, reading.silence, run),
     )
     intents = {mode: intent_of(spec, FailoverRequest(mode=mode), wanted) for mode in Mode}
-    return MirrorStatus(
-        spec=spec,
-        status=judged(intents, look.facts, past),
+    situation = _situation(reading, clusters, view, look.facts, judged(intents, look.facts, past), rows)
+    runs = tuple(sorted(view.failovers(spec.mirror), key=lambda each: each.started_at))
+    return MirrorStatus(spec=spec, situation=situation, workers=alive, runs=runs)
+
+
+def _situation(
+    reading: StatusContext,
+    clusters: OpenMirror,
+    view: StateView,
+    facts: Facts,
+    report: Status,
+    rows: tuple[PartitionRow, ...],
+) -> MirrorSituation:
+    """What the next step is derived from. Approvals are read only where one may count."""
+    run, mirror, place = reading.context, clusters.spec.mirror, locate(clusters.spec.mirror, view)
+    running, left = place.running, pending(view, mirror)
+    waits = view.kept_plans(mirror) or running is not None or any(each.stage is TailStage.RESCUED for each in left)
+    entries = approvals.stored_entries(clusters, run) if waits else ()
+    configured = not isinstance(clusters.source, TanistError)
+    asked_in_vain = configured and reading.silence.of(clusters.source.name) is not None
+    silent = asked_in_vain or facts.source.state is SourceState.SILENT
+    gone = configured and silent and not facts.source.another_cluster and not facts.source.moves
+    begun = next((each.decision for each in last_tails(view, mirror) if each.stage is TailStage.DECIDED), "")
+    return MirrorSituation(
+        place=place,
+        destination=reading.destination.name,
+        status=report,
+        source_answers=configured and not silent,
+        source_gone=gone,
         rows=rows,
-        workers=alive,
-        runs=tuple(sorted(view.failovers(spec.mirror), key=lambda each: each.started_at)),
-        reversal=pending_reversal(view, spec.mirror),
+        waiting=tuple(waiting_plans(view, place, facts, entries, STEP_IDS)),
+        at_work=running is not None and _is_at_work(running, facts.now, run),
+        void=running is not None and is_void(running, entries, facts.now, source_gone=gone),
+        reversal=pending_reversal(view, mirror),
+        tails=left,
+        findings=findings_of(view, mirror),
+        decided=begun or approved_decision(view, mirror, entries, facts.now),
+        detached=tuple(detached_here(view, clusters.spec).values()),
+        four_eyes=run.four_eyes,
+        now=facts.now,
     )
+
+
+def _is_at_work(running: FailoverRun, now: EpochMs, command: CommandContext) -> bool:
+    """Whether a process has written a heartbeat for the run a moment ago, and is not known to be dead."""
+    return bool(running.runner) and now - running.at < AT_WORK_MS and not command.is_process_dead(running.runner)
 
 
 def _look(

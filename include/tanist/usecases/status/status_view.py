@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict
+from tanist.domain.lag import counted
 from tanist.domain.limitation import Limitation
+from tanist.domain.next_steps.rules import guide
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.items import pending_reversal_item, run_item
-from tanist.usecases.items import check_item, limitation_item, row_item, status_item
+from tanist.usecases.items import check_item, following, limitation_item, row_item, status_item
 from tanist.usecases.workers import worker_item
 
 if TYPE_CHECKING:
@@ -40,22 +42,27 @@ def _nowhere(_plan: str) -> None:
 def board_item(seen: MirrorStatus, at: EpochMs, evidence: Callable[[str], str | None] = _nowhere) -> dict[str, Any]:
     """One mirror as it was observed at `at`. `evidence`: the folder of a plan's evidence, if it is on this host."""
     troubled = sorted((row for row in seen.rows if _troubled(row)), key=_urgency)
-    return status_item(seen.status) | {
-        "source": seen.spec.source,
-        "destination": seen.spec.destination,
-        "read_at_ms": at,
-        "partitions": dict(sorted(Counter(str(row.state) for row in seen.rows).items())),
-        "lag": {
-            "offsets": sum(row.lag or 0 for row in seen.rows),
-            "unknown": sum(row.lag is None for row in seen.rows),
-            "age_ms": max((at - row.source.at for row in seen.rows if row.source), default=None),
-        },
-        "troubled": [row_item(row) for row in troubled[:MOST_SHOWN]],
-        "troubled_count": len(troubled),
-        "last_failover": _run_item(seen.runs[-1], evidence) if seen.runs else None,
-        "pending_reversal": pending_reversal_item(seen.reversal),
-        "workers": [worker_item(worker, at) for worker in seen.workers],
-    }
+    counts = counted(seen.rows)
+    return (
+        status_item(seen.status)
+        | following(guide(seen.situation))
+        | {
+            "source": seen.spec.source,
+            "destination": seen.spec.destination,
+            "read_at_ms": at,
+            "partitions": dict(counts.states),
+            "lag": {
+                "offsets": counts.lag,
+                "unknown": counts.unknown,
+                "age_ms": max((at - row.source.at for row in seen.rows if row.source), default=None),
+            },
+            "troubled": [row_item(row) for row in troubled[:MOST_SHOWN]],
+            "troubled_count": len(troubled),
+            "last_failover": _run_item(seen.runs[-1], evidence) if seen.runs else None,
+            "pending_reversal": pending_reversal_item(seen.situation.reversal),
+            "workers": [worker_item(worker, at) for worker in seen.workers],
+        }
+    )
 
 
 def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
@@ -77,7 +84,10 @@ def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
     old = limitation_item(Limitation("READING_OLD", check.reason, blocks=True, unknown=True))
     verdicts = {str(mode): Readiness.UNKNOWN for mode in Mode}
     found = {mode: [old, *limitations] for mode, limitations in item["limitations"].items()}
-    return {**item, **verdicts, "age_ms": age, "limitations": found, "checks": [check_item(check), *item["checks"]]}
+    asks = shlex.join(("tanist", "next", item["mirror"], "--destination", item["destination"]))
+    again = {"command": asks, "why": "asks the clusters now: this answer is old", "decision": None}
+    checks = [check_item(check), *item["checks"]]
+    return {**item, **verdicts, "age_ms": age, "limitations": found, "checks": checks, "next": [again]}
 
 
 def _troubled(row: PartitionRow) -> bool:

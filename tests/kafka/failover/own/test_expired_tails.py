@@ -54,7 +54,9 @@ def expire(side: KafkaSide, topic: str, offset: int) -> None:
 
 
 def surveyed(pair: Pair) -> dict[tuple[str, int], dict[str, Any]]:
-    rows = json.loads(tanist(pair, "west", "failback", "survey", MIRROR, "--json", expected=None).out)["items"]
+    rows = json.loads(tanist(pair, "west", "failback", "survey", "--no-rescue", MIRROR, "--json", expected=None).out)[
+        "items"
+    ]
     return {(row["topic"], row["partition"]): row for row in rows}
 
 

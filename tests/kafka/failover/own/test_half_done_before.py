@@ -162,7 +162,9 @@ def dies_with(pair: Pair, mirror: str, topic: str, values: Sequence[int]) -> Non
 
 
 def survey(pair: Pair, mirror: str) -> list[dict[str, Any]]:
-    return list(json.loads(pair.tanist("failback", "survey", mirror, "--json", expected=None).out)["items"])
+    return list(
+        json.loads(pair.tanist("failback", "survey", "--no-rescue", mirror, "--json", expected=None).out)["items"]
+    )
 
 
 def test_a_replay(own: Pair, before: Before) -> None:

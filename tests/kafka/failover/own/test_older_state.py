@@ -105,7 +105,7 @@ def checks(pair: Pair, at: str, mirror: str) -> dict[str, dict[str, Any]]:
 
 def surveyed(pair: Pair, mirror: str) -> list[dict[str, Any]]:
     """Once every verdict is final."""
-    survey = ("failback", "survey", mirror)
+    survey = ("failback", "survey", "--no-rescue", mirror)
     until(lambda: tanist(pair, "west", *survey, "--dry-run", expected=None).code != 3, 60)
     found: list[dict[str, Any]] = json.loads(tanist(pair, "west", *survey, "--json").out)["items"]
     return found

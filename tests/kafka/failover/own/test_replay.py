@@ -100,7 +100,7 @@ def test_only_what_was_chosen_is_replayed_and_once_whatever_is_killed(own: Pair)
     dies_with_tails(own)
     assert "2 not surveyed" in tails_check(own)["observed"]
     until(lambda: configs(own, "logs")["retention.ms"] == "-1", 60)
-    until(lambda: own.tanist("failback", "survey", MIRROR, expected=None).code != 3, 60)
+    until(lambda: own.tanist("failback", "survey", "--no-rescue", MIRROR, expected=None).code != 3, 60)
     assert "2 not rescued" in tails_check(own)["observed"]
     assert "NOTHING_TO_DECIDE" in own.tanist("failback", "decide", MIRROR, expected=1).err
     own.tanist("failback", "rescue", MIRROR)
@@ -134,7 +134,7 @@ def test_only_what_was_chosen_is_replayed_and_once_whatever_is_killed(own: Pair)
     assert (seen["topic"], seen["dropped"], seen["restated"]) == ("table", 4, 2)
     assert values(own, "table")[-2:] == [(b"k0", b"copied"), (b"new", None)]
     assert tails_check(own)["verdict"] == "PASS"
-    survey = json.loads(own.tanist("failback", "survey", MIRROR, "--json", expected=None).out)["items"]
+    survey = json.loads(own.tanist("failback", "survey", "--no-rescue", MIRROR, "--json", expected=None).out)["items"]
     assert {each["decided"] for each in survey} == {True}
     until(lambda: configs(own, "logs")["retention.ms"] == str(HOUR_MS), 20)
     assert configs(own, "table")["cleanup.policy"] == "compact"
@@ -154,7 +154,7 @@ def test_a_tail_that_grows_while_its_decision_is_carried_out_is_decided_about_ag
     own.tanist("failover", "run", MIRROR, "--plan", own.approved(MIRROR, mode="unplanned"), *QUICK, expected=None)
     own.east.cluster.start()
     own.worker("w2")
-    until(lambda: own.tanist("failback", "survey", MIRROR, expected=None).code != 3, 60)
+    until(lambda: own.tanist("failback", "survey", "--no-rescue", MIRROR, expected=None).code != 3, 60)
     own.tanist("failback", "rescue", MIRROR)
     safe = ("--replay", "safe", "--drop", "conflict")
     plan = approved(own, *safe)
@@ -166,7 +166,9 @@ def test_a_tail_that_grows_while_its_decision_is_carried_out_is_decided_about_ag
         assert producer.flush(30) == 0
 
     def surveyed() -> dict[str, Any]:
-        (row,) = json.loads(own.tanist("failback", "survey", MIRROR, "--json", expected=None).out)["items"]
+        (row,) = json.loads(own.tanist("failback", "survey", "--no-rescue", MIRROR, "--json", expected=None).out)[
+            "items"
+        ]
         return dict(row)
 
     assert (surveyed()["records"], surveyed()["decided"]) == (6, False)
@@ -201,7 +203,7 @@ def test_a_record_that_expires_after_the_decision_is_replayed_as_it_was_approved
     own.tanist("failover", "run", MIRROR, "--plan", own.approved(MIRROR, mode="unplanned"), *QUICK, expected=None)
     own.east.cluster.start()
     own.worker("w2")
-    until(lambda: own.tanist("failback", "survey", MIRROR, expected=None).code != 3, 60)
+    until(lambda: own.tanist("failback", "survey", "--no-rescue", MIRROR, expected=None).code != 3, 60)
     own.tanist("failback", "rescue", MIRROR)
     minute = (clock.now() + 20_000) // MINUTE_MS * MINUTE_MS + MINUTE_MS
     west = KafkaCluster(own.west.cluster.endpoint())
@@ -223,3 +225,15 @@ def test_a_record_that_expires_after_the_decision_is_replayed_as_it_was_approved
     (row,) = own.tanist("failback", "replay", MIRROR, "--plan", plan, "--json").item["tails"]
     assert (row["replayed"], row["dropped"]) == (2, 1)
     assert values(own, "logs")[-2:] == [(b"soon", b"expires"), (b"new", b"stays")]
+
+
+def test_one_command_rescues_what_it_surveys_and_another_one_replays_what_is_safe(own: Pair) -> None:
+    """Nobody chooses anything: what is not safe stays in quarantine, and the reversal no longer asks."""
+    dies_with_tails(own)
+    until(lambda: own.tanist("failback", "survey", MIRROR, expected=None).code != 3, 60)
+    assert "2 not decided" in tails_check(own)["observed"]
+    done = own.tanist("failback", "replay", MIRROR, "--reason", "drill", "--json").item
+    (logs,) = (row for row in done["tails"] if row["topic"] == "logs")
+    assert (done["status"], logs["replayed"], logs["dropped"]) == ("DONE", 20, 42)
+    assert done["quarantine"] == ["__mirror_quarantine.logs", "__mirror_quarantine.table"]
+    assert tails_check(own)["verdict"] == "PASS"

@@ -100,9 +100,9 @@ def test_tail_is_rescued_once_whatever_is_killed(own: Pair) -> None:
     assert configs(own, "tail")["retention.ms"] == "-1"
     own.worker("w2")
     until(
-        lambda: own.tanist("failback", "survey", MIRROR, expected=None).code != 3,
+        lambda: own.tanist("failback", "survey", "--no-rescue", MIRROR, expected=None).code != 3,
         30,
-        lambda: own.tanist("failback", "survey", MIRROR, "--json", expected=None),
+        lambda: own.tanist("failback", "survey", "--no-rescue", MIRROR, "--json", expected=None),
     )
     until(lambda: configs(own, "same")["cleanup.policy"] == "compact", 20)
     assert (configs(own, "tail")["retention.ms"], configs(own, "same")["retention.ms"]) == ("-1", "604800000")

@@ -61,7 +61,7 @@ def in_step(pair: Pair, mirror: str) -> None:
 def test_a_source_that_returns_without_a_topic_is_surveyed_and_reversed_without_it(own: Pair) -> None:
     failed_over(own, "part", "kept", "gone")
     delete(own.east, "gone")
-    surveyed = tanist(own, "west", "failback", "survey", "part", "--json", expected=3)
+    surveyed = tanist(own, "west", "failback", "survey", "--no-rescue", "part", "--json", expected=3)
     found = {(row["topic"], row["partition"]): row for row in json.loads(surveyed.out)["items"]}
     for partition in (0, 1):
         kept, gone = found["kept", partition], found["gone", partition]
@@ -97,7 +97,7 @@ def test_retention_that_has_passed_the_end_of_what_was_copied(own: Pair) -> None
         expire(own.east, topic, -1)
     for topic in ("new", "both"):
         expire(own.west, topic, newest)
-    assert {row["verdict"] for row in rows(own, "west", "failback", "survey", "late")} == {"NO_TAIL"}
+    assert {row["verdict"] for row in rows(own, "west", "failback", "survey", "--no-rescue", "late")} == {"NO_TAIL"}
     reverse(own, "late", "west")
 
     def states() -> set[tuple[str, str, str | None]]:

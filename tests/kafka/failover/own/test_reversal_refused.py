@@ -89,7 +89,7 @@ def test_a_source_that_took_more_than_was_reserved_is_refused(own: Pair) -> None
     assert own.west.writes("over", range(200, 210))
     own.east.cluster.start()
     begin(own, "west")
-    until(lambda: tanist(own, "west", "failback", "survey", "over", expected=None).code == 1, 60)
+    until(lambda: tanist(own, "west", "failback", "survey", "--no-rescue", "over", expected=None).code == 1, 60)
     refused = tanist(own, "west", "mirrors", "reverse", "over", "--dry-run", expected=1)
     assert "OFFSETS_OVERLAP" in refused.err
     before = records(own.east, "over")

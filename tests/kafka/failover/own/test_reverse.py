@@ -159,7 +159,7 @@ def must_be_accepted(pair: Pair, mirror: str) -> None:
     why = ("--reason", "drill")
     refused = tanist(pair, "east", "failover", "approve", mirror, plan["plan_hash"], *why, user="approver", expected=1)
     assert "PLAN_BLOCKED: TAIL_UNDECIDED" in refused.err
-    assert f"tanist failback accept {mirror} --finding TAIL_UNDECIDED" in refused.err
+    assert f"tanist failback accept {mirror} --destination east --finding TAIL_UNDECIDED" in refused.err
     disaster = tanist(pair, "east", "failover", "plan", mirror, "--mode", "unplanned", "--json", expected=None).item
     (named,) = [each for each in disaster["limitations"] if each["name"] == "TAIL_UNDECIDED"]
     assert not named["blocks"]

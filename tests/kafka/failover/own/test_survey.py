@@ -49,7 +49,7 @@ def log_of(pair: Pair, topic: str) -> Path:
 
 def survey(pair: Pair, *options: str) -> tuple[int, dict[tuple[str, int], dict[str, Any]]]:
     """The exit code, and the rows by partition."""
-    answer = pair.tanist("failback", "survey", MIRROR, "--json", *options, expected=None)
+    answer = pair.tanist("failback", "survey", "--no-rescue", MIRROR, "--json", *options, expected=None)
     assert answer.out, answer.err
     rows = json.loads(answer.out)["items"]
     return answer.code, {(row["topic"], row["partition"]): row for row in rows}
@@ -69,15 +69,15 @@ def dies_with_a_tail(pair: Pair) -> None:
 
 def test_an_old_source_is_compared_with_what_has_taken_over(own: Pair) -> None:
     """Records that nobody copied, a log from a backup, and one that got other records since."""
-    nothing = own.tanist("failback", "survey", "none", expected=1)
+    nothing = own.tanist("failback", "survey", "--no-rescue", "none", expected=1)
     assert "UNKNOWN_MIRROR" in nothing.err
     dies_with_a_tail(own)
-    early = own.tanist("failback", "survey", MIRROR, expected=1)
+    early = own.tanist("failback", "survey", "--no-rescue", MIRROR, expected=1)
     assert "NOTHING_FAILED_OVER" in early.err
     own.tanist("failover", "run", MIRROR, "--plan", own.approved(MIRROR, mode="unplanned"), *QUICK, expected=None)
     assert own.tanist("failover", "status", MIRROR, "--json").item["status"] == "DONE"
     assert own.west.writes("tail", range(200, 206))
-    dead = own.tanist("failback", "survey", MIRROR, "--timeout", "10s", expected=3)
+    dead = own.tanist("failback", "survey", "--no-rescue", MIRROR, "--timeout", "10s", expected=3)
     assert "east" in dead.err
 
     for topic in RESTORED:

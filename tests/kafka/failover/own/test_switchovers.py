@@ -120,7 +120,7 @@ def can_fail_over(pair: Pair, at: str) -> bool:
 
 def is_final(pair: Pair, at: str) -> bool:
     """Whether coordinators of the old source have ended what its producers left open."""
-    return tanist(pair, at, "failback", "survey", MIRROR, expected=None).code == 0
+    return tanist(pair, at, "failback", "survey", "--no-rescue", MIRROR, expected=None).code == 0
 
 
 def log(side: KafkaSide, topics: list[str]) -> tuple[Traces, Latest]:

@@ -79,7 +79,7 @@ def test_torn_transactions_are_told_from_whole_ones_by_their_markers(own: Pair) 
     """The torn one was not listed, as its records had a later time; and a whole one was, with three others."""
     dies_with_a_torn_transaction(own)
     own.worker("w2")
-    survey = ("failback", "survey", MIRROR, "--json")
+    survey = ("failback", "survey", "--no-rescue", MIRROR, "--json")
     until(lambda: own.tanist(*survey, expected=None).code != 3, 60, lambda: own.tanist(*survey, expected=None))
     done = own.tanist("failback", "rescue", MIRROR, "--json", "--evidence", str(own.home / "e"))
     rescued = {place(row): row["rescued"] for row in json.loads(done.out)["items"] if row["rescued"]}

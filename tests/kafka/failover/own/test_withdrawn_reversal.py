@@ -61,7 +61,7 @@ def returned(pair: Pair, topic: str) -> None:
 
 
 def survey(pair: Pair, mirror: str) -> Answer:
-    return tanist(pair, "west", "failback", "survey", mirror, "--json", expected=None)
+    return tanist(pair, "west", "failback", "survey", "--no-rescue", mirror, "--json", expected=None)
 
 
 def approved(pair: Pair, mirror: str) -> str:

@@ -13,9 +13,10 @@ from tanist.domain.names import DestinationOffset, MirrorPartition, ProducerId
 from tanist.kafka.adapters import durable_fences, log_reader
 from tanist.kafka.adapters.committed_records import committed, judged_batches
 from tanist.kafka.adapters.durable_fences import copied_ends
-from tanist.kafka.adapters.log_reader import EMPTY_ANSWERS, UnreadSpan, parts_of, read_on
+from tanist.kafka.adapters.log_reader import EMPTY_ANSWERS, TransactionStillOpen, UnreadSpan, parts_of, read_on
 from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.protocol.frames import FetchedPartition, FetchLimits, Isolation
+from tanist.kafka.wire.requests import ActiveProducer
 from tanist.ports.clock import Deadline
 from tests.unit.kafka.protocol.batches import TRANSACTIONAL, encode_batch, encode_marker
 
@@ -55,6 +56,12 @@ class Cluster:
     logs: dict[MirrorPartition, Log]
     asked: int = 0
     pauses: int = 0
+    writers: tuple[ActiveProducer, ...] | TanistError = ()
+
+    def producers(
+        self, _router: object, partitions: Mapping[MirrorPartition, object], _by: Deadline
+    ) -> dict[MirrorPartition, tuple[ActiveProducer, ...] | TanistError]:
+        return dict.fromkeys(partitions, self.writers)
 
     def fetch(
         self, _router: object, offsets: Mapping[MirrorPartition, int], _by: Deadline, limits: FetchLimits, size: int
@@ -94,6 +101,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Also the router: what is asked of it is a pause."""
     cluster = Cluster({AT: Log(10), OTHER: Log(10)})
     monkeypatch.setattr(log_reader, "fetch", cluster.fetch)
+    monkeypatch.setattr(log_reader, "describe_producers", cluster.producers)
     return cluster
 
 
@@ -137,6 +145,32 @@ def test_a_transaction_that_is_open_below_the_end_is_told_at_once(cluster: Any) 
     assert found.value.retriable
     assert (cluster.asked, cluster.pauses) == (2, 0)
     assert len(list(parts_of(cluster, AT, UnreadSpan(4, 10), BY, Isolation.READ_UNCOMMITTED))) == 1
+
+
+def test_an_open_transaction_is_named_with_its_producer_and_what_ends_it(cluster: Any) -> None:
+    """It was UNKNOWN: restore access to the service that did not answer."""
+    cluster.logs[AT].last_stable = 4
+    idle, writing = (ActiveProducer(number, 0, 0, 1_700_000_000_000, 0, start) for number, start in ((5, -1), (77, 4)))
+    cluster.writers = (idle, writing)
+    with pytest.raises(TransactionStillOpen) as found:
+        offsets(cluster, 4, 10)
+    assert found.value.reason == (
+        "orders-0 ends at offset 4 for readers, not at 10: a transaction is open there, of producer id 77, which has "
+        "written last at 2023-11-14T22:13:20.000Z"
+    )
+    assert (found.value.name, found.value.exit_code, found.value.retriable) == ("OPEN_TRANSACTION", 3, True)
+    assert "restore access" not in str(found.value)
+    assert "abort-transactions" in str(found.value)
+    cluster.writers = TimedOut("no answer")
+    with pytest.raises(TransactionStillOpen, match="not at 10: a transaction is open there \\("):
+        offsets(cluster, 4, 10)
+
+
+def test_a_leader_that_does_not_know_its_high_watermark_has_no_open_transaction(cluster: Any) -> None:
+    cluster.logs[AT].end = 4
+    with pytest.raises(CouldNotTell, match="ends at offset 4 for readers, not at 10") as found:
+        offsets(cluster, 4, 10)
+    assert not isinstance(found.value, TransactionStillOpen)
 
 
 def test_an_aborted_transaction_at_the_end_is_read_and_not_seen(cluster: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
+from tanist.domain.detached_record import TopicDetached
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange, TombstonesMissed
@@ -506,6 +507,48 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             '[["retention.ms","-1"],["segment.bytes",null]],"shut":["User:mirror"],"mirror_id":"i"}'
         ),
     ),
+    (
+        TopicDetached(
+            mirror=MIRROR,
+            topic="apart",
+            cluster_id="W",
+            kept=TopicDesired(
+                mirror=MIRROR,
+                topic="apart",
+                desired=DesiredState.MIRRORING,
+                source_topic_id="id",
+                partitions=1,
+                changed_at=EpochMs(5),
+                denied=("User:app",),
+                mirror_id="i",
+            ),
+            observed=(
+                PartitionObserved(
+                    mirror=MIRROR,
+                    partition=MirrorPartition("apart", 0),
+                    state=MirrorState.MIRRORING,
+                    row=102,
+                    last_mirrored_epoch=7,
+                    at=EpochMs(9),
+                    mirror_id="i",
+                    copied_until=SourceOffset(6),
+                ),
+            ),
+            at=EpochMs(10),
+            mirror_id="i",
+        ),
+        "detached/east.to-west_1/apart",
+        (
+            '{"v":1,"mirror":"east.to-west_1","topic":"apart","cluster_id":"W","kept":{"mirror":"east.to-west_1",'
+            '"topic":"apart","wish":"MIRRORING","source_topic_id":"id","partitions":1,"offsets":"identical","held'
+            '_configs":[],"held_rules":[],"generation":0,"changed_at":5,"mirror_id":"i","copy_starts":[],"denied"'
+            ':["User:app"],"given":null,"given_at_source":[],"restored":false,"resumes":0},"observed":[{"mirror":'
+            '"east.to-west_1","partition":{"topic":"apart","partition":0},"state":"MIRRORING","row":102,"reason":'
+            '"","error":null,"last_mirrored_epoch":7,"claim_epoch":0,"generation":0,"topic_id":"","at":9,"mirror_'
+            'id":"i","resumes":0,"copied_until":6,"record_until":null,"record_epoch":null}],"at":10,"mirror_id":"'
+            'i"}'
+        ),
+    ),
 )
 """Written by version 1. Never change what is here: stored topics are full of it."""
 
@@ -564,7 +607,7 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"promotion_epoch":2,'
         '"plan":"abc","producer_id":7,"start":20,"sequence":3,"count":2,"begin":8,"end":12,"replayed":3,"dropped":0,'
-        '"restated":0,"batch":[0,0,0],"former":[],"done":false,"at":4,"mirror_id":""}'
+        '"restated":0,"batch":[0,0,0],"former":[],"done":false,"at":4,"mirror_id":"","earlier":0}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED'
@@ -635,6 +678,16 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","topic_id":"id","ends":[7,0],"configs":'
         '[["retention.ms","-1"],["segment.bytes",null]],"shut":["User:mirror"],"given":[],"mirror_id":"i"}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","topic":"apart","cluster_id":"W","kept":{"mirror":"east.to-west_1",'
+        '"topic":"apart","wish":"MIRRORING","source_topic_id":"id","partitions":1,"offsets":"identical","held'
+        '_configs":[],"held_rules":[],"generation":0,"changed_at":5,"mirror_id":"i","copy_starts":[],"denied"'
+        ':["User:app"],"given":null,"given_at_source":[],"restored":false,"resumes":0},"observed":[{"mirror":'
+        '"east.to-west_1","partition":{"topic":"apart","partition":0},"state":"MIRRORING","row":102,"reason":'
+        '"","error":null,"last_mirrored_epoch":7,"claim_epoch":0,"generation":0,"topic_id":"","at":9,"mirror_'
+        'id":"i","resumes":0,"copied_until":6,"record_until":null,"record_epoch":null}],"at":10,"mirror_id":"'
+        'i","data_id":-1}'
     ),
 )
 """The same records as they are written today. A field more is added here; a name that is here never changes."""

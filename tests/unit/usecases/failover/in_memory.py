@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Mode
 from tanist.domain.logins import MirrorLogin
-from tanist.domain.names import MirrorPartition, ProducerId, SourceOffset, SourcePartition
+from tanist.domain.names import MirrorName, MirrorPartition, ProducerId, SourceOffset, SourcePartition
 from tanist.domain.records import (
     GROUPS_TOPIC,
     OFFSETS_TOPIC,
@@ -38,7 +38,7 @@ from tests.fakes.sink import MemorySink
 from tests.fakes.state import WORKER, MemoryStateStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.approval.entries import Approval
     from tanist.domain.state_view import StateView
@@ -71,8 +71,15 @@ class BusyClock(JumpingClock):
 
 @dataclass
 class FailoverWorld:
-    """`copying`: the worker is alive, `speed` records a tick. `writing`: an ordinary producer of the source is."""
+    """`copying`: the worker is alive, `speed` records a tick. `writing`: an ordinary producer of the source is.
 
+    `kind`: of both clusters. `destination`: of several mirrors, each has topics of its own there.
+    """
+
+    mirror: MirrorName = DR
+    topics: Mapping[str, int] = field(default_factory=lambda: TOPICS)
+    source: str = "east"
+    destination: str | GuardedCluster = "west"
     authorizer: bool = True
     copying: bool = True
     writing: bool = False
@@ -85,21 +92,30 @@ class FailoverWorld:
     groups_moved: GroupsMoved = field(default_factory=lambda: GroupsMoved(rows=({"group": "billing"},)))
     moved: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
     pair: ClusterPair = field(default_factory=pair_with)
+    kind: type[GuardedCluster] = GuardedCluster
 
     def __post_init__(self) -> None:
-        self.east = GuardedCluster("east", authorizer=self.authorizer, clock=self.clock)
-        self.west = GuardedCluster("west", authorizer=self.authorizer, clock=self.clock)
-        for name, partitions in TOPICS.items():
+        self.partitions = tuple(MirrorPartition(name, n) for name, count in self.topics.items() for n in range(count))
+        self.east = self.kind(self.source, authorizer=self.authorizer, clock=self.clock)
+        if isinstance(self.destination, str):
+            self.west = self.kind(self.destination, authorizer=self.authorizer, clock=self.clock)
+            self.west.with_topic(STATE_TOPIC).with_topic(OFFSETS_TOPIC).with_topic(GROUPS_TOPIC)
+            MemoryApprovals(self.west).create(self.soon())
+        else:
+            self.west = self.destination
+        for name, partitions in self.topics.items():
             self.east.with_topic(name, partitions, retention_ms="-1")
             self.west.with_topic(name, partitions, retention_ms="-1")
             self.east.rules[name] = (WRITER, AclEntry("User:mirror", "*", allowed=True))
-        self.west.with_topic(STATE_TOPIC).with_topic(OFFSETS_TOPIC).with_topic(GROUPS_TOPIC)
         self.clock.meanwhile = self.tick
-        for at in PARTITIONS:
+        for at in self.partitions:
             self.east.grow(at, 10)
         self.spec = a_mirror(
-            source_cluster_id="id-east",
-            destination_cluster_id="id-west",
+            self.mirror,
+            source=self.east.name,
+            destination=self.west.name,
+            source_cluster_id=self.east.id,
+            destination_cluster_id=self.west.id,
             data_id=DATA,
             marker_id=FILLER,
             start_id=START,
@@ -107,13 +123,12 @@ class FailoverWorld:
         self.worker = MemoryStateStore(self.west, STATE_TOPIC, WORKER)
         self._register()
         self.tick()
-        MemoryApprovals(self.west).create(self.soon())
 
     def without_acls(self, topic: str) -> None:
         """No ACL of the source matches `topic`, and none did when it was added: everybody may do everything there."""
         self.east.bare.add(topic)
         self.east.rules[topic] = ()
-        stored = self.west.view(STATE_TOPIC).topic(DR, topic)
+        stored = self.west.view(STATE_TOPIC).topic(self.mirror, topic)
         assert stored is not None
         self.worker.append([replace(stored, deferred_acls=())], self.soon())
 
@@ -121,28 +136,30 @@ class FailoverWorld:
         desired = [
             a_topic(
                 name,
+                mirror=self.mirror,
                 source_topic_id=f"id-of-{name}",
                 partitions=count,
                 deferred_configs=self.held,
                 deferred_acls=(WRITER, AclEntry("User:mirror", "*", allowed=True)),
             )
-            for name, count in TOPICS.items()
+            for name, count in self.topics.items()
         ]
         self.worker.append([self.spec, *desired], self.soon())
         self.observe(MirrorState.MIRRORING)
-        self._keep_group_offsets()
+        self.follow_groups(self.west, self.spec.mirror_id)
 
-    def _keep_group_offsets(self) -> None:
+    def follow_groups(self, destination: GuardedCluster, mirror_id: str) -> None:
+        """A worker has read all committed offsets of the source up to now."""
         now = self.clock.now()
         status = GroupSyncStatus(
-            mirror=DR,
-            mirror_id=self.spec.mirror_id,
+            mirror=self.mirror,
+            mirror_id=mirror_id,
             worker="w",
             mode=OffsetTailMode.TAILING,
             complete_until_ms=now,
             at=now,
         )
-        MemoryStateStore(self.west, GROUPS_TOPIC, WORKER).append([status], self.soon())
+        MemoryStateStore(destination, GROUPS_TOPIC, WORKER).append([status], self.soon())
 
     def make_again(self) -> None:
         """The mirror was deleted, and another one of its name is made."""
@@ -154,47 +171,56 @@ class FailoverWorld:
     def tick(self) -> None:
         """A little time passes: producers write, the worker copies what it may."""
         if self.writing and not self.east.dead:
-            for at in PARTITIONS:
+            for at in self.partitions:
                 if self.east.may_write(at.topic, "app"):
                     self.east.grow(at)
         if not self.west.dead and self.copying:
             self._heartbeat()
-            for at in PARTITIONS:
+            for at in self.partitions:
                 self._copy(at)
 
     def _heartbeat(self) -> None:
         now = self.clock.now()
         alive = a_worker(at=now, principal=self.login.principal, unbound=self.login.unbound)
-        found = {at: self.east.ends[at] for at in PARTITIONS}
+        found = {at: self.east.ends[at] for at in self.partitions}
         ends = tuple(
             SourceEnd(SourcePartition(*at), SourceOffset(e[2]), SourceOffset(e[1]), RATE) for at, e in found.items()
         )
-        reported = [] if self.east.dead else [SourceEnds(mirror=DR, chunk=0, ends=ends, at=now)]
+        reported = [] if self.east.dead else [SourceEnds(mirror=self.mirror, chunk=0, ends=ends, at=now)]
         self.worker.append([alive, *reported], self.soon())
 
     def _copy(self, at: MirrorPartition) -> None:
-        if self.east.dead or self.view().promoted(DR, at.topic):
+        if self.east.dead or self.view().promoted(self.mirror, at.topic):
             return
         for _ in range(self.speed):
             if self.west.ends[at][2] < self.east.ends[at][1]:
-                self.west.append(at, DATA, 0)
+                self.west.append(at, self.spec.data_id, 0)
 
     def behind(self, records: int = 30) -> None:
         """The copy is behind, and slow."""
         self.speed = 1
-        for at in PARTITIONS:
+        for at in self.partitions:
             self.east.grow(at, records)
         self._heartbeat()
 
     def zombie(self, at: MirrorPartition) -> bool:
         """Whether an old worker that looks at nothing gets a record or a filler in."""
-        data, filler = self.west.append(at, DATA, 0), self.west.append(at, FILLER, 32_766)
-        return data or filler or self.west.append(at, START, 0)
+        ids = self.spec.producer_ids
+        data, filler = self.west.append(at, ids.data, 0), self.west.append(at, ids.marker, 32_766)
+        return data or filler or self.west.append(at, ids.start, 0)
 
     def observe(self, state: MirrorState, *partitions: MirrorPartition, error: str | None = None) -> None:
         records = [
-            a_partition(state, partition=at, error=error, last_mirrored_epoch=4, claim_epoch=1, at=self.clock.now())
-            for at in partitions or PARTITIONS
+            a_partition(
+                state,
+                mirror=self.mirror,
+                partition=at,
+                error=error,
+                last_mirrored_epoch=4,
+                claim_epoch=1,
+                at=self.clock.now(),
+            )
+            for at in partitions or self.partitions
         ]
         self.worker.append(records, self.soon())
 
@@ -278,9 +304,9 @@ class FailoverWorld:
 
     def must_be_sealed(self, topics: Sequence[str]) -> None:
         """Nothing is ever writable unsealed."""
-        for at in PARTITIONS:
+        for at in self.partitions:
             if at.topic in topics:
                 assert not self.zombie(at), f"{at} is being opened while the mirror can still write"
 
     def source_is_as_it_was(self) -> bool:
-        return not self.east.deny and all("max.message.bytes" not in self.east.topics[t].configs for t in TOPICS)
+        return not self.east.deny and all("max.message.bytes" not in self.east.topics[t].configs for t in self.topics)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.checks import Mode, Verdict
-from tanist.domain.failover.facts import TransactionalProducers, iso_time
+from tanist.domain.failover.facts import TransactionalProducers
 from tanist.domain.failover.forecast import silence_words
 from tanist.domain.failover.reserve import COMPLETE, NEAR_RESERVE, NEAR_SECONDS
 from tanist.domain.failover.stored_reserves import reserves_check
-from tanist.domain.names import EpochMs
+from tanist.domain.names import EpochMs, iso_time
 from tanist.domain.records import RunStatus
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import abort, planning

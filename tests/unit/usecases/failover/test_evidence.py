@@ -8,6 +8,7 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.evidence import as_json, as_page
+from tanist.domain.names import iso_time
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.planning import FailoverRequest
@@ -33,5 +34,6 @@ def test_the_evidence_says_who_approved_why_and_what_was_accepted_by_name(mode: 
     assert set(head["limitations_accepted"]) == accepted
     assert ("SOURCE_NOT_DRAINED" in accepted) is (mode is Mode.UNPLANNED)
     page = as_page(evidence)
+    assert all(f"<td>{iso_time(event.at)}</td>" in page for event in evidence.events)
     assert "corruption seen by billing &lt;ticket 4711&gt;" in page
     assert all(name in page for name in accepted)

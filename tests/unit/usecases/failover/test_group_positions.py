@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.errors import Interrupted, MirrorLocked, TanistError, Unreachable
-from tanist.domain.names import EpochMs, SourceOffset, SourcePartition
-from tanist.domain.records import GROUPS_TOPIC, GroupPosition
-from tanist.domain.translation import Proof, Withheld
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, GroupPosition, OffsetRangeWritten
+from tanist.domain.translation import Conservative, Proof, Translator, Withheld
+from tanist.domain.translators.by_map import MAP
 from tanist.ports.positions import ProofResult
 from tanist.usecases.failover.run import run as run_failover
 from tanist.usecases.failover.tools import move_groups
+from tanist.usecases.groups.explain import explain
+from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.lock import FRESH_MS, Purpose, mirror_lock
 from tanist.usecases.mirror import OpenMirror
@@ -115,9 +118,9 @@ class Moving:
         began = replace(topic, copy_starts=(until,) * topic.partitions)
         self.world.worker.append([led_away, began], self.world.soon())
 
-    def sync(self, checkpoint: Callable[[str], None] = nowhere) -> GroupSyncResult:
+    def sync(self, checkpoint: Callable[[str], None] = nowhere, request: SyncRequest | None = None) -> GroupSyncResult:
         command = replace(self.world.command(), holder="sync")
-        return sync_locked(self._mirror(self.world.west.side(), checkpoint), SyncRequest(), command)
+        return sync_locked(self._mirror(self.world.west.side(), checkpoint), request or SyncRequest(), command)
 
     def failover(self, plan: str, checkpoint: Callable[[str], None] = nowhere, runner: str = "eve@host") -> RunOutcome:
         """With the real use case behind the step `groups`."""
@@ -168,6 +171,26 @@ def test_a_group_that_has_read_what_was_copied_or_more_is_left_where_it_is(commi
     (row,) = moving.sync().problems
     assert row.decision == Withheld(row.reason)
     assert moving.stands() == committed
+
+
+def test_whatever_a_group_is_translated_by_is_read_asked_and_explained_alike() -> None:
+    """Gathering, rows and explanations knew the offset map: a second way of translating would have touched all."""
+    moving = Moving()
+    shifted = OffsetRangeWritten(mirror=DR, partition=AT, source=SourceOffset(0), destination=DestinationOffset(9))
+    moving.world.west.write(OFFSETS_TOPIC, shifted)
+    seven_before = Translator(
+        name="seven",
+        basis="guess",
+        needs=frozenset(),
+        translate=lambda position, _: Conservative(DestinationOffset(position - 7), "seven are read again"),
+        explain=lambda position, read: f"seven before {position} of {read.copy}, {len(read.map.runs)} ranges",
+    )
+    synced = moving.sync(request=SyncRequest(chosen=Chosen(translator=seven_before)))
+    (row,) = synced.rows
+    assert (row.committed, row.reason, moving.stands()) == (True, "seven are read again", 43)
+    assert f"seven before 50 of {row.mirror_end}, 0 ranges" in explain(row, synced.seen), "it does not need the map"
+    (row,) = moving.sync(request=SyncRequest(chosen=Chosen(translator=MAP))).rows
+    assert (row.offset, row.committed) == (59, True)
 
 
 @pytest.mark.parametrize("sleeps", SLEEPS)

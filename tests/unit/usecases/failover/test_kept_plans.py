@@ -18,11 +18,10 @@ from tanist.domain.approval.words import hash_of
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.commands import approve_command, plan_command
-from tanist.domain.failover.facts import iso_time
 from tanist.domain.failover.kept_plans import KEPT_MS, LEFT_KEPT, MOST_KEPT, REFRESH_MS, kept_plan, to_keep
 from tanist.domain.failover.plan import Intent, TopicIntent
 from tanist.domain.limitation import Limitation
-from tanist.domain.names import EpochMs
+from tanist.domain.names import EpochMs, iso_time
 from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus
 from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
@@ -64,7 +63,8 @@ def test_the_hash_of_a_kept_plan_is_all_that_its_approver_types(world: FailoverW
     found = kept(
         world, mode=Mode.UNPLANNED, include=("orders",), loss_tolerance=40, reserve=7, dead_since=world.clock.now()
     )
-    assert found.approve_command == f'tanist failover approve dr {found.plan.hash} --destination west --reason "..."'
+    why = "'unplanned failover'"
+    assert found.approve_command == f"tanist failover approve dr {found.plan.hash} --destination west --reason {why}"
     item = plan_item(found)
     assert (item["kept"], item["approve"]) == (True, found.approve_command)
     approval = approve(world, found.plan.hash)
@@ -103,7 +103,7 @@ def test_a_login_that_may_not_write_there_gets_the_whole_command(world: Failover
     lost = found.plan.intent.loss_tolerance
     assert found.approve_command == (
         f"tanist failover approve dr {found.plan.hash} --destination west --mode unplanned --topic orders --reserve 7 "
-        f'--source-dead-since {iso_time(died)} --max-loss {lost} --reason "..."'
+        f"--source-dead-since {iso_time(died)} --max-loss {lost} --reason 'unplanned failover'"
     )
     with pytest.raises(PlanNotKept, match=r"is not kept at 'west', and the options make the planned plan .*unplanned"):
         approve(world, found.plan.hash)
@@ -411,7 +411,7 @@ def test_an_approval_that_has_expired_names_the_whole_command(world: FailoverWor
     approve(world, plan)
     world.clock.jump(7200)
     world.tick()
-    typed = f'tanist failover approve dr {plan} --destination west --reason "..."'
+    typed = f"tanist failover approve dr {plan} --destination west --reason 'planned failover'"
     with pytest.raises(NotPermitted, match="APPROVAL_EXPIRED") as expired:
         world.run(plan)
     assert typed in expired.value.reason
@@ -430,7 +430,8 @@ def test_a_removal_keeps_the_plan_whose_hash_it_prints(world: FailoverWorld) -> 
     with pytest.raises(NotApproved) as missing:
         removal.approved_plan(asked, world.clusters("operator"), world.command())
     plan = world.plan(Mode.PLANNED, "orders").plan.hash
-    assert f'tanist failover approve dr {plan} --destination west --reason "..."' in missing.value.reason
+    how = f"tanist failover approve dr {plan} --destination west --reason 'planned failover'"
+    assert how in missing.value.reason
     approve(world, plan)
     assert removal.approved_plan(asked, world.clusters(), world.command()) == plan
 

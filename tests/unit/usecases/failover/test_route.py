@@ -10,7 +10,7 @@ from tests.unit.usecases.failover.in_memory import FailoverWorld
 
 
 def test_the_documentation_has_the_steps_of_the_route_in_their_order() -> None:
-    page = (PROJECT / "docs" / "failover.md").read_text()
+    page = (PROJECT / "docs" / "failover-explained.md").read_text()
     (table,) = re.findall(r"\| step \| postcondition \|\n\|---\|---\|\n((?:\|.*\n)+)", page)
     assert tuple(line.split("|")[1].strip() for line in table.splitlines()) == STEP_IDS
 

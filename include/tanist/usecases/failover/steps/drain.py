@@ -9,6 +9,7 @@ from tanist.domain.errors import TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.invariants import drained
+from tanist.domain.names import iso_time
 from tanist.usecases.command import SILENT_SECONDS
 from tanist.usecases.runs.runner import Done
 
@@ -84,7 +85,7 @@ def _behind(intent: Intent, facts: Facts, seconds: float) -> str:
     late = [each for each in facts.partitions if each.partition in waited_for and not each.drained]
     named = ", ".join(_lag(each) for each in late[:5])
     held = "".join(
-        f"; producer {each.producer_id} has had a transaction open on {each.partition} since {each.since} ms"
+        f"; producer {each.producer_id} has had a transaction open on {each.partition} since {iso_time(each.since)}"
         for each in (*facts.source.transactions, *facts.source.named)[:5]
     )
     if facts.source.transactions_told is None:

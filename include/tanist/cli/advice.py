@@ -1,0 +1,52 @@
+"""The next step about the mirror of a command, after a refusal or beside its answer."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import AuthorizationFailed, GroupNotInMirror, Refused, UnknownMirror, UnknownTopic
+from tanist.domain.names import mirror_name
+from tanist.domain.problems import each
+from tanist.wiring.status import advise
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.next_steps.step import Guidance
+    from tanist.usecases.command import CommandContext
+    from tanist.wiring import ClusterRegistry
+
+ADVICE_SECONDS: Final = 8.0
+"""A refusal is shown even where the next step cannot be found out, so nobody waits long for that."""
+_OF_WHAT_WAS_TYPED: Final = (AuthorizationFailed, GroupNotInMirror, UnknownMirror, UnknownTopic)
+"""Refusals that no state of a mirror explains."""
+
+
+def advised(registry: ClusterRegistry, named: str | None, mirror: object, context: CommandContext) -> Guidance | None:
+    """What to do next about `mirror` at its destination `named`; None: it is not known."""
+    if named is None or not isinstance(mirror, str):
+        return None
+    try:
+        brief = replace(context, by=context.clock.deadline(ADVICE_SECONDS), dry_run=True)
+        (found,) = advise(registry, registry.connect(named), mirror_name(mirror), brief)
+    except Exception:  # noqa: BLE001 -- what the command itself has to say is said, whatever fails here
+        return None
+    return found
+
+
+def explains(refusal: TanistError) -> bool:
+    """Whether the state of a mirror may have caused it: not a name, a hash or a right, nor a cluster without answer."""
+    return all(isinstance(one, Refused) and not isinstance(one, _OF_WHAT_WAS_TYPED) for one in each(refusal))
+
+
+def other_than(found: Guidance, typed: Collection[str]) -> Guidance:
+    """`found` without the command that was `typed`, for whatever reason: refused a moment ago, it is not the way on."""
+
+    def words(command: str) -> set[str]:
+        return set(takewhile(lambda word: word != "--reason", shlex.split(command)[1:]))
+
+    return replace(found, steps=tuple(each for each in found.steps if not words(each.command) <= set(typed)))

@@ -1,0 +1,97 @@
+"""`tanist next`: where a mirror is, what is missing, and the command to type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from tanist.cli.options import MaybeMirrorArgument, Session, asking, optional_name
+from tanist.cli.output import emit, say
+from tanist.domain.answers import attempt
+from tanist.domain.envelope import error_items
+from tanist.domain.errors import BrokerError, CouldNotTell, NoStateTopic, TanistError
+from tanist.domain.next_steps.together import together
+from tanist.domain.next_steps.unread import unread
+from tanist.usecases.items import guidance_item, step_items
+from tanist.wiring.status import advise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tanist.domain.names import MirrorName
+    from tanist.domain.next_steps.step import Guidance, NextStep
+
+_UNREAD = 3
+_NONE = (
+    "no mirror was found; where the state topics of a destination are lost, `tanist next NAME --destination NAME` says "
+    "what to do"
+)
+
+
+@asking()
+def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
+    """Where a mirror is between its failovers, what is missing, and the next command. Changes nothing.
+
+    Without a name: all mirrors of all destinations, in the order in which to go on with them, and one command where
+    several stand alike. A command with a decision
+    is one answer to a question that a person decides; without one it is the way on. Nothing to do: no command.
+
+    Exits with 3 if a destination cannot be read.
+
+    Example: tanist next dr --destination west
+    """
+    mirror = optional_name(name)
+    found: list[Guidance] = []
+    silent: list[TanistError] = []
+    for destination in now.destinations(mirror):
+        try:
+            found += advise(now.registry, destination, mirror, now.context)
+        except (CouldNotTell, BrokerError, NoStateTopic) as error:
+            silent.append(error)
+            if mirror is not None:
+                found.append(_unread(now, mirror, destination.name, error))
+    silent += _silent_destinations(now, found)
+    found.sort(key=lambda each: each.urgency)
+    errors = [item for each in silent for item in error_items(each)]
+    alike = together(found)
+    if now.as_json:
+        items, more = [guidance_item(each) for each in found], {"together": step_items(alike)}
+        emit(items, (), as_json=True, errors=errors, more=more)
+    else:
+        print("\n\n".join("\n".join(each) for each in _paragraphs(found, alike)) or _NONE)
+        for each in silent:
+            say(f"error: {each}")
+    if silent:
+        raise typer.Exit(_UNREAD)
+
+
+def _silent_destinations(now: Session, found: Sequence[Guidance]) -> list[TanistError]:
+    """What could not be found out where no destination was given: a silent source of these mirrors is none."""
+    if now.named is not None:
+        return []
+    kept, sources = now.registry.silence(now.context.clock), {each.source for each in found}
+    return [why for name in now.registry.names() if name not in sources and (why := kept.of(name)) is not None]
+
+
+def _unread(now: Session, mirror: MirrorName, destination: str, why: TanistError) -> Guidance:
+    others = [each for each in now.registry.names() if each != destination]
+    elsewhere = attempt(lambda: now.registry.destinations(mirror, now.context))
+    where = "" if isinstance(elsewhere, TanistError) else next((each.name for each in elsewhere), "")
+    return unread(mirror, destination, why, others, where)
+
+
+def _paragraphs(found: Sequence[Guidance], alike: Sequence[NextStep]) -> Iterator[list[str]]:
+    """What several mirrors have in common, then each mirror, for people."""
+    if alike:
+        yield ["mirrors that stand alike:", *_steps(alike)]
+    for each in found:
+        idle = ["  next: nothing is to be done" if not each.missing else "  next: no command"]
+        missing = [f"  missing: {what}" for what in each.missing]
+        yield [f"{each.mirror} at {each.destination}: {each.stage}", *missing, *(_steps(each.steps) or idle)]
+
+
+def _steps(steps: Sequence[NextStep]) -> list[str]:
+    """The command of each last, where the eye ends."""
+    decided = [f"{step.decision}: {step.why}" if step.decision else step.why for step in steps]
+    return [line for why, step in zip(decided, steps, strict=True) for line in (f"  {why}", f"  next: {step.command}")]

@@ -1,0 +1,49 @@
+"""The commands that a situation leads to, complete."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.selection import exactly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tanist.domain.checks import Mode
+    from tanist.domain.next_steps.situation import MirrorSituation
+
+
+REASON: Final = "as advised by tanist next"
+"""Stored with what is approved or undone so; whoever types it may give a better one."""
+
+
+def typed(at: MirrorSituation, noun: str, verb: str, *options: str) -> str:
+    """A command about the mirror, as it is typed: noun, verb, mirror, its destination, and the options."""
+    return shlex.join(("tanist", noun, verb, at.status.mirror, "--destination", at.destination, *options))
+
+
+def of_topics(option: str, topics: Iterable[str]) -> Iterator[str]:
+    """The option for each topic, as an expression that matches just that one."""
+    for topic in sorted(topics):
+        yield from (option, exactly(topic))
+
+
+def plan(at: MirrorSituation, mode: Mode, *options: str) -> str:
+    """Plans a failover of what is in the mirror."""
+    return typed(at, "failover", "plan", "--mode", mode.value, *options)
+
+
+def run(at: MirrorSituation, plan_hash: str, *options: str) -> str:
+    """Runs an approved plan, or goes on with it."""
+    return typed(at, "failover", "run", "--plan", plan_hash, *options)
+
+
+def reverse(at: MirrorSituation, *options: str) -> str:
+    """Reverses a mirror that has failed over, or completes that."""
+    return typed(at, "mirrors", "reverse", *options)
+
+
+def resume(at: MirrorSituation, topics: Iterable[str]) -> str:
+    """Lets the mirror go on with these topics."""
+    return typed(at, "mirrors", "resume", *of_topics("--topic", topics))
