@@ -83,7 +83,8 @@ def test_every_bad_input_is_one_clear_error(tanist: Tanist, mirror: str) -> None
     approve = ("failover", "approve", mirror)
     tried = {
         ("failover", "plan", "nobody", *WEST): ("UNKNOWN_MIRROR", 1),
-        ("failover", "plan", mirror): ("INVALID_CONFIG", 2),
+        ("failover", "plan", "nobody"): ("UNKNOWN_MIRROR", 1),
+        (*approve, chosen, "--reason", "x"): ("INVALID_CONFIG", 2),
         ("failover", "plan", mirror, *WEST, "--topic", "invoices"): ("TOPIC_NOT_IN_MIRROR", 1),
         ("failover", "plan", mirror, *WEST, "--topic", "("): ("INVALID_CONFIG", 2),
         (*approve, "0123456789abcdef", *WEST, "--reason", "x"): ("PLAN_NOT_KEPT", 1),

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
+from tests.kafka.failover.both_ways import delete
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_a_topic_is_copied_again_from_its_start_without_a_failover(pair: Pair) -
     assert pair.east.writes("again", range(40))
     copied(pair, "again")
     pair.tanist("mirrors", "remove", "again", "--topic", "again", "--keep-copy")
-    AdminClient(pair.west.client("admin")).delete_topics(["again"])["again"].result(20)
+    delete(pair.west, "again")
     pair.tanist("mirrors", "add", "again", "--topic", "again")
     assert pair.east.writes("again", range(40, 60))
     copied(pair, "again")

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tanist_testkit.sandbox.spec import ClusterSpec
-from tests.kafka.failover.both_ways import delete
+from tests.kafka.failover.both_ways import begin, delete
 from tests.kafka.failover.commands import executed
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
 from tests.kafka.failover.lost_state import lose
@@ -37,6 +37,7 @@ def open_pair(
     home = tmp_path_factory.mktemp("following")
     source = ClusterSpec(name="east", heap_mb=384)
     with running(guardian, client_config, home, source=source, authorizer=False) as pair:
+        begin(pair, "east")  # one for each cluster that is the destination of a mirror, or becomes it
         yield pair
 
 
@@ -47,10 +48,13 @@ class Typing:
     pair: Pair
 
     def __call__(self, words: Sequence[str]) -> CommandResult:
-        if list(words[:2]) == ["fetcher", "run"]:  # stays in the foreground of another terminal
-            self.pair.worker()
+        if list(words[:3]) == ["fetcher", "run", "--destination"]:  # stays in the foreground of another terminal
+            if words[3] == "west":
+                self.pair.worker()
+            else:
+                begin(self.pair, words[3])
             self.pair.clock.wait(5)
-            words = ("status",)
+            words = ("mirrors", "list")
         return executed(words, self.pair.environment(), self.pair.home, forked_seconds=COMMAND_SECONDS)
 
 
@@ -94,7 +98,8 @@ def test_a_planned_failover_and_its_reversal_take_four_commands(open_pair: Pair,
     record("a planned failover and the reversal after it", made)
     succeeded(made)
     assert open_pair.west.writes(mirror, range(100, 110))
-    until(lambda: len(open_pair.east.read(mirror)) == 20, 60)
+    written = {b"%d" % n for n in range(100, 110)}
+    until(lambda: written <= {value for _, _, value in open_pair.east.read(mirror)}, 60)
 
 
 def test_a_source_that_returns_before_the_approval_is_failed_over_planned(open_pair: Pair, mirror: str) -> None:
@@ -136,7 +141,7 @@ def test_a_worker_that_is_gone_is_started(open_pair: Pair, mirror: str) -> None:
     open_pair.clock.wait(31)
     made = robot(open_pair, mirror).follow(2)
     record("no fetcher", made)
-    assert made.commands[0] == "tanist fetcher run"
+    assert made.commands[0] == "tanist fetcher run --destination west"
 
 
 def test_a_tail_is_rescued_replayed_and_the_mirror_reversed_and_taken_back(open_pair: Pair, mirror: str) -> None:
