@@ -10,6 +10,7 @@ from tanist.cli.mirror_reversal import reversed_item, reversed_words
 from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
 from tanist.domain.names import mirror_name
+from tanist.domain.next_steps.step import ask_command
 from tanist.domain.records import RunStatus
 from tanist.usecases.failback.reversal_route import cannot_end
 from tanist.usecases.failback.reverse import reverse_after
@@ -81,7 +82,7 @@ class RunResult:
                 "lists them"
             )
         if self.failed is not None:
-            ask = f"`tanist next {self.outcome.record.mirror} --destination {self.destination}` says what to do"
+            ask = f"`{ask_command(self.outcome.record.mirror, self.destination)}` says what to do"
             again = ask if cannot_end(self.failed) else "run the same command again"
             yield f"the failover is done, the reversal after it is not: {again}"
 

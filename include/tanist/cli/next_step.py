@@ -34,8 +34,8 @@ def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
     """Where a mirror is between its failovers, what is missing, and the next command. Changes nothing.
 
     Without a name: all mirrors of all destinations, in the order in which to go on with them, and one command where
-    several stand alike. A command with a decision
-    is one answer to a question that a person decides; without one it is the way on. Nothing to do: no command.
+    several stand alike. A command with a decision is one answer to a question that a person decides; without one it is
+    the way on. Nothing to do: no command.
 
     Exits with 3 if a destination cannot be read.
 

@@ -10,7 +10,7 @@ from tanist.domain.errors import Misconfigured, TopicNotInMirror
 from tanist.domain.problems import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 EVERYTHING: Final = (".*",)
 _LONGEST: Final = 1_000
@@ -90,6 +90,12 @@ def pattern_problems(texts: Iterable[str]) -> tuple[Misconfigured, ...]:
 def exactly(topic: str) -> str:
     """The expression that matches the name of `topic` and no other."""
     return topic.replace(".", r"\.")
+
+
+def exact_options(option: str, topics: Iterable[str]) -> Iterator[str]:
+    """The option of a command for each topic, by name, with the expression that matches just that one."""
+    for topic in sorted(topics):
+        yield from (option, exactly(topic))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def approved_decision(view: StateView, mirror: MirrorName, entries: Sequence[Entry], now: EpochMs) -> str:
     """The hash of the approved decision that fits the rescued tails, the latest one; empty: there is none."""
-    rescued = rescued_tails(view, mirror)
+    if not (rescued := rescued_tails(view, mirror)):
+        return ""
     for each in reversed(approvals(entries)):
         if each.mirror != mirror or not each.genuine:
             continue
@@ -31,6 +32,6 @@ def approved_decision(view: StateView, mirror: MirrorName, entries: Sequence[Ent
             continue
         fits = plan.tails == decided_tails([tails for tails in rescued if tails.topic in plan.topics])
         found = attempt(lambda of=each: choose(entries, view.decisions(mirror), mirror, of.plan))  # type: ignore[misc]
-        if rescued and fits and not isinstance(found, TanistError) and not time_objections(found, now, None):
+        if fits and not isinstance(found, TanistError) and not time_objections(found, now, None):
             return each.plan
     return ""

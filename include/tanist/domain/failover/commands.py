@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
 from tanist.domain.names import iso_time
-from tanist.domain.selection import EVERYTHING, exactly
+from tanist.domain.selection import EVERYTHING, exact_options, exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,13 +62,13 @@ def plan_command(intent: Intent, destination: str, against: Iterable[Limitation]
 
 def others_command(intent: Intent, without: Iterable[str], destination: str) -> str:
     """What plans the same for all topics but those in `without`."""
-    excluded = (word for topic in sorted(without) for word in ("--exclude", exactly(topic)))
+    excluded = exact_options("--exclude", without)
     return _typed("plan", intent.mirror, "", destination, (*options_of(intent), *excluded))
 
 
 def remove_command(intent: Intent, topics: Iterable[str], destination: str) -> str:
     """What takes `topics` out of the mirror."""
-    named = (word for topic in sorted(topics) for word in ("--topic", exactly(topic)))
+    named = exact_options("--topic", topics)
     return shlex.join(("tanist", "mirrors", "remove", intent.mirror, "--destination", destination, *named))
 
 

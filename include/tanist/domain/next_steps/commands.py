@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.selection import exactly
+from tanist.domain.selection import exact_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from tanist.domain.checks import Mode
     from tanist.domain.next_steps.situation import MirrorSituation
@@ -21,12 +21,6 @@ REASON: Final = "as advised by tanist next"
 def typed(at: MirrorSituation, noun: str, verb: str, *options: str) -> str:
     """A command about the mirror, as it is typed: noun, verb, mirror, its destination, and the options."""
     return shlex.join(("tanist", noun, verb, at.status.mirror, "--destination", at.destination, *options))
-
-
-def of_topics(option: str, topics: Iterable[str]) -> Iterator[str]:
-    """The option for each topic, as an expression that matches just that one."""
-    for topic in sorted(topics):
-        yield from (option, exactly(topic))
 
 
 def plan(at: MirrorSituation, mode: Mode, *options: str) -> str:
@@ -46,4 +40,4 @@ def reverse(at: MirrorSituation, *options: str) -> str:
 
 def resume(at: MirrorSituation, topics: Iterable[str]) -> str:
     """Lets the mirror go on with these topics."""
-    return typed(at, "mirrors", "resume", *of_topics("--topic", topics))
+    return typed(at, "mirrors", "resume", *exact_options("--topic", topics))

@@ -11,8 +11,9 @@ from tanist.domain.failover.reasons import DETACHED
 from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.losses import UncopiedRecordsDeleted
 from tanist.domain.next_steps import commands
-from tanist.domain.next_steps.commands import REASON, of_topics, typed
+from tanist.domain.next_steps.commands import REASON, typed
 from tanist.domain.next_steps.step import NextStep
+from tanist.domain.selection import exact_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -86,12 +87,12 @@ def _mend_failed(at: MirrorSituation) -> Iterator[NextStep]:
         why = f"{topic}: {error}: {reason}"
         if error in _ANOTHER_COPY:
             yield NextStep(
-                command=typed(at, "mirrors", "remove", *of_topics("--topic", [topic]), "--keep-copy"),
+                command=typed(at, "mirrors", "remove", *exact_options("--topic", [topic]), "--keep-copy"),
                 why=f"{why}; no producer is stopped, and the copy stays as it is, closed",
                 decision=f"stop mirroring {topic}, so that it can be deleted here and copied again",
             )
             yield NextStep(
-                command=commands.plan(at, Mode.PLANNED, *of_topics("--exclude", [topic])),
+                command=commands.plan(at, Mode.PLANNED, *exact_options("--exclude", [topic])),
                 why=f"{topic} stays behind",
                 decision=f"fail over all but {topic}",
             )
@@ -112,14 +113,14 @@ def _attach(at: MirrorSituation) -> Iterator[NextStep]:
     sound = {each.topic for each in at.detached} - broken
     if sound:
         yield NextStep(
-            command=typed(at, "mirrors", "add", *of_topics("--topic", sound)),
+            command=typed(at, "mirrors", "add", *exact_options("--topic", sound)),
             why=f"{', '.join(sorted(sound))}: taken out of the mirror without a failover; a failover leaves it out",
             decision="mirror it again; to give it up, delete its copy and remove it (docs/mirroring.md)",
         )
     if broken:
         named = ", ".join(sorted(broken))
         yield NextStep(
-            command=typed(at, "mirrors", "add", *of_topics("--topic", broken)),
+            command=typed(at, "mirrors", "add", *exact_options("--topic", broken)),
             why=f"{named}: its copy is no copy of its source, so it is refused while the copy is there",
             decision=f"the copy is deleted at {at.destination} (kafka-topics.sh --delete): copy {named} from its start",
         )
@@ -137,12 +138,12 @@ def _go_without(at: MirrorSituation) -> Iterator[NextStep]:
 def _open_only_copy(at: MirrorSituation) -> Iterator[NextStep]:
     if deleted := at.deleted_at_source():
         yield NextStep(
-            command=commands.plan(at, Mode.UNPLANNED, *of_topics("--topic", deleted)),
+            command=commands.plan(at, Mode.UNPLANNED, *exact_options("--topic", deleted)),
             why=f"{', '.join(deleted)}: deleted at the source, so the mirror topic is the only copy",
             decision="open the copy for writers",
         )
         yield NextStep(
-            command=typed(at, "mirrors", "remove", *of_topics("--topic", deleted), "--keep-copy"),
+            command=typed(at, "mirrors", "remove", *exact_options("--topic", deleted), "--keep-copy"),
             why="the copy stays as it is, closed",
             decision="stop mirroring it",
         )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from tanist.domain.circle import CircleStage
 from tanist.domain.failback.unseen import unseen
 from tanist.domain.next_steps import commands, remedies
-from tanist.domain.next_steps.commands import REASON, of_topics, typed
+from tanist.domain.next_steps.commands import REASON, typed
 from tanist.domain.next_steps.step import NextStep
+from tanist.domain.selection import exact_options
 from tanist.domain.tails import TailStage
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def reverse(at: MirrorSituation) -> Iterator[NextStep]:
 
 def _reverse(at: MirrorSituation, found: WayBack) -> Iterator[NextStep]:
     decided = tuple(each.name for each in unseen(found.limitations, ()))
-    again = tuple(of_topics("--recreate", found.recreated))
+    again = tuple(exact_options("--recreate", found.recreated))
     why = "until then the new primary has no mirror"
     if found.approved:
         yield NextStep(command=commands.reverse(at, *again), why=f"plan {found.plan} is approved; {why}")
@@ -122,7 +123,7 @@ def _reverse(at: MirrorSituation, found: WayBack) -> Iterator[NextStep]:
         decision=f"copy {named} again from the new primary, {accepts}",
     )
     yield NextStep(
-        command=commands.reverse(at, *of_topics("--exclude", found.recreated), "--dry-run"),
+        command=commands.reverse(at, *exact_options("--exclude", found.recreated), "--dry-run"),
         why=f"{named} stays as it is at both clusters; this shows the plan",
         decision=f"leave {named} behind",
     )

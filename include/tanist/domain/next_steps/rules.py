@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +9,7 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.circle import CircleStage, ReversalStatus
 from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.next_steps import failing_over, remedies, returning
-from tanist.domain.next_steps.step import Guidance, NextStage, NextStep
+from tanist.domain.next_steps.step import Guidance, NextStage, NextStep, ask_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -117,4 +116,4 @@ def next_command(found: Guidance) -> str:
     first = found.steps[0]
     if first.decision is None:
         return first.command
-    return shlex.join(("tanist", "next", found.mirror, "--destination", found.destination))
+    return ask_command(found.mirror, found.destination)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,11 @@ class NextStage(StrEnum):
     PLANNED, SOURCE_SILENT, TAILS_PENDING = "PLANNED", "SOURCE_SILENT", "TAILS_PENDING"
     NOT_READY, FAILED_OVER, OLD_SOURCE_SILENT = "NOT_READY", "FAILED_OVER", "OLD_SOURCE_SILENT"
     EMPTY, MIRRORING = "EMPTY", "MIRRORING"
+
+
+def ask_command(mirror: str, destination: str) -> str:
+    """What asks for the next step of a mirror."""
+    return shlex.join(("tanist", "next", mirror, "--destination", destination))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

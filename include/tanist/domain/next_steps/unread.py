@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import NoStateTopic, TanistError
-from tanist.domain.next_steps.step import Guidance, NextStage, NextStep
+from tanist.domain.next_steps.step import Guidance, NextStage, NextStep, ask_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,8 @@ def unread(
     """
     missing, steps = [str(why)], [_DOCTOR]
     if elsewhere:
-        ask = shlex.join(("tanist", "next", mirror, "--destination", elsewhere))
-        steps.insert(0, NextStep(command=ask, why=f"{elsewhere} is the destination of the mirror"))
+        why_there = f"{elsewhere} is the destination of the mirror"
+        steps.insert(0, NextStep(command=ask_command(mirror, elsewhere), why=why_there))
     elif isinstance(why, NoStateTopic):
         missing.append("if there is an export of the state, `tanist state restore` is better than a rebuild")
         if len(others) == 1:

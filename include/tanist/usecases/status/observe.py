@@ -26,6 +26,7 @@ from tanist.usecases.failover.observe import Look, Observer
 from tanist.usecases.failover.planning import FailoverRequest, intent_of
 from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.source_seen import soon
+from tanist.usecases.lock import FRESH_MS
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import Observed, assemble
 from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnapshot
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from tanist.usecases.mirror import OpenMirror
     from tanist.usecases.snapshot import MirrorSnapshot
 
-AT_WORK_MS: Final = 10_000
-"""A run goes on by itself while its last heartbeat is younger than this; later it has been cut short."""
 _SIDE_BY_SIDE: Final = 64
 """How many sources are probed at the same time, one thread each."""
 
@@ -202,7 +201,7 @@ def _situation(
 
 def _is_at_work(running: FailoverRun, now: EpochMs, command: CommandContext) -> bool:
     """Whether a process has written a heartbeat for the run a moment ago, and is not known to be dead."""
-    return bool(running.runner) and now - running.at < AT_WORK_MS and not command.is_process_dead(running.runner)
+    return bool(running.runner) and now - running.at < FRESH_MS and not command.is_process_dead(running.runner)
 
 
 def _look(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict
 from tanist.domain.lag import counted
 from tanist.domain.limitation import Limitation
 from tanist.domain.next_steps.rules import guide
+from tanist.domain.next_steps.step import ask_command
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.items import pending_reversal_item, run_item
 from tanist.usecases.items import check_item, following, limitation_item, row_item, status_item
@@ -84,7 +84,7 @@ def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
     old = limitation_item(Limitation("READING_OLD", check.reason, blocks=True, unknown=True))
     verdicts = {str(mode): Readiness.UNKNOWN for mode in Mode}
     found = {mode: [old, *limitations] for mode, limitations in item["limitations"].items()}
-    asks = shlex.join(("tanist", "next", item["mirror"], "--destination", item["destination"]))
+    asks = ask_command(item["mirror"], item["destination"])
     again = {"command": asks, "why": "asks the clusters now: this answer is old", "decision": None}
     checks = [check_item(check), *item["checks"]]
     return {**item, **verdicts, "age_ms": age, "limitations": found, "checks": checks, "next": [again]}
