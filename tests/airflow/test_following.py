@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.airflow.mirrors import conf, connections, dag
-from tests.airflow.test_mirror_failback import AnsweringAll, both_ways
+from tests.airflow.test_mirror_failback import AnsweringAll, both_ways, fails_over_with_a_tail
 from tests.robot import Journey
 from tests.scenarios import record
 
@@ -60,16 +59,9 @@ def test_a_planned_failover_names_the_reversal_as_what_is_next(house: House, dag
 
 @pytest.mark.usefixtures("both_ways")
 def test_the_way_back_with_a_tail_takes_one_trigger(house: House, pair: Pair) -> None:
-    """Its rescued records stay in quarantine: no other login is configured here that may write them."""
+    """Its rescued records stay in quarantine: no other login is configured here that may write to the topic."""
     name = "followed-back"
-    pair.mirror(name, name)
-    pair.tanist("mirrors", "pause", name, "--topic", name)
-    pair.tanist("mirrors", "wait", name, "--for", "state=PAUSED", "--timeout", "200s")
-    assert pair.east.writes(name, range(100, 106))
-    pair.workers["w1"].send(signal.SIGKILL)
-    plan = pair.approved(name, mode="unplanned")
-    pair.tanist("failover", "run", name, "--plan", plan, "--although-it-answers", "--budget", "1s", expected=None)
-    pair.worker()
+    fails_over_with_a_tail(pair, name)
     wanted = {"mirror": name, "primary": "west", "destination": "east", "fence_proof": 0.3, "validate": "nothing"}
     made = Journey()
     followed(house, house.dag("mirror_failback"), wanted | {"replay": []}, made)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import MirrorName
     from tanist.domain.next_steps.step import Guidance, NextStep
+    from tanist.ports.cluster import Cluster
 
 _UNREAD = 3
 _NONE = (
@@ -44,7 +45,7 @@ def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
     mirror = optional_name(name)
     found: list[Guidance] = []
     silent: list[TanistError] = []
-    for destination in now.destinations(mirror):
+    for destination in _answering(now, mirror, found):
         try:
             found += advise(now.registry, destination, mirror, now.context)
         except (CouldNotTell, BrokerError, NoStateTopic) as error:
@@ -64,6 +65,27 @@ def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
             say(f"error: {each}")
     if silent:
         raise typer.Exit(_UNREAD)
+
+
+def _answering(now: Session, mirror: MirrorName | None, found: list[Guidance]) -> tuple[Cluster, ...]:
+    """The destinations to ask. Where no cluster that answers has `mirror`: those without a state topic.
+
+    What can be said of the silent clusters then is added to `found`.
+
+    Raises:
+        as `Session.destinations`, if no cluster is silent and all have their state topics, or no mirror is named.
+    """
+    try:
+        return now.destinations(mirror)
+    except TanistError:
+        if mirror is None:
+            raise
+        views = now.registry.views(now.registry.names(), now.context)
+        found += [unread(mirror, name, view, ()) for name, view in views.items() if isinstance(view, TanistError)]
+        lost = tuple(now.registry.connect(name) for name, view in views.items() if view is None)
+        if not found and not lost:
+            raise
+        return lost
 
 
 def _silent_destinations(now: Session, found: Sequence[Guidance]) -> list[TanistError]:

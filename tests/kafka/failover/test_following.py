@@ -205,7 +205,10 @@ def test_an_overlap_is_copied_again(open_pair: Pair, mirror: str) -> None:
     made = robot(open_pair, mirror).follow(5)
     record("an overlap after a failover without a reserve", made)
     assert any("--recreate" in line for line in made.commands)
-    until(lambda: open_pair.east.read(mirror) == open_pair.west.read(mirror), 60)
+    def both() -> list[list[tuple[int, int, bytes | None]]]:
+        return [each.read(mirror) for each in (open_pair.east, open_pair.west)]
+
+    until(lambda: both()[0] == both()[1], 60, lambda: (made, both()))
 
 
 def test_an_open_transaction_is_ended_before_the_survey(open_pair: Pair, mirror: str) -> None:

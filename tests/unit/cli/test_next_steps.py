@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -112,3 +113,16 @@ def test_what_was_ended_without_a_change_does_not_claim_a_source_fence() -> None
     """Where the old source has taken over again, its fences are those of the primary: there are none."""
     assert ReversalEnded.name == ReversalWithdrawn.name
     assert "source fence" not in str(ReversalEnded("plan 1 is withdrawn"))
+
+
+def test_a_mirror_whose_destination_is_down_is_told_of_without_naming_the_destination(
+    tanist: Tanist, typed: tuple[str, ...]
+) -> None:
+    """It was an error and nothing else: whoever asked did not learn what to do."""
+    asked = tanist("next", "dr", *typed[2:], "--json")
+    assert asked.code == 3
+    said = json.loads(asked.out)
+    (item,) = said["items"]
+    assert (item["destination"], item["stage"]) == ("west", "UNREACHABLE")
+    assert item["next"][0]["command"] == "tanist doctor"
+    assert [error["name"] for error in said["errors"]] == ["UNREACHABLE"]
