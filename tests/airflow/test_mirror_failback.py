@@ -98,14 +98,14 @@ def test_tails_are_rescued_and_decided_before_the_reversal(house: House, pair: P
 
 
 @pytest.mark.usefixtures("both_ways")
-def test_what_is_safe_is_replayed_by_a_login_that_may_write(
+def test_rescued_records_are_replayed_by_a_login_that_may_write(
     house: House, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The failover denies the mirror's login WRITE: without the other connection the run stops, and says why."""
     mirror = "replayed"
     fails_over_with_a_tail(pair, mirror)
     conf = {"mirror": mirror, "primary": "west", "destination": "east", "fence_proof": 0.3, "validate": "nothing"}
-    conf["replay"] = ["safe", "unordered"]
+    conf["replay"] = ["conflict", "safe", "unordered"]  # the new primary has written records with their keys
     stopped = house.run(house.dag("mirror_failback"), conf, AnsweringAll(house.client, "op"))
     assert "REPLAY_DENIED" in stopped.why("replay")
     extra = connection(pair.west.cluster.endpoint()) | {"tanist.allow_small_state": True}

@@ -208,7 +208,7 @@ def test_an_overlap_is_copied_again(open_pair: Pair, mirror: str) -> None:
     def both() -> list[list[tuple[int, int, bytes | None]]]:
         return [each.read(mirror) for each in (open_pair.east, open_pair.west)]
 
-    until(lambda: both()[0] == both()[1], 60, lambda: (made, both()))
+    until(lambda: {*both()[1]} <= {*both()[0]}, 60, lambda: (made, both()))  # the copy also has fillers
 
 
 def test_an_open_transaction_is_ended_before_the_survey(open_pair: Pair, mirror: str) -> None:
