@@ -205,6 +205,7 @@ def test_an_overlap_is_copied_again(open_pair: Pair, mirror: str) -> None:
     made = robot(open_pair, mirror).follow(5)
     record("an overlap after a failover without a reserve", made)
     assert any("--recreate" in line for line in made.commands)
+
     def both() -> list[list[tuple[int, int, bytes | None]]]:
         return [each.read(mirror) for each in (open_pair.east, open_pair.west)]
 
