@@ -27,9 +27,9 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tanist_testkit.sandbox.forks import CommandResult
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
+    from tests.kafka.failover.conftest import Answer
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 COMMIT: Final = "eb4e5d4"
@@ -170,7 +170,7 @@ def survey(pair: Pair, mirror: str) -> list[dict[str, Any]]:
 
 def once_free(pair: Pair, *command: str) -> dict[str, Any]:
     """What a command answers that holds the lock of a process of the version before, which nothing proves dead."""
-    answers: list[CommandResult] = []
+    answers: list[Answer] = []
 
     def free() -> bool:
         answers.append(pair.tanist(*command, expected=None))
@@ -178,7 +178,7 @@ def once_free(pair: Pair, *command: str) -> dict[str, Any]:
 
     until(free, 60)
     assert answers[-1].code == 0, answers[-1]
-    return dict(answers[-1].item)
+    return answers[-1].item
 
 
 def test_a_replay(own: Pair, before: Before) -> None:
