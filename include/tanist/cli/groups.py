@@ -9,24 +9,22 @@ import typer
 
 from tanist.cli.options import GroupsOption, MirrorArgument, Session, asking, confirm, on_terminal
 from tanist.cli.output import emit, say
-from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
 from tanist.domain.records import OffsetTailMode
 from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.domain.translation import Rules, Unknown
-from tanist.domain.translators.by_map import MAP
 from tanist.usecases.groups.explain import at_home
 from tanist.usecases.groups.explain import explain as explained
-from tanist.usecases.groups.gather import TRANSLATORS, Chosen
+from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.items import position_item, summary
 from tanist.usecases.groups.listing import list_groups
+from tanist.usecases.groups.strategies import TRANSLATORS, translator
 from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, sync_locked, translate_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tanist.domain.translation import Translator
     from tanist.ports.cluster import Cluster
     from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.listing import GroupLine
@@ -39,11 +37,11 @@ LIST_COLUMNS = ("group", "kind", "state", "destination_state", "topics", "at_hom
 COLUMNS = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "precision", "proof")
 
 StrategyOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--strategy",
         metavar="|".join(TRANSLATORS),
-        help="How to translate"
+        help="How to translate (default: the best that the mirror has, said in each row)"
         + "".join(f"; {name}: with the {each.basis} of the mirror" for name, each in TRANSLATORS.items())
         + ".",
     ),
@@ -71,18 +69,15 @@ def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> Non
 
 @app.command()
 @asking()
-def translate(
-    now: Session, name: MirrorArgument, group: GroupsOption = None, strategy: StrategyOption = MAP.name
-) -> None:
+def translate(now: Session, name: MirrorArgument, group: GroupsOption = None, strategy: StrategyOption = None) -> None:
     """Show the translated offset of each group, its precision, and whether the records at both offsets match.
 
     Changes nothing. Exits with 1 if a proof fails, 3 if anything is unknown.
 
     Example: tanist groups translate dr --group 'billing.*'
     """
-    translator = _translator(strategy)
-    mirror = _mirror(now, name)
-    found = translate_groups(mirror, SyncRequest(chosen=_chosen(group, translator)), now.context)
+    chosen = _chosen(group, strategy)
+    found = translate_groups(_mirror(now, name), SyncRequest(chosen=chosen), now.context)
     _show(now, found, (*COLUMNS, "reason"))
     if found.mismatches:
         raise typer.Exit(1)
@@ -97,7 +92,7 @@ def sync(
     name: MirrorArgument,
     *,
     group: GroupsOption = None,
-    strategy: StrategyOption = MAP.name,
+    strategy: StrategyOption = None,
     existing: ExistingOption = False,
     backwards: BackwardsOption = False,
 ) -> None:
@@ -108,10 +103,10 @@ def sync(
 
     Example: tanist groups sync dr --destination west --group 'billing.*' --dry-run
     """
-    translator = _translator(strategy)
+    chosen = _chosen(group, strategy)
     destination = now.destination()
     mirror = _mirror_of(now, destination, name)
-    request = SyncRequest(chosen=_chosen(group, translator), rules=Rules(existing=existing, backwards=backwards))
+    request = SyncRequest(chosen=chosen, rules=Rules(existing=existing, backwards=backwards))
     _confirm(now, mirror, request)
     synced = sync_locked(mirror, request, now.context)
     _show(now, synced, (*COLUMNS, "committed", "reason"))
@@ -169,16 +164,10 @@ def _mirror_of(now: Session, destination: Cluster, name: str) -> OpenMirror:
     return now.registry.open_mirror(destination, mirror_name(name), now.context)
 
 
-def _chosen(groups: Sequence[str] | None, translator: Translator = MAP) -> Chosen:
+def _chosen(groups: Sequence[str] | None, strategy: str | None = None) -> Chosen:
     if wrong := pattern_problems(groups or ()):
         refuse(wrong)
-    return Chosen(groups=tuple(groups or EVERYTHING), translator=translator)
-
-
-def _translator(strategy: str) -> Translator:
-    if strategy not in TRANSLATORS:
-        raise Misconfigured(f"--strategy {strategy!r} is not one of {', '.join(TRANSLATORS)}")
-    return TRANSLATORS[strategy]
+    return Chosen(groups=tuple(groups or EVERYTHING), strategy=translator(strategy).name if strategy else "")
 
 
 def _confirm(now: Session, mirror: OpenMirror, request: SyncRequest) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 from tanist.domain.offset_map import OffsetMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.log_ends import Span
     from tanist.domain.names import DestinationOffset, SourceOffset
@@ -81,11 +81,12 @@ class InputKind(StrEnum):
 class Inputs:
     """What was read of one mirror partition; what its translator does not need is at its default.
 
-    `copy`: where its log begins and ends; None: it could not be read.
+    `copy`: where its log begins and ends; None: it could not be read. `missing`: why a kind of input is not there.
     """
 
     copy: Span[DestinationOffset] | None
     map: OffsetMap = field(default_factory=OffsetMap)
+    missing: Mapping[InputKind, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,40 @@ class Translator:
     needs: frozenset[InputKind]
     translate: Callable[[SourceOffset, Inputs], Translation]
     explain: Callable[[SourceOffset, Inputs], str]
+
+    def answer(self, position: SourceOffset, read: Inputs) -> Translation:
+        """As `translate`; Unknown where something that it needs is missing."""
+        missing = [read.missing[kind] for kind in sorted(self.needs) if kind in read.missing]
+        return Unknown("; ".join(missing)) if missing else self.translate(position, read)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What one strategy has answered."""
+
+    translator: Translator
+    translation: Translation
+
+
+def best(tried: Sequence[Tried]) -> Tried:
+    """The first exact answer, else the highest lower bound: none of them skips a record; else why all are unknown.
+
+    `tried`: at least one, the preferred first.
+    """
+    bounds = [each for each in tried if isinstance(each.translation, Conservative)]
+    exact = next((each for each in tried if isinstance(each.translation, Exact)), None)
+    if exact is not None:
+        return exact
+    if bounds:
+        return max(bounds, key=_offset)
+    if len(tried) == 1:
+        return tried[0]
+    reasons = (f"{each.translator.name}: {each.translation.why}" for each in tried)
+    return Tried(tried[0].translator, Unknown("; ".join(reasons)))
+
+
+def _offset(of: Tried) -> int:
+    return -1 if isinstance(of.translation, Unknown) else of.translation.offset
 
 
 # ── what may be committed ─────────────────────────────────────────────────────────────────────────────────────────

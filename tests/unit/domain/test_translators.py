@@ -12,7 +12,7 @@ from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.translation import Exact, Inputs, Proof, Rules, Translator, Unknown, Withheld, decide
-from tanist.usecases.groups.gather import TRANSLATORS
+from tanist.usecases.groups.strategies import TRANSLATORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

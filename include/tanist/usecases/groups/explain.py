@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.domain.names import MirrorPartition
-    from tanist.domain.translation import Present
+    from tanist.domain.translation import Present, Translation
     from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.rows import PositionRow
     from tanist.usecases.groups.sync import GroupSyncResult
@@ -35,7 +35,7 @@ def at_home(group: str, at: MirrorPartition, found: GroupSyncResult) -> tuple[st
 def _lines(row: PositionRow, seen: Gathered) -> Iterator[str]:
     yield _position(row, seen)
     yield _end(row, seen)
-    yield row.translator.explain(row.position.offset, seen.inputs(row.partition))
+    yield from _strategies(row)
     yield _copy(row)
     yield _answer(row)
     yield f"proof: {row.compared.proof}: {row.compared.why}"
@@ -66,14 +66,28 @@ def _copy(row: PositionRow) -> str:
     return f"the mirror partition begins at {row.mirror_end.start} and ends at {row.mirror_end.end}"
 
 
+def _strategies(row: PositionRow) -> Iterator[str]:
+    """What each strategy went by; its answer, too, where there are several."""
+    if row.read is None:
+        return
+    for each in row.tried:
+        went_by = each.translator.explain(row.position.offset, row.read)
+        yield went_by if len(row.tried) == 1 else f"{went_by}; {_described(each.translation)}"
+
+
 def _answer(row: PositionRow) -> str:
-    match row.translation:
+    by = f", by {row.translator.name}" if len(row.tried) > 1 else ""
+    return f"answer: {_described(row.translation)}{by}"
+
+
+def _described(translation: Translation) -> str:
+    match translation:
         case Unknown(why):
-            return f"answer: unknown: {why}"
+            return f"unknown: {why}"
         case Conservative(offset, why):
-            return f"answer: at least {offset}: {why}"
+            return f"at least {offset}: {why}"
         case exact:
-            return f"answer: exactly {exact.offset}"
+            return f"exactly {exact.offset}"
 
 
 def _present(row: PositionRow) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.lag import KnownEnd, last_known, maps
+from tanist.domain.lag import KnownEnd, last_known
 from tanist.domain.lineage import primary_until
 from tanist.domain.log_ends import Span
 from tanist.domain.names import (
@@ -20,12 +19,9 @@ from tanist.domain.names import (
     SourcePartition,
     TopicNames,
 )
-from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupSyncStatus
 from tanist.domain.selection import EVERYTHING, topic_pattern
 from tanist.domain.states import MirrorState
-from tanist.domain.translation import InputKind, Inputs, Translator
-from tanist.domain.translators.by_map import MAP
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
@@ -40,21 +36,19 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import OpenMirror
 
-TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType({each.name: each for each in (MAP,)})
-"""The strategies of translation, by their names."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
     """Which groups and topics: regular expressions for whole names of groups; None: all topics of the mirror.
 
-    `names`: exactly these groups; names are not read as expressions. `translator`: by which they are translated.
+    `names`: exactly these groups; names are not read as expressions. `strategy`: the name of the one by which all are
+    translated; empty: the best of those of the mirror.
     """
 
     groups: tuple[str, ...] = EVERYTHING
     names: frozenset[str] | None = None
     topics: frozenset[str] | None = None
-    translator: Translator = MAP
+    strategy: str = ""
     ask_source: bool = True
     """False: the source is known to be down, so it is not queried and no timeout is spent on it."""
 
@@ -106,7 +100,7 @@ class SourceAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """All inputs of the translations of one mirror, by its `translator`.
+    """What is known about the groups of one mirror.
 
     `at_home`: failed-over partitions, by the groups that had a position there. Their offsets are no longer translated:
     what such a group commits at the destination is its position. `primary_until`: where the destination's own time as
@@ -118,7 +112,6 @@ class Gathered:
     preparing: frozenset[MirrorPartition]
     positions: Mapping[str, Mapping[MirrorPartition, Freshest]]
     kinds: Mapping[str, str]
-    maps: Mapping[MirrorPartition, OffsetMap]
     copies: Mapping[MirrorPartition, Span[DestinationOffset] | TanistError]
     source_ends: Mapping[MirrorPartition, KnownEnd]
     followed: GroupSyncStatus | None
@@ -126,12 +119,6 @@ class Gathered:
     now: EpochMs
     at_home: Mapping[str, tuple[MirrorPartition, ...]] = field(default_factory=dict)
     primary_until: Mapping[MirrorPartition, int] = field(default_factory=dict)
-    translator: Translator = MAP
-
-    def inputs(self, at: MirrorPartition) -> Inputs:
-        """What was read of one partition, for its translator."""
-        copy = self.copies[at]
-        return Inputs(copy=None if isinstance(copy, TanistError) else copy, map=self.maps.get(at, OffsetMap()))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -171,7 +158,6 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
         positions=_merged(ours, source_answer, chosen, partitions, spec.names),
         kinds={each.group: each.kind for each in ours}
         | {name: facts.kind for name, facts in source_answer.groups.items()},
-        maps=maps(seen.offsets, spec) if InputKind.OFFSET_MAP in chosen.translator.needs else {},
         copies={at: _span(each) for at, each in copies.items()},
         source_ends=_ends(last_known(seen.state, spec.mirror), source_answer, spec.names),
         followed=seen.groups.groups_followed(spec),
@@ -179,7 +165,6 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
         now=context.clock.now(),
         at_home=_at_home(seen.state, spec, kept, chosen) if chosen.topics is None else {},
         primary_until=_primary_until(seen.state, spec, partitions),
-        translator=chosen.translator,
     )
 
 

@@ -27,6 +27,7 @@ def position_item(row: PositionRow) -> dict[str, Any]:
         "source_committed_offset": row.position.offset,
         "destination_offset": row.offset,
         "precision": row.translation.precision,
+        "strategy": row.translator.name,
         "reason": row.reason,
         "committed": row.committed,
         "proof": row.compared.proof,

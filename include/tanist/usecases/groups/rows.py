@@ -30,16 +30,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.log_ends import Span
-    from tanist.domain.translation import Decision, Translator
+    from tanist.domain.translation import Decision, Inputs, Translator, Tried
     from tanist.ports.positions import CommittedOf, GroupFacts
     from tanist.usecases.groups.gather import Freshest, Gathered
+    from tanist.usecases.groups.strategies import Answer, Key
 
 _NOT_COMPARED = ProofResult(Proof.NONE, "not compared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionRow:
-    """`decision` is None if no commit was requested. `error`: why a commit that was sent failed."""
+    """`decision` is None if no commit was requested. `error`: why a commit that was sent failed.
+
+    `translator`: the strategy that the translation is of; `tried`: what each has answered, by what was `read`.
+    """
 
     group: str
     partition: MirrorPartition
@@ -48,6 +52,8 @@ class PositionRow:
     translation: Translation
     mirror_end: Span[DestinationOffset] | TanistError
     translator: Translator = MAP
+    tried: tuple[Tried, ...] = ()
+    read: Inputs | None = None
     compared: ProofResult = _NOT_COMPARED
     present: Present | None = None
     decision: Decision | None = None
@@ -92,34 +98,27 @@ class PositionRow:
         return "; ".join(said)
 
 
-def translated(seen: Gathered) -> tuple[PositionRow, ...]:
-    """Every position of every group that was gathered."""
+def translated(seen: Gathered, answers: Mapping[Key, Answer]) -> tuple[PositionRow, ...]:
+    """Every position of every group that was gathered, with its answer."""
     return tuple(
-        _translated(seen, group, at, position)
+        _translated(seen, group, at, position, answers[at, position.offset])
         for group, positions in seen.positions.items()
         for at, position in sorted(positions.items(), key=lambda item: item[0])
     )
 
 
-def _translated(seen: Gathered, group: str, at: MirrorPartition, position: Freshest) -> PositionRow:
+def _translated(seen: Gathered, group: str, at: MirrorPartition, position: Freshest, answer: Answer) -> PositionRow:
     return PositionRow(
         group=group,
         partition=at,
         position=position,
         age_ms=seen.age_ms(position),
-        translation=_translation(seen, at, position),
+        translation=answer.best.translation,
         mirror_end=seen.copies[at],
-        translator=seen.translator,
+        translator=answer.best.translator,
+        tried=answer.tried,
+        read=answer.read,
     )
-
-
-def _translation(seen: Gathered, at: MirrorPartition, position: Freshest) -> Translation:
-    copy = seen.copies[at]
-    if isinstance(copy, TanistError):
-        return Unknown(f"the destination does not answer: {copy.name}: {copy.reason}")
-    if at in seen.preparing:
-        return Unknown("the mirror partition is still PREPARING, so its end offset means nothing yet")
-    return seen.translator.translate(position.offset, seen.inputs(at))
 
 
 # ── what may be committed ─────────────────────────────────────────────────────────────────────────────────────────

@@ -10,8 +10,11 @@ from tanist.domain.translation import Commit, Proof, Rules, Withheld
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import unasked
 from tanist.usecases.groups.gather import Chosen, gather
+from tanist.usecases.groups.gather import views as read_views
 from tanist.usecases.groups.rows import DestinationGroups, decided, proved, to_commit, translated
+from tanist.usecases.groups.strategies import answered
 from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.snapshot import DestinationSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -145,9 +148,11 @@ class _Look:
 
 
 def _look(mirror: OpenMirror, request: SyncRequest, context: CommandContext, views: Views | None) -> _Look:
-    seen = gather(mirror, request.chosen, context, views)
+    stored = views or read_views(DestinationSnapshot(cluster=mirror.destination), context)
+    seen = gather(mirror, request.chosen, context, stored)
     request.confirm()  # also a heartbeat: a silent source takes its time, and so do proofs
-    return _Look(seen, _prove(translated(seen), seen, mirror, request, context))
+    answers = answered(mirror, seen, stored, request.chosen.strategy, context)
+    return _Look(seen, _prove(translated(seen, answers), seen, mirror, request, context))
 
 
 def _planned(look: _Look, mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:

@@ -15,6 +15,7 @@ from tanist.domain.translators.by_map import MAP
 from tanist.ports.positions import ProofResult
 from tanist.usecases.failover.run import run as run_failover
 from tanist.usecases.failover.tools import move_groups
+from tanist.usecases.groups import strategies
 from tanist.usecases.groups.explain import explain
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
@@ -173,7 +174,7 @@ def test_a_group_that_has_read_what_was_copied_or_more_is_left_where_it_is(commi
     assert moving.stands() == committed
 
 
-def test_whatever_a_group_is_translated_by_is_read_asked_and_explained_alike() -> None:
+def test_whatever_a_group_is_translated_by_is_read_asked_and_explained_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gathering, rows and explanations knew the offset map: a second way of translating would have touched all."""
     moving = Moving()
     shifted = OffsetRangeWritten(mirror=DR, partition=AT, source=SourceOffset(0), destination=DestinationOffset(9))
@@ -185,11 +186,12 @@ def test_whatever_a_group_is_translated_by_is_read_asked_and_explained_alike() -
         translate=lambda position, _: Conservative(DestinationOffset(position - 7), "seven are read again"),
         explain=lambda position, read: f"seven before {position} of {read.copy}, {len(read.map.runs)} ranges",
     )
-    synced = moving.sync(request=SyncRequest(chosen=Chosen(translator=seven_before)))
+    monkeypatch.setattr(strategies, "TRANSLATORS", {each.name: each for each in (MAP, seven_before)})
+    synced = moving.sync(request=SyncRequest(chosen=Chosen(strategy="seven")))
     (row,) = synced.rows
     assert (row.committed, row.reason, moving.stands()) == (True, "seven are read again", 43)
     assert f"seven before 50 of {row.mirror_end}, 0 ranges" in explain(row, synced.seen), "it does not need the map"
-    (row,) = moving.sync(request=SyncRequest(chosen=Chosen(translator=MAP))).rows
+    (row,) = moving.sync(request=SyncRequest(chosen=Chosen(strategy=MAP.name))).rows
     assert (row.offset, row.committed) == (59, True)
 
 

@@ -150,7 +150,6 @@ def _nothing() -> Gathered:
         preparing=frozenset(),
         positions={},
         kinds={},
-        maps={},
         copies={},
         source_ends={},
         followed=None,

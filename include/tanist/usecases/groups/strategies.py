@@ -1,0 +1,163 @@
+"""The strategies of translation: which of them serve a topic, what is read for each, and what they answer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tanist.domain.errors import Misconfigured, TanistError
+from tanist.domain.lag import maps
+from tanist.domain.names import MirrorPartition, SourceOffset
+from tanist.domain.offset_map import OffsetMap
+from tanist.domain.translation import Exact, InputKind, Inputs, Tried, Unknown, best
+from tanist.domain.translators.by_map import MAP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tanist.domain.translation import Translator
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.groups.gather import Gathered, Views
+    from tanist.usecases.mirror import OpenMirror
+
+TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType({each.name: each for each in (MAP,)})
+"""The strategies of translation, by their names."""
+
+Positions: TypeAlias = "Mapping[MirrorPartition, frozenset[SourceOffset]]"
+Key: TypeAlias = "tuple[MirrorPartition, SourceOffset]"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is answered for one position. `tried`: by each strategy that was asked; `read`: what they went by."""
+
+    best: Tried
+    tried: tuple[Tried, ...]
+    read: Inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a reader is given. `wanted`: the positions that are to be translated."""
+
+    mirror: OpenMirror
+    seen: Gathered
+    stored: Views
+    wanted: Positions
+    context: CommandContext
+
+
+Filled: TypeAlias = "Mapping[MirrorPartition, Callable[[Inputs], Inputs]]"
+"""By partition, what puts that which was read of it into its inputs."""
+
+
+def _maps(reading: Reading) -> Filled:
+    found = maps(reading.stored.offsets, reading.seen.spec)
+    return {at: partial(_with_map, found.get(at, OffsetMap())) for at in reading.wanted}
+
+
+def _with_map(offsets: OffsetMap, read: Inputs) -> Inputs:
+    return replace(read, map=offsets)
+
+
+READERS: Final[Mapping[InputKind, Callable[[Reading], Filled]]] = MappingProxyType({InputKind.OFFSET_MAP: _maps})
+
+
+def translator(name: str) -> Translator:
+    """Raises Misconfigured: there is no strategy of that name."""
+    if name not in TRANSLATORS:
+        raise Misconfigured(f"--strategy {name!r} is not one of {', '.join(TRANSLATORS)}")
+    return TRANSLATORS[name]
+
+
+def candidates(asked: str) -> tuple[Translator, ...]:
+    """The strategies for a topic, the preferred first. `asked`: the name of the only one; empty: all that suit.
+
+    Raises:
+        Misconfigured: there is no strategy of that name.
+    """
+    return (translator(asked),) if asked else (MAP,)
+
+
+def answered(
+    mirror: OpenMirror, seen: Gathered, stored: Views, asked: str, context: CommandContext
+) -> Mapping[Key, Answer]:
+    """An answer for every position of every group that was gathered.
+
+    What a strategy needs is read only where the preferred ones have no exact answer.
+
+    Raises:
+        as `candidates`. What cannot be read is a reason in the answers.
+    """
+    positions = _positions(seen)
+    chosen = {topic: candidates(asked) for topic in sorted({at.topic for at in positions})}
+    readable = {at: read for at, read in _readable(seen) if at in positions}
+    found = dict(_unreadable(seen, positions, readable, chosen))
+    turn = _Turn(Reading(mirror=mirror, seen=seen, stored=stored, wanted={}, context=context), readable, found)
+    for stage in range(max(map(len, chosen.values()), default=0)):
+        left = {at: turn.left(at, positions[at]) for at in readable if stage < len(chosen[at.topic])}
+        for each in dict.fromkeys(chosen[at.topic][stage] for at in left):
+            turn.of(each, {at: of for at, of in left.items() if of and chosen[at.topic][stage] is each})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Asks one strategy after the other, and adds what they answer to `found`."""
+
+    reading: Reading
+    inputs: dict[MirrorPartition, Inputs]
+    found: dict[Key, Answer]
+
+    def left(self, at: MirrorPartition, positions: frozenset[SourceOffset]) -> frozenset[SourceOffset]:
+        """The positions that have no exact answer yet."""
+        known = {each: self.found.get((at, each)) for each in positions}
+        return frozenset(each for each, of in known.items() if of is None or not isinstance(of.best.translation, Exact))
+
+    def of(self, each: Translator, wanted: Positions) -> None:
+        """Read what the strategy needs, and let it answer."""
+        for kind in sorted(each.needs) if wanted else ():
+            for at, fill in READERS[kind](replace(self.reading, wanted=wanted)).items():
+                self.inputs[at] = fill(self.inputs[at])
+        for at, positions in wanted.items():
+            read = self.inputs[at]
+            for position in positions:
+                before = self.found.get((at, position))
+                tried = (*(before.tried if before else ()), Tried(each, each.answer(position, read)))
+                self.found[at, position] = Answer(best(tried), tried, read)
+
+
+def _unreadable(
+    seen: Gathered,
+    positions: Positions,
+    readable: Mapping[MirrorPartition, Inputs],
+    chosen: Mapping[str, tuple[Translator, ...]],
+) -> Iterator[tuple[Key, Answer]]:
+    for at in positions.keys() - readable.keys():
+        first = Tried(chosen[at.topic][0], Unknown(_why_not(seen, at)))
+        for each in positions[at]:
+            yield (at, each), Answer(first, (first,), Inputs(copy=None))
+
+
+def _positions(seen: Gathered) -> Positions:
+    found = defaultdict[MirrorPartition, set[SourceOffset]](set)
+    for positions in seen.positions.values():
+        for at, each in positions.items():
+            found[at].add(each.offset)
+    return {at: frozenset(each) for at, each in found.items()}
+
+
+def _readable(seen: Gathered) -> Iterator[tuple[MirrorPartition, Inputs]]:
+    for at, copy in seen.copies.items():
+        if not isinstance(copy, TanistError) and at not in seen.preparing:
+            yield at, Inputs(copy=copy)
+
+
+def _why_not(seen: Gathered, at: MirrorPartition) -> str:
+    copy = seen.copies[at]
+    if isinstance(copy, TanistError):
+        return f"the destination does not answer: {copy.name}: {copy.reason}"
+    return "the mirror partition is still PREPARING, so its end offset means nothing yet"
