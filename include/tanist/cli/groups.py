@@ -129,7 +129,7 @@ def explain(
     Example: tanist groups explain dr --group billing
     """
     mirror = _mirror(now, name)
-    request = SyncRequest(chosen=Chosen(names=frozenset({group})))
+    request = SyncRequest(chosen=Chosen(names=frozenset({group}), every=True))
     found = translate_groups(mirror, request, now.context)
     if now.as_json:
         items = [position_item(row) | {"explanation": list(explained(row, found.seen))} for row in found.rows]

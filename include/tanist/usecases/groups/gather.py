@@ -42,13 +42,14 @@ class Chosen:
     """Which groups and topics: regular expressions for whole names of groups; None: all topics of the mirror.
 
     `names`: exactly these groups; names are not read as expressions. `strategy`: the name of the one by which all are
-    translated; empty: the best of those of the mirror.
+    translated; empty: the best of those of the mirror. `every`: ask all of them, also where one is exact.
     """
 
     groups: tuple[str, ...] = EVERYTHING
     names: frozenset[str] | None = None
     topics: frozenset[str] | None = None
     strategy: str = ""
+    every: bool = False
     ask_source: bool = True
     """False: the source is known to be down, so it is not queried and no timeout is spent on it."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.translation import Translator
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.groups.gather import Gathered, Views
+    from tanist.usecases.groups.gather import Chosen, Gathered, Views
     from tanist.usecases.mirror import OpenMirror
 
 TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType({each.name: each for each in (MAP,)})
@@ -83,24 +83,25 @@ def candidates(asked: str) -> tuple[Translator, ...]:
 
 
 def answered(
-    mirror: OpenMirror, seen: Gathered, stored: Views, asked: str, context: CommandContext
+    mirror: OpenMirror, seen: Gathered, stored: Views, chosen: Chosen, context: CommandContext
 ) -> Mapping[Key, Answer]:
     """An answer for every position of every group that was gathered.
 
-    What a strategy needs is read only where the preferred ones have no exact answer.
+    What a strategy needs is read only where the preferred ones have no exact answer, unless `chosen.every`.
 
     Raises:
         as `candidates`. What cannot be read is a reason in the answers.
     """
     positions = _positions(seen)
-    chosen = {topic: candidates(asked) for topic in sorted({at.topic for at in positions})}
+    order = {topic: candidates(chosen.strategy) for topic in sorted({at.topic for at in positions})}
     readable = {at: read for at, read in _readable(seen) if at in positions}
-    found = dict(_unreadable(seen, positions, readable, chosen))
+    found = dict(_unreadable(seen, positions, readable, order))
     turn = _Turn(Reading(mirror=mirror, seen=seen, stored=stored, wanted={}, context=context), readable, found)
-    for stage in range(max(map(len, chosen.values()), default=0)):
-        left = {at: turn.left(at, positions[at]) for at in readable if stage < len(chosen[at.topic])}
-        for each in dict.fromkeys(chosen[at.topic][stage] for at in left):
-            turn.of(each, {at: of for at, of in left.items() if of and chosen[at.topic][stage] is each})
+    for stage in range(max(map(len, order.values()), default=0)):
+        later = [at for at in readable if stage < len(order[at.topic])]
+        left = {at: positions[at] if chosen.every else turn.left(at, positions[at]) for at in later}
+        for each in dict.fromkeys(order[at.topic][stage] for at in left):
+            turn.of(each, {at: of for at, of in left.items() if of and order[at.topic][stage] is each})
     return found
 
 
@@ -134,10 +135,10 @@ def _unreadable(
     seen: Gathered,
     positions: Positions,
     readable: Mapping[MirrorPartition, Inputs],
-    chosen: Mapping[str, tuple[Translator, ...]],
+    order: Mapping[str, tuple[Translator, ...]],
 ) -> Iterator[tuple[Key, Answer]]:
     for at in positions.keys() - readable.keys():
-        first = Tried(chosen[at.topic][0], Unknown(_why_not(seen, at)))
+        first = Tried(order[at.topic][0], Unknown(_why_not(seen, at)))
         for each in positions[at]:
             yield (at, each), Answer(first, (first,), Inputs(copy=None))
 

@@ -151,7 +151,7 @@ def _look(mirror: OpenMirror, request: SyncRequest, context: CommandContext, vie
     stored = views or read_views(DestinationSnapshot(cluster=mirror.destination), context)
     seen = gather(mirror, request.chosen, context, stored)
     request.confirm()  # also a heartbeat: a silent source takes its time, and so do proofs
-    answers = answered(mirror, seen, stored, request.chosen.strategy, context)
+    answers = answered(mirror, seen, stored, request.chosen, context)
     return _Look(seen, _prove(translated(seen, answers), seen, mirror, request, context))
 
 
