@@ -124,7 +124,7 @@ def _answer(at: AtDestination, result: Future[tuple[str, R]]) -> MirrorAnswer[R]
 
 def _say_errors(where: str, why: TanistError | None) -> None:
     for problem in each(why) if why is not None else ():
-        say(f"error: {one_line(f'{problem.name}: {where}: {problem.reason} ({problem.operator_action})')}")
+        say(f"error: {one_line(f'{problem.name}: {where}: {problem.reason} ({problem.action})')}")
 
 
 def _end(answers: Sequence[MirrorAnswer[Any]]) -> None:

@@ -24,4 +24,4 @@ def envelope(
 
 def error_items(refusal: TanistError) -> tuple[dict[str, str], ...]:
     """The items of `errors` for `refusal`."""
-    return tuple({"name": p.name, "reason": p.reason, "action": p.operator_action} for p in each(refusal))
+    return tuple({"name": p.name, "reason": p.reason, "action": p.action} for p in each(refusal))

@@ -4,14 +4,10 @@
     ├── Refused                     check failed or refused, nothing was changed       exit 1
     │   ├── UnknownMirror, MirrorExists, TopicAlreadyInMirror, TopicNotInMirror, ...   names of KIP-1279
     ├── Misconfigured               the command line or the configuration is wrong     exit 2
-    │   └── InvalidMirrorName, MissingDependency, PortTaken, TwoClusters
     ├── CouldNotTell                a fact could not be read, nothing was changed      exit 3
-    │   └── Unreachable, NotReady, TimedOut, WrongListener, MalformedFrame, ...
     ├── Interrupted                 partial: run it again                              exit 4
     ├── BrokerError                 a broker answered with an error code               exit 3
-    │   └── the table of codes: see broker_errors
     └── PartitionBroken             one partition cannot be copied; others continue    exit 1
-        └── ForeignWrite, CorruptBatch, CompactionHole, ...
 
 The message names the thing and the reason, the class names the next step. Whether to try again belongs to the error
 (`retriable`), never to a list kept elsewhere.
@@ -19,7 +15,11 @@ The message names the thing and the reason, the class names the next step. Wheth
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import ClassVar, Final
+
+_OF_A_MIRROR: Final = re.compile(r"(tanist [a-z-]+(?: [a-z-]+)?) NAME\b")
 
 
 class TanistError(Exception):
@@ -29,6 +29,13 @@ class TanistError(Exception):
     operator_action: ClassVar[str] = "this is a bug in Tanist: report it with the output of `tanist state dump`"
     retriable: ClassVar[bool] = False
     exit_code: ClassVar[int] = 70
+    mirror: str = ""
+    """The mirror that the refused command was about; empty: none, or not known."""
+
+    @property
+    def action(self) -> str:
+        """The next step, with the mirror in its commands where that is known."""
+        return _OF_A_MIRROR.sub(lambda to: f"{to[1]} {shlex.quote(self.mirror or 'NAME')}", self.operator_action)
 
     @property
     def reason(self) -> str:
@@ -36,7 +43,7 @@ class TanistError(Exception):
         return super().__str__()
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.reason} ({self.operator_action})"
+        return f"{self.name}: {self.reason} ({self.action})"
 
 
 # ── refused ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -354,9 +361,7 @@ class Diverged(PartitionBroken):
 
 class SourceTruncated(PartitionBroken):
     name = "SOURCE_TRUNCATED"
-    operator_action = (
-        "the source lost copied records: compare both clusters (`tanist validate`) and decide which is right"
-    )
+    operator_action = "the source lost copied records: compare both (`tanist validate`) and decide which is right"
 
 
 class SourceTopicRecreated(PartitionBroken):
@@ -386,9 +391,7 @@ class MirrorProducerFenced(PartitionBroken):
 
 class SourceReplaced(PartitionBroken):
     name = "SOURCE_REPLACED"
-    operator_action = (
-        "another cluster took over: `tanist mirrors remove`, or mirror it by `tanist mirrors add --promoted`"
-    )
+    operator_action = "another cluster took over: `tanist mirrors remove`, or `tanist mirrors add --promoted`"
 
 
 class FillerEpochsExhausted(PartitionBroken):

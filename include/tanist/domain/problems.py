@@ -101,7 +101,7 @@ class _Kind:
         if len(more) < _MANY:
             return tuple(str(problem) for problem in self._problems)
         some = ", ".join(self._names[:_MANY])
-        return (f"{first.name}: {first.reason}; the same for {len(more)} more: {some}, ... ({first.operator_action})",)
+        return (f"{first.name}: {first.reason}; the same for {len(more)} more: {some}, ... ({first.action})",)
 
 
 class ProblemCollector:

@@ -126,3 +126,13 @@ def test_a_mirror_whose_destination_is_down_is_told_of_without_naming_the_destin
     assert (item["destination"], item["stage"]) == ("west", "UNREACHABLE")
     assert item["next"][0]["command"] == "tanist doctor"
     assert [error["name"] for error in said["errors"]] == ["UNREACHABLE"]
+
+
+def test_a_refusal_names_the_mirror_in_its_commands(
+    failed_over: FailoverWorld, tanist: Tanist, typed: tuple[str, ...]
+) -> None:
+    """It said NAME, which nobody can copy."""
+    refused = tanist("failback", "replay", "dr", *typed, "--plan", "0123456789abcdef")
+    assert refused.code != 0
+    assert " NAME" not in refused.err, refused.err
+    assert "`tanist failback replay dr " in refused.err or "`tanist failback decide" in refused.err, refused.err
