@@ -62,7 +62,6 @@ NAME_OFFSET_MAPS = frozenset(
         "usecases/failback/survey.py",
         "usecases/failover/observe.py",
         "usecases/failover/source_seen.py",
-        "usecases/groups/gather.py",
         "usecases/mirrors/describe.py",
         "usecases/reconciliation/pair.py",
         "usecases/validation/prepare.py",

@@ -71,7 +71,7 @@ class Asked:
 
     def read(self, reading: Reading) -> Filled:
         self.wanted.append({int(each) for of in reading.wanted.values() for each in of})
-        return {at: lambda inputs: inputs for at in reading.wanted}
+        return {at: {} for at in reading.wanted}
 
     def answers(self, seen: Gathered, chosen: Chosen | None = None) -> dict[int, Answer]:
         nothing = cast("Any", None)

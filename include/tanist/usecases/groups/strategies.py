@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.lag import maps
 from tanist.domain.names import MirrorPartition, SourceOffset
-from tanist.domain.offset_map import OffsetMap
 from tanist.domain.translation import Exact, InputKind, Inputs, Tried, Unknown, best
 from tanist.domain.translators.by_map import MAP
 
@@ -50,17 +48,13 @@ class Reading:
     context: CommandContext
 
 
-Filled: TypeAlias = "Mapping[MirrorPartition, Callable[[Inputs], Inputs]]"
-"""By partition, what puts that which was read of it into its inputs."""
+Filled: TypeAlias = "Mapping[MirrorPartition, Mapping[str, Any]]"
+"""By partition: fields of its `Inputs`."""
 
 
 def _maps(reading: Reading) -> Filled:
     found = maps(reading.stored.offsets, reading.seen.spec)
-    return {at: partial(_with_map, found.get(at, OffsetMap())) for at in reading.wanted}
-
-
-def _with_map(offsets: OffsetMap, read: Inputs) -> Inputs:
-    return replace(read, map=offsets)
+    return {at: {"map": found[at]} for at in reading.wanted.keys() & found.keys()}
 
 
 READERS: Final[Mapping[InputKind, Callable[[Reading], Filled]]] = MappingProxyType({InputKind.OFFSET_MAP: _maps})
@@ -73,13 +67,13 @@ def translator(name: str) -> Translator:
     return TRANSLATORS[name]
 
 
-def candidates(asked: str) -> tuple[Translator, ...]:
-    """The strategies for a topic, the preferred first. `asked`: the name of the only one; empty: all that suit.
+def candidates(only: str) -> tuple[Translator, ...]:
+    """The strategies for a topic, the preferred first. `only`: the name of the single one; empty: all that suit.
 
     Raises:
         Misconfigured: there is no strategy of that name.
     """
-    return (translator(asked),) if asked else (MAP,)
+    return (translator(only),) if only else (MAP,)
 
 
 def answered(
@@ -122,7 +116,7 @@ class _Turn:
         """Read what the strategy needs, and let it answer."""
         for kind in sorted(each.needs) if wanted else ():
             for at, fill in READERS[kind](replace(self.reading, wanted=wanted)).items():
-                self.inputs[at] = fill(self.inputs[at])
+                self.inputs[at] = replace(self.inputs[at], **fill)
         for at, positions in wanted.items():
             read = self.inputs[at]
             for position in positions:
