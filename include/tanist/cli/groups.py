@@ -9,6 +9,7 @@ import typer
 
 from tanist.cli.options import GroupsOption, MirrorArgument, Session, asking, confirm, on_terminal
 from tanist.cli.output import emit, say
+from tanist.domain.checks import named
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
@@ -19,12 +20,12 @@ from tanist.domain.translators.by_map import MAP
 from tanist.usecases.groups.explain import at_home
 from tanist.usecases.groups.explain import explain as explained
 from tanist.usecases.groups.gather import TRANSLATORS, Chosen
-from tanist.usecases.groups.items import position_item, summary
+from tanist.usecases.groups.items import group_note, position_item, summary
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, sync_locked, translate_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.translation import Translator
     from tanist.ports.cluster import Cluster
@@ -65,8 +66,9 @@ def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> Non
     mirror = _mirror(now, name)
     listed = list_groups(mirror, _chosen(group), now.context)
     _say_how(listed.seen)
-    rows = [_line_item(line) for line in listed.lines]
+    rows = [_line_item(line) | {"note": group_note(line.group, listed.seen)} for line in listed.lines]
     emit(rows, LIST_COLUMNS, now.as_json, rows=[row | _joined(row) for row in rows])
+    _say_notes(rows)
 
 
 @app.command()
@@ -80,7 +82,7 @@ def translate(
 
     Example: tanist groups translate dr --group 'billing.*'
     """
-    translator = _translator(strategy)
+    translator = translator_named(strategy)
     mirror = _mirror(now, name)
     found = translate_groups(mirror, SyncRequest(chosen=_chosen(group, translator)), now.context)
     _show(now, found, (*COLUMNS, "reason"))
@@ -108,7 +110,7 @@ def sync(
 
     Example: tanist groups sync dr --destination west --group 'billing.*' --dry-run
     """
-    translator = _translator(strategy)
+    translator = translator_named(strategy)
     destination = now.destination()
     mirror = _mirror_of(now, destination, name)
     request = SyncRequest(chosen=_chosen(group, translator), rules=Rules(existing=existing, backwards=backwards))
@@ -175,7 +177,12 @@ def _chosen(groups: Sequence[str] | None, translator: Translator = MAP) -> Chose
     return Chosen(groups=tuple(groups or EVERYTHING), translator=translator)
 
 
-def _translator(strategy: str) -> Translator:
+def translator_named(strategy: str) -> Translator:
+    """The strategy of --strategy.
+
+    Raises:
+        Misconfigured: there is none of that name.
+    """
     if strategy not in TRANSLATORS:
         raise Misconfigured(f"--strategy {strategy!r} is not one of {', '.join(TRANSLATORS)}")
     return TRANSLATORS[strategy]
@@ -203,12 +210,24 @@ def _say_how(seen: Gathered) -> None:
 
 def _show(now: Session, found: GroupSyncResult, columns: Sequence[str]) -> None:
     _say_how(found.seen)
-    emit([position_item(row) for row in found.rows], columns, now.as_json)
+    items = [position_item(row) | {"note": group_note(row.group, found.seen)} for row in found.rows]
+    emit(items, columns, now.as_json)
+    _say_notes(items)
     if found.seen.at_home:
         say(
             f"{len(found.seen.at_home)} group(s) are owned by this cluster (their topics were failed over) and "
             "are not translated; see `tanist groups list`"
         )
+
+
+def _say_notes(items: Iterable[Mapping[str, Any]]) -> None:
+    """Each note once, with the groups that it is about."""
+    notes: dict[str, list[str]] = {}
+    for item in items:
+        if item["note"]:
+            notes.setdefault(item["note"], []).append(item["group"])
+    for note, groups in notes.items():
+        say(f"{named(dict.fromkeys(groups), ', ')}: {note}")
 
 
 def _summary(synced: GroupSyncResult, *, dry_run: bool) -> None:
