@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tanist.cli.group_snapshots import restore, snapshot
 from tanist.cli.options import GroupsOption, MirrorArgument, Session, asking, confirm, on_terminal
 from tanist.cli.output import emit, say
 from tanist.domain.checks import named
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from tanist.usecases.groups.rows import PositionRow
     from tanist.usecases.mirror import OpenMirror
 
-app = typer.Typer(no_args_is_help=True, help="Translate and commit the offsets of consumer groups.")
+app = typer.Typer(no_args_is_help=True, help="Translate, commit, save and restore the offsets of consumer groups.")
 
 LIST_COLUMNS = ("group", "kind", "state", "destination_state", "topics", "at_home", "lag", "position_age_ms")
 COLUMNS = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "precision", "proof")
@@ -157,6 +158,10 @@ def _home_items(group: str, found: GroupSyncResult) -> list[dict[str, Any]]:
         {"group": group, "topic": at.topic, "partition": at.partition, "explanation": list(at_home(group, at, found))}
         for at in found.seen.at_home.get(group, ())
     ]
+
+
+app.command()(snapshot)
+app.command()(restore)
 
 
 # ── what they share ───────────────────────────────────────────────────────────────────────────────────────────────
