@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,101 +36,104 @@ GROUPS = 50
 WEST = ("--destination", "west")
 
 
-@pytest.fixture
-def side(clusters: Mapping[str, SandboxCluster]) -> Iterator[RigCluster]:
-    found = RigCluster(clusters["west"])
-    yield found
-    found.close()
+pytestmark = pytest.mark.usefixtures("configured")
+"""The command line has a configuration of both clusters."""
 
 
-@pytest.fixture
-def partitions(side: RigCluster, topic_name: str) -> tuple[MirrorPartition, ...]:
-    """Two, of 20 records each."""
-    found = side.create(topic_name, 2)
-    for at in found:
-        side.produce(at, [b"%d" % n for n in range(20)])
-    return found
+@dataclass(frozen=True, kw_only=True)
+class West:
+    """A topic of two partitions with 20 records each, groups of the test's own, and the file of their snapshot."""
 
+    side: RigCluster
+    positions: KafkaPositions
+    topic: str
+    partitions: tuple[MirrorPartition, ...]
+    file: str
 
-@pytest.fixture
-def positions(side: RigCluster) -> Iterator[KafkaPositions]:
-    with over_positions(side.cluster.endpoint(), MirrorName("clients")) as found:
-        yield found
+    @property
+    def names(self) -> list[str]:
+        """Of many groups."""
+        return [f"{self.topic} ü/{n:02}" for n in range(GROUPS)]
 
-
-@pytest.fixture
-def names(topic_name: str) -> list[str]:
-    return [f"{topic_name} ü/{n:02}" for n in range(GROUPS)]
-
-
-@pytest.fixture
-def before(
-    positions: KafkaPositions, names: list[str], partitions: tuple[MirrorPartition, ...]
-) -> Mapping[str, Mapping[MirrorPartition, CommittedPosition]]:
-    """Where each group stands: each elsewhere, with texts of its own, one of them ours."""
-    wanted = {
-        name: {at: CommittedPosition((n + at.partition) % 21, f"tanist dr east@{n}" if n else "") for at in partitions}
-        for n, name in enumerate(names)
-    }
-    changes = {name: {at: CommitChange(None, new) for at, new in each.items()} for name, each in wanted.items()}
-    for answer in positions.commit(changes, soon(30)).values():
-        assert not isinstance(answer, TanistError), answer
-        assert not any(answer.values()), answer
-    assert stands(positions, names) == wanted
-    return wanted
-
-
-def stands(positions: KafkaPositions, names: list[str]) -> dict[str, dict[MirrorPartition, CommittedPosition]]:
-    """Once no transaction is pending any more."""
-    found: dict[str, dict[MirrorPartition, CommittedPosition]] = {}
-
-    def settled() -> bool:
-        found.clear()
-        for name, answer in positions.committed(names, soon()).items():
-            assert not isinstance(answer, TanistError)
-            found[name] = {
-                MirrorPartition(*at): each for at, each in answer.items() if isinstance(each, CommittedPosition)
+    def begin(self) -> dict[str, dict[MirrorPartition, CommittedPosition]]:
+        """Commit for each group, each elsewhere, with texts of its own, as those of a mirror are; where they stand."""
+        wanted = {
+            name: {
+                at: CommittedPosition((n + at.partition) % 21, f"tanist dr east@{n}" if n else "")
+                for at in self.partitions
             }
-            if len(found[name]) != len(answer):
-                return False
-        return True
+            for n, name in enumerate(self.names)
+        }
+        changes = {name: {at: CommitChange(None, new) for at, new in each.items()} for name, each in wanted.items()}
+        for answer in self.positions.commit(changes, soon(30)).values():
+            assert not isinstance(answer, TanistError), answer
+            assert not any(answer.values()), answer
+        assert self.stand(self.names) == wanted
+        return wanted
 
-    until(settled, 30)
-    return found
+    def stand(self, names: list[str]) -> dict[str, dict[MirrorPartition, CommittedPosition]]:
+        """Once no transaction is pending any more."""
+        found: dict[str, dict[MirrorPartition, CommittedPosition]] = {}
+
+        def settled() -> bool:
+            found.clear()
+            for name, answer in self.positions.committed(names, soon()).items():
+                assert not isinstance(answer, TanistError)
+                found[name] = {
+                    MirrorPartition(*at): each for at, each in answer.items() if isinstance(each, CommittedPosition)
+                }
+                if len(found[name]) != len(answer):
+                    return False
+            return True
+
+        until(settled, 30)
+        return found
 
 
-def test_fifty_groups_are_brought_back_exactly_but_one_that_has_a_member(
-    tanist: Tanist,
-    configured: Path,
-    positions: KafkaPositions,
-    side: RigCluster,
-    names: list[str],
-    partitions: tuple[MirrorPartition, ...],
-    before: Mapping[str, Mapping[MirrorPartition, CommittedPosition]],
-    topic_name: str,
-    tmp_path: Path,
-) -> None:
-    file, chosen = tmp_path / "west.jsonl", ("--group", f"{topic_name} .*")
-    taken = tanist("groups", "snapshot", *WEST, *chosen, "--file", str(file), "--json")
+@pytest.fixture
+def on_west(clusters: Mapping[str, SandboxCluster], topic_name: str, tmp_path: Path) -> Iterator[West]:
+    side = RigCluster(clusters["west"])
+    partitions = side.create(topic_name, 2)
+    for at in partitions:
+        side.produce(at, [b"%d" % n for n in range(20)])
+    with over_positions(side.cluster.endpoint(), MirrorName("clients")) as positions:
+        yield West(
+            side=side,
+            positions=positions,
+            topic=topic_name,
+            partitions=partitions,
+            file=str(tmp_path / "west.jsonl"),
+        )
+    side.close()
+
+
+def taking(on_west: West, groups: str) -> tuple[str, ...]:
+    return ("groups", "snapshot", *WEST, "--group", groups, "--file", on_west.file)
+
+
+def test_fifty_groups_are_brought_back_exactly_but_one_that_has_a_member(tanist: Tanist, on_west: West) -> None:
+    before, positions, names = on_west.begin(), on_west.positions, on_west.names
+    take = taking(on_west, f"{on_west.topic} .*")
+    taken = tanist(*take, "--json")
     assert (taken.code, [(each["groups"], each["positions"]) for each in taken.items]) == (0, [(50, 100)]), taken.err
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert tanist("groups", "snapshot", *WEST, *chosen, "--file", str(file)).errors == ["FILE_EXISTS"]
-    assert tanist("groups", "snapshot", *WEST, *chosen, "--file", str(file), "--overwrite").code == 0
+    assert Path(on_west.file).stat().st_mode & 0o777 == 0o600
+    assert tanist(*take).errors == ["FILE_EXISTS"]
+    assert tanist(*take, "--overwrite").code == 0
 
-    moved(positions, names[:40], partitions[0], 11, soon(30))
-    elsewhere = stands(positions, names)
-    command = ("groups", "restore", str(file), *WEST)
+    moved(positions, names[:40], on_west.partitions[0], 11, soon(30))
+    elsewhere = on_west.stand(names)
+    command = ("groups", "restore", on_west.file, *WEST)
     assert tanist(*command).errors == ["INVALID_CONFIG"], "without a terminal it needs --yes"
     shown = tanist(*command, "--dry-run", "--json")
     assert shown.code == 0, shown.err
     assert "would restore 40 offset(s) of 40 group(s)" in shown.err
     assert {each["change"] for each in shown.items} == {"same", "backwards", "forwards", "metadata"}
-    assert stands(positions, names) == elsewhere
+    assert on_west.stand(names) == elsewhere
 
     busy = names[5]
-    member = consumer(side.servers, busy, client_id="connector-consumer-x-0")
+    member = consumer(on_west.side.servers, busy, client_id="connector-consumer-x-0")
     try:
-        member.subscribe([topic_name])
+        member.subscribe([on_west.topic])
         while member.poll(0.1) is None:
             pass
         assert positions.groups(soon())[busy].client_ids == {"connector-consumer-x-0"}
@@ -140,65 +144,47 @@ def test_fifty_groups_are_brought_back_exactly_but_one_that_has_a_member(
         (withheld,) = (each for each in done.items if each["change"] == "withheld")
         assert (withheld["group"], withheld["restored"]) == (busy, False)
         assert "1 member(s)" in withheld["reason"]
-        assert stands(positions, names) == {**before, busy: elsewhere[busy]}
+        assert on_west.stand(names) == {**before, busy: elsewhere[busy]}
     finally:
         member.close()
     until(lambda: positions.groups(soon())[busy].members == 0, 20)
     assert tanist(*command, "--yes").code == 0
-    assert stands(positions, names) == before
+    assert on_west.stand(names) == before
     again = tanist(*command, "--yes", "--json")
     assert (again.code, {each["change"] for each in again.items}) == (0, {"same"})
     assert "nothing to change; 100 the same already" in again.err
 
 
-def test_killed_between_groups_and_run_again_it_ends_the_same(
-    tanist: Tanist,
-    configured: Path,
-    positions: KafkaPositions,
-    names: list[str],
-    partitions: tuple[MirrorPartition, ...],
-    before: Mapping[str, Mapping[MirrorPartition, CommittedPosition]],
-    topic_name: str,
-    tmp_path: Path,
-) -> None:
+def test_killed_between_groups_and_run_again_it_ends_the_same(tanist: Tanist, on_west: West) -> None:
     """The one that is killed has committed some of its dozen transactions, and leaves others pending."""
-    file = tmp_path / "west.jsonl"
-    assert tanist("groups", "snapshot", *WEST, "--group", f"{topic_name} .*", "--file", str(file)).code == 0
-    for at in partitions:
-        moved(positions, names, at, 20, soon(30))
+    before, names = on_west.begin(), on_west.names
+    assert tanist(*taking(on_west, f"{on_west.topic} .*")).code == 0
+    for at in on_west.partitions:
+        moved(on_west.positions, names, at, 20, soon(30))
     killed = subprocess.run(
-        [sys.executable, "-m", "tests.kafka.groups.killed_restore", "6", str(file)],
+        [sys.executable, "-m", "tests.kafka.groups.killed_restore", "6", on_west.file],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    done = tanist("groups", "restore", str(file), *WEST, "--yes", "--json")
+    done = tanist("groups", "restore", on_west.file, *WEST, "--yes", "--json")
     assert done.code == 0, done.err
-    assert stands(positions, names) == before
+    assert on_west.stand(names) == before
     assert len([each for each in done.items if each["restored"]]) < 100, "the first one has done some"
 
 
-def test_what_is_gone_or_outside_of_its_log_is_withheld(
-    tanist: Tanist,
-    configured: Path,
-    side: RigCluster,
-    positions: KafkaPositions,
-    partitions: tuple[MirrorPartition, ...],
-    topic_name: str,
-    tmp_path: Path,
-) -> None:
-    at, other = partitions
-    (gone,) = side.create(f"{topic_name}-gone")
-    group, file = f"group of {topic_name}", tmp_path / "west.jsonl"
+def test_what_is_gone_or_outside_of_its_log_is_withheld(tanist: Tanist, on_west: West) -> None:
+    (at, other), side, group = on_west.partitions, on_west.side, f"group of {on_west.topic}"
+    (gone,) = side.create(f"{on_west.topic}-gone")
     commit(side.servers, group, {at: 3, other: 4, gone: 0}, metadata="mine")
-    assert tanist("groups", "snapshot", *WEST, "--group", group, "--file", str(file)).code == 0
+    assert tanist(*taking(on_west, group)).code == 0
     commit(side.servers, group, {at: 15, other: 15})
     side.delete_before(at, 10)
     side.admin.delete_topics([gone.topic])[gone.topic].result(20)
     until(lambda: gone.topic not in side.admin.list_topics(timeout=10).topics, 20)
-    done = tanist("groups", "restore", str(file), *WEST, "--yes", "--json")
+    done = tanist("groups", "restore", on_west.file, *WEST, "--yes", "--json")
     assert done.code == 4, done.err
     reasons = {(each["topic"], each["partition"]): each["reason"] for each in done.items}
     assert "the log begins at 10" in reasons[at]
@@ -215,7 +201,7 @@ def test_what_is_gone_or_outside_of_its_log_is_withheld(
     ],
 )
 def test_bad_input_is_one_line(
-    tanist: Tanist, configured: Path, arguments: tuple[str, ...], name: str, code: int, tmp_path: Path
+    tanist: Tanist, arguments: tuple[str, ...], name: str, code: int, tmp_path: Path
 ) -> None:
     file = tmp_path / "absent"
     answer = tanist("groups", *[str(file) if each == "FILE" else each for each in arguments])
@@ -223,9 +209,7 @@ def test_bad_input_is_one_line(
     assert not file.exists()
 
 
-def test_a_snapshot_of_another_cluster_is_refused(
-    tanist: Tanist, configured: Path, topic_name: str, tmp_path: Path
-) -> None:
+def test_a_snapshot_of_another_cluster_is_refused(tanist: Tanist, topic_name: str, tmp_path: Path) -> None:
     file = tmp_path / "east.jsonl"
     nobody = ("--group", f"nobody-{topic_name}")
     assert tanist("groups", "snapshot", "--destination", "east", *nobody, "--file", str(file)).code == 0
@@ -235,7 +219,6 @@ def test_a_snapshot_of_another_cluster_is_refused(
 
 def test_positions_outside_kafka_are_looked_up(
     tanist: Tanist,
-    configured: Path,
     east: Broker,
     clusters: Mapping[str, SandboxCluster],
     topic_name: str,
@@ -278,31 +261,23 @@ def test_positions_outside_kafka_are_looked_up(
         assert f"{sink}: sink tasks of Kafka Connect" in answer.err
 
 
-def test_a_group_of_each_protocol_is_restored(
-    tanist: Tanist,
-    configured: Path,
-    side: RigCluster,
-    positions: KafkaPositions,
-    partitions: tuple[MirrorPartition, ...],
-    topic_name: str,
-    tmp_path: Path,
-) -> None:
+def test_a_group_of_each_protocol_is_restored(tanist: Tanist, on_west: West) -> None:
     """Also one of KIP-848, once its members have left; its client ids are reported, too."""
-    group, file, (at, _) = f"modern {topic_name}", tmp_path / "west.jsonl", partitions
+    group, positions, at = f"modern {on_west.topic}", on_west.positions, on_west.partitions[0]
     with ExitStack() as stack:
-        member = consumer(side.servers, group, "consumer", client_id="m1")
+        member = consumer(on_west.side.servers, group, "consumer", client_id="m1")
         stack.callback(member.close)
-        member.subscribe([topic_name])
+        member.subscribe([on_west.topic])
         while member.poll(0.1) is None:
             pass
         facts = positions.groups(soon())[group]
         assert (facts.kind, facts.client_ids) == ("consumer", {"m1"})
         member.commit(asynchronous=False)
     until(lambda: positions.groups(soon())[group].state == "Empty", 20)
-    before = stands(positions, [group])
-    assert tanist("groups", "snapshot", *WEST, "--group", group, "--file", str(file)).code == 0
+    before = on_west.stand([group])
+    assert tanist(*taking(on_west, group)).code == 0
     moved(positions, [group], at, 20, soon())
-    done = tanist("groups", "restore", str(file), *WEST, "--yes", "--json")
+    done = tanist("groups", "restore", on_west.file, *WEST, "--yes", "--json")
     assert done.code == 0, done.err
-    found = stands(positions, [group])
+    found = on_west.stand([group])
     assert {at: each for at, each in found[group].items() if at in before[group]} == before[group]
