@@ -15,7 +15,7 @@ from tanist.domain.problems import PARTIAL, refuse
 from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.usecases.groups.restore import Restored, RestoreSteps, restored_item
 from tanist.usecases.groups.restore import restore as restore_groups
-from tanist.usecases.groups.restoring import RESTORES, Change
+from tanist.usecases.groups.restoring import RESTORES, PositionChange
 from tanist.usecases.groups.snapshots import take
 from tanist.wiring import group_snapshot_file
 from tanist.wiring.line_file import FileExists
@@ -86,7 +86,7 @@ def restore(now: Session, file: FileArgument, *, group: GroupsOption = None) -> 
     steps = RestoreSteps(confirm=lambda plan: _confirm(plan, cluster.name, yes=now.yes), say=stages(now.context.clock))
     restored = restore_groups(saved, cluster, steps, now.context)
     items = [restored_item(row) for row in restored.rows]
-    shown = [item for item in items if item["change"] is not Change.SAME]
+    shown = [item for item in items if item["change"] is not PositionChange.SAME]
     emit(items, RESTORE_COLUMNS, now.as_json, rows=shown)
     say(restored.summary)
     _say_mirrors(restored)
@@ -115,7 +115,7 @@ def _confirm(plan: Restored, cluster: str, *, yes: bool) -> None:
     """On a terminal, show the changes and ask for confirmation."""
     if yes or not on_terminal():
         return
-    rows = plan.of(*RESTORES, Change.WITHHELD)
+    rows = plan.of(*RESTORES, PositionChange.WITHHELD)
     for row in rows[:_MOST_SHOWN]:
         say(_line(row))
     if len(rows) > _MOST_SHOWN:
@@ -126,7 +126,7 @@ def _confirm(plan: Restored, cluster: str, *, yes: bool) -> None:
 
 def _line(row: RestoredPosition) -> str:
     where = f"{row.group} {row.partition or ''}".rstrip()
-    if row.change is Change.WITHHELD:
+    if row.change is PositionChange.WITHHELD:
         return f"{where}: withheld: {row.why}"
     before = "nothing" if row.present is None else row.present.offset
     return f"{where}: {before} to {row.saved.offset if row.saved else 'nothing'} ({row.change})"

@@ -271,7 +271,7 @@ def test_a_group_of_each_protocol_is_restored(tanist: Tanist, on_west: West) -> 
         while member.poll(0.1) is None:
             pass
         facts = positions.groups(soon())[group]
-        assert (facts.kind, facts.client_ids) == ("consumer", {"m1"})
+        assert (facts.kind, facts.client_ids) == ("consumer", frozenset({"m1"}))
         member.commit(asynchronous=False)
     until(lambda: positions.groups(soon())[group].state == "Empty", 20)
     before = on_west.stand([group])

@@ -14,7 +14,7 @@ from tanist.domain.errors import TanistError, Unreachable
 from tanist.domain.names import EpochMs, TopicPartition
 from tanist.ports.positions import CommittedPosition
 from tanist.usecases.groups.restore import Restored, RestoreSteps, restore, restored_item
-from tanist.usecases.groups.restoring import Change
+from tanist.usecases.groups.restoring import PositionChange
 from tanist.usecases.groups.snapshots import (
     GroupNotInSnapshot,
     GroupSnapshot,
@@ -101,12 +101,12 @@ def consuming() -> Consuming:
     return made
 
 
-def changes(found: Restored) -> dict[tuple[str, str], Change]:
+def changes(found: Restored) -> dict[tuple[str, str], PositionChange]:
     return {(row.group, str(row.partition)): row.change for row in found.rows}
 
 
 def whys(found: Restored) -> list[str]:
-    return [row.why for row in found.of(Change.WITHHELD)]
+    return [row.why for row in found.of(PositionChange.WITHHELD)]
 
 
 # ── the file ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -230,16 +230,16 @@ def test_every_offset_is_brought_back_word_for_word_and_the_second_time_nothing_
     consuming.groups.commit("mirrored", A, 7, "other words")
     first = consuming.restore(saved)
     assert changes(first) == {
-        ("billing", "orders-0"): Change.BACKWARDS,
-        ("billing", "orders-1"): Change.FORWARDS,
-        ("mirrored", "orders-0"): Change.METADATA,
+        ("billing", "orders-0"): PositionChange.BACKWARDS,
+        ("billing", "orders-1"): PositionChange.FORWARDS,
+        ("mirrored", "orders-0"): PositionChange.METADATA,
     }
     assert all(row.restored for row in first.rows)
     assert [row.group for row in first.rows if row.is_of_a_mirror] == ["mirrored"]
     assert first.summary == "restored 3 offset(s) of 2 group(s): 1 backwards, 1 forwards, 1 metadata"
     assert {name: consuming.stands(name) for name in before} == before
     second = consuming.restore(saved)
-    assert set(changes(second).values()) == {Change.SAME}
+    assert set(changes(second).values()) == {PositionChange.SAME}
     assert (second.summary, second.exit_code) == ("nothing to change; 3 the same already", 0)
     assert len(consuming.shown) == 1, "nobody is asked about nothing"
 
@@ -283,9 +283,9 @@ def test_a_group_with_members_is_withheld_and_the_others_are_restored(consuming:
     consuming.groups.group("billing").members = 2
     done = consuming.restore(saved)
     assert changes(done) == {
-        ("billing", "orders-0"): Change.WITHHELD,
-        ("billing", "orders-1"): Change.SAME,
-        ("mirrored", "orders-0"): Change.BACKWARDS,
+        ("billing", "orders-0"): PositionChange.WITHHELD,
+        ("billing", "orders-1"): PositionChange.SAME,
+        ("mirrored", "orders-0"): PositionChange.BACKWARDS,
     }
     assert "2 member(s)" in whys(done)[0]
     assert (consuming.stands("billing")[A].offset, consuming.stands("mirrored")[A].offset) == (90, 7)
@@ -357,10 +357,10 @@ def test_a_group_that_is_gone_is_created_and_what_the_snapshot_has_not_stays(con
     consuming.groups.commit("mirrored", B, 33)
     done = consuming.restore(saved)
     assert changes(done) == {
-        ("billing", "orders-0"): Change.CREATED,
-        ("billing", "orders-1"): Change.CREATED,
-        ("mirrored", "orders-0"): Change.SAME,
-        ("mirrored", "orders-1"): Change.KEPT,
+        ("billing", "orders-0"): PositionChange.CREATED,
+        ("billing", "orders-1"): PositionChange.CREATED,
+        ("mirrored", "orders-0"): PositionChange.SAME,
+        ("mirrored", "orders-1"): PositionChange.KEPT,
     }
     assert consuming.stands("mirrored")[B].offset == 33
     assert consuming.stands("billing")[B].offset == 20
@@ -384,7 +384,7 @@ def test_what_could_not_be_read_then_or_now_is_named(consuming: Consuming) -> No
     unread = SavedGroup(group="half", kind="classic", unread={A: "x"})
     locked = SavedGroup(group="secret-now", kind="classic", positions={A: CommittedPosition(1, "")})
     done = consuming.restore(replace(saved, groups=(*saved.groups, unread, locked)))
-    assert [(row.group, str(row.partition), row.why.split(":")[0]) for row in done.of(Change.WITHHELD)] == [
+    assert [(row.group, str(row.partition), row.why.split(":")[0]) for row in done.of(PositionChange.WITHHELD)] == [
         ("secret", "None", "it could not be read when the snapshot was taken"),
         ("half", "orders-0", "it could not be read when the snapshot was taken"),
         ("secret-now", "orders-0", "the offsets that are committed now are unknown"),

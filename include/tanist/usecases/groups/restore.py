@@ -10,8 +10,8 @@ from tanist.domain.errors import TanistError
 from tanist.domain.problems import PARTIAL
 from tanist.usecases.groups.restoring import (
     RESTORES,
-    Change,
     GroupsNow,
+    PositionChange,
     RestoredPosition,
     has_pending,
     partitions_of,
@@ -48,7 +48,7 @@ class Restored:
     rows: tuple[RestoredPosition, ...]
     dry_run: bool
 
-    def of(self, *changes: Change) -> tuple[RestoredPosition, ...]:
+    def of(self, *changes: PositionChange) -> tuple[RestoredPosition, ...]:
         """The rows with one of these changes."""
         return tuple(row for row in self.rows if row.change in changes)
 
@@ -70,10 +70,10 @@ class Restored:
             f"{verb} {len(what)} offset(s) of {len({row.group for row in what})} group(s){f': {how}' if how else ''}"
         )
         others = (
-            (len(self.of(Change.SAME)), "the same already"),
+            (len(self.of(PositionChange.SAME)), "the same already"),
             (len(changes) - len(done) if not self.dry_run else 0, "failed"),
-            (len(self.of(Change.WITHHELD)), "withheld"),
-            (len(self.of(Change.KEPT)), "not in the snapshot, left as they are"),
+            (len(self.of(PositionChange.WITHHELD)), "withheld"),
+            (len(self.of(PositionChange.KEPT)), "not in the snapshot, left as they are"),
         )
         return "; ".join((first if changes else "nothing to change", *(f"{n} {text}" for n, text in others if n)))
 

@@ -25,7 +25,7 @@ _ANY: Rules = Rules(existing=True, backwards=True)
 _NOT_READ = "it could not be read when the snapshot was taken"
 
 
-class Change(StrEnum):
+class PositionChange(StrEnum):
     """What restoring does to a committed offset. `METADATA`: the offset is the same, what is stored with it is not.
 
     `CREATED`: nothing is committed now. `KEPT`: the snapshot has none, so it stays. `WITHHELD`: it is not restored.
@@ -35,7 +35,9 @@ class Change(StrEnum):
     METADATA, SAME, KEPT, WITHHELD = "metadata", "same", "kept", "withheld"
 
 
-RESTORES = frozenset({Change.BACKWARDS, Change.FORWARDS, Change.CREATED, Change.METADATA})
+RESTORES = frozenset(
+    {PositionChange.BACKWARDS, PositionChange.FORWARDS, PositionChange.CREATED, PositionChange.METADATA}
+)
 """The changes that are commits."""
 
 
@@ -50,7 +52,7 @@ class RestoredPosition:
     partition: MirrorPartition | None
     saved: CommittedPosition | None
     present: CommittedPosition | None
-    change: Change
+    change: PositionChange
     why: str = ""
     restored: bool = False
     error: TanistError | None = None
@@ -58,7 +60,7 @@ class RestoredPosition:
     @property
     def is_left_over(self) -> bool:
         """Whether the snapshot has it and the cluster, after this command, may not."""
-        return self.change is Change.WITHHELD or self.error is not None
+        return self.change is PositionChange.WITHHELD or self.error is not None
 
     @property
     def is_of_a_mirror(self) -> bool:
@@ -117,7 +119,7 @@ def _of_group(saved: SavedGroup, snapshot: GroupSnapshot, now: GroupsNow) -> Ite
                 partition=MirrorPartition(*at),
                 saved=None,
                 present=None if isinstance(found, TanistError) else found,
-                change=Change.KEPT,
+                change=PositionChange.KEPT,
                 why="committed since the snapshot was taken: left as it is",
             )
 
@@ -130,28 +132,28 @@ def _of_saved(
     refused: str | None,
     between: tuple[GroupSnapshot, GroupsNow],
 ) -> RestoredPosition:
-    row = RestoredPosition(group=group, partition=at, saved=saved, present=None, change=Change.WITHHELD)
+    row = RestoredPosition(group=group, partition=at, saved=saved, present=None, change=PositionChange.WITHHELD)
     if isinstance(present, TanistError):
         return replace(row, why=f"the offset that is committed now is unknown: {present.name}: {present.reason}")
     change = _change(saved, present)
-    why = "" if change is Change.SAME else refused or _outside(at, saved, *between)
-    return replace(row, present=present, change=Change.WITHHELD if why else change, why=why)
+    why = "" if change is PositionChange.SAME else refused or _outside(at, saved, *between)
+    return replace(row, present=present, change=PositionChange.WITHHELD if why else change, why=why)
 
 
 def _withheld(saved: SavedGroup, at: TopicPartition | None, why: str) -> RestoredPosition:
     """Of an offset that is not in the snapshot, which says why."""
     where = None if at is None else MirrorPartition(*at)
     return RestoredPosition(
-        group=saved.group, partition=where, saved=None, present=None, change=Change.WITHHELD, why=why
+        group=saved.group, partition=where, saved=None, present=None, change=PositionChange.WITHHELD, why=why
     )
 
 
-def _change(saved: CommittedPosition, present: CommittedPosition | None) -> Change:
+def _change(saved: CommittedPosition, present: CommittedPosition | None) -> PositionChange:
     if present is None:
-        return Change.CREATED
+        return PositionChange.CREATED
     if saved.offset == present.offset:
-        return Change.SAME if saved == present else Change.METADATA
-    return Change.BACKWARDS if saved.offset < present.offset else Change.FORWARDS
+        return PositionChange.SAME if saved == present else PositionChange.METADATA
+    return PositionChange.BACKWARDS if saved.offset < present.offset else PositionChange.FORWARDS
 
 
 def _objection(saved: SavedGroup, now: GroupsNow) -> str | None:
