@@ -95,6 +95,8 @@ def test_what_was_committed_is_told_as_it_was(groups: Groups, topic_name: str, g
     assert groups.positions.committed([group, f"{group}-b"], SOON(10)) == {group: {first: SECOND}, f"{group}-b": {}}
     facts = GroupFacts(group=group, kind="classic", state="Empty", members=0)
     assert groups.positions.groups(SOON(10))[group] == facts
+    listing = groups.positions.listing(SOON(10))
+    assert (listing.groups[group], listing.silent) == (facts, ())
 
 
 def test_a_partition_that_is_not_there_does_not_hide_the_others(groups: Groups, topic_name: str, group: str) -> None:

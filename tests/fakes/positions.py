@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.broker_errors import UnknownMember, UnknownTopicOrPartition, UnstableOffsetCommit
 from tanist.domain.errors import GroupCommitFenced, PositionMoved, TanistError
 from tanist.domain.names import TopicPartition
-from tanist.ports.positions import CommitChange, CommittedPosition, GroupFacts, unasked
+from tanist.ports.positions import CommitChange, CommittedPosition, GroupFacts, GroupListing, unasked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +54,8 @@ class MemoryGroups:
     cluster: MemoryCluster
     groups: dict[str, MemoryGroup] = field(default_factory=dict)
     transactions: dict[str, MemoryTransaction] = field(default_factory=dict)
+    silent: tuple[TanistError, ...] = ()
+    """What brokers that do not list their groups answer."""
     _place: int = 0
 
     # ── what consumers do ─────────────────────────────────────────────────────────────────────────────────────────
@@ -135,13 +137,17 @@ class MemoryPositions:
         self._epoch: int | None = None
 
     def groups(self, by: Deadline) -> Mapping[str, GroupFacts]:
+        return self.listing(by).groups
+
+    def listing(self, by: Deadline) -> GroupListing:
         self._groups.cluster.answer()
-        return {
+        found = {
             name: GroupFacts(
                 group=name, kind=each.kind, state="Stable" if each.members else "Empty", members=each.members
             )
             for name, each in self._groups.groups.items()
         }
+        return GroupListing(groups=found, silent=self._groups.silent)
 
     def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
         if groups:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from tanist import __version__
-from tanist.cli import failback, failover, fence, fetcher, groups, health, metadata, mirrors, state
+from tanist.cli import failback, failover, fence, fetcher, groups, health, metadata, mirrors, offsets, state
 from tanist.cli.extensions import Commands
 from tanist.cli.fsm import fsm
 from tanist.cli.next_step import next_step
@@ -43,6 +43,7 @@ app.command("doctor")(health.doctor)
 app.add_typer(fetcher.app, name="fetcher")
 app.add_typer(metadata.app, name="metadata")
 app.add_typer(groups.app, name="groups")
+app.add_typer(offsets.app, name="offsets")
 app.add_typer(failover.app, name="failover")
 app.add_typer(failback.app, name="failback")
 app.add_typer(fence.app, name="fence")

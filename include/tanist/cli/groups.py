@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tanist.cli.group_snapshots import restore, snapshot
 from tanist.cli.options import GroupsOption, MirrorArgument, Session, asking, confirm, on_terminal
 from tanist.cli.output import emit, say
+from tanist.domain.checks import named
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
 from tanist.domain.records import OffsetTailMode
@@ -17,13 +19,13 @@ from tanist.domain.translation import Rules, Unknown
 from tanist.usecases.groups.explain import at_home
 from tanist.usecases.groups.explain import explain as explained
 from tanist.usecases.groups.gather import Chosen
-from tanist.usecases.groups.items import position_item, summary
+from tanist.usecases.groups.items import group_note, position_item, summary
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.groups.strategies import TRANSLATORS, translator
 from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, sync_locked, translate_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.ports.cluster import Cluster
     from tanist.usecases.groups.gather import Gathered
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from tanist.usecases.groups.rows import PositionRow
     from tanist.usecases.mirror import OpenMirror
 
-app = typer.Typer(no_args_is_help=True, help="Translate and commit the offsets of consumer groups.")
+app = typer.Typer(no_args_is_help=True, help="Translate, commit, save and restore the offsets of consumer groups.")
 
 LIST_COLUMNS = ("group", "kind", "state", "destination_state", "topics", "at_home", "lag", "position_age_ms")
 COLUMNS = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "precision", "proof")
@@ -63,8 +65,9 @@ def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> Non
     mirror = _mirror(now, name)
     listed = list_groups(mirror, _chosen(group), now.context)
     _say_how(listed.seen)
-    rows = [_line_item(line) for line in listed.lines]
+    rows = [_line_item(line) | {"note": group_note(line.group, listed.seen)} for line in listed.lines]
     emit(rows, LIST_COLUMNS, now.as_json, rows=[row | _joined(row) for row in rows])
+    _say_notes(rows)
 
 
 @app.command()
@@ -152,6 +155,10 @@ def _home_items(group: str, found: GroupSyncResult) -> list[dict[str, Any]]:
     ]
 
 
+app.command()(snapshot)
+app.command()(restore)
+
+
 # ── what they share ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -167,7 +174,16 @@ def _mirror_of(now: Session, destination: Cluster, name: str) -> OpenMirror:
 def _chosen(groups: Sequence[str] | None, strategy: str | None = None) -> Chosen:
     if wrong := pattern_problems(groups or ()):
         refuse(wrong)
-    return Chosen(groups=tuple(groups or EVERYTHING), strategy=translator(strategy).name if strategy else "")
+    return Chosen(groups=tuple(groups or EVERYTHING), strategy=strategy_named(strategy))
+
+
+def strategy_named(text: str | None) -> str:
+    """The name of the strategy that --strategy names; empty: none was named.
+
+    Raises:
+        Misconfigured: there is no such strategy.
+    """
+    return "" if text is None else translator(text).name
 
 
 def _confirm(now: Session, mirror: OpenMirror, request: SyncRequest) -> None:
@@ -192,12 +208,24 @@ def _say_how(seen: Gathered) -> None:
 
 def _show(now: Session, found: GroupSyncResult, columns: Sequence[str]) -> None:
     _say_how(found.seen)
-    emit([position_item(row) for row in found.rows], columns, now.as_json)
+    items = [position_item(row) | {"note": group_note(row.group, found.seen)} for row in found.rows]
+    emit(items, columns, now.as_json)
+    _say_notes(items)
     if found.seen.at_home:
         say(
             f"{len(found.seen.at_home)} group(s) are owned by this cluster (their topics were failed over) and "
             "are not translated; see `tanist groups list`"
         )
+
+
+def _say_notes(items: Iterable[Mapping[str, Any]]) -> None:
+    """Each note once, with the groups that it is about."""
+    notes: dict[str, list[str]] = {}
+    for item in items:
+        if item["note"]:
+            notes.setdefault(item["note"], []).append(item["group"])
+    for note, groups in notes.items():
+        say(f"{named(dict.fromkeys(groups), ', ')}: {note}")
 
 
 def _summary(synced: GroupSyncResult, *, dry_run: bool) -> None:

@@ -126,7 +126,21 @@ def primary_until(entries: Iterable[TopicLineage], at: MirrorPartition, cluster_
 
     None: the last promotion of this partition did not lead away from it.
     """
-    own = sorted((each for each in entries if each.topic == at.topic), key=lambda each: each.promotion_epoch)
-    if not own or own[-1].old_cluster_id != cluster_id or at.partition >= len(own[-1].reserve_ends):
-        return None
-    return own[-1].reserve_ends[at.partition]
+    last = _last(entries, at)
+    return None if last is None or last.old_cluster_id != cluster_id else last.reserve_ends[at.partition]
+
+
+def copied_until(entries: Iterable[TopicLineage], at: MirrorPartition, cluster_id: str) -> int | None:
+    """Where the copied records end in the log of the cluster that was the last to take over; behind them are its own.
+
+    None: the last promotion of this partition did not lead to it.
+    """
+    last = _last(entries, at)
+    return None if last is None or last.new_cluster_id != cluster_id else last.old_ends[at.partition]
+
+
+def _last(entries: Iterable[TopicLineage], at: MirrorPartition) -> TopicLineage | None:
+    """The last promotion of a topic, if the partition was there then."""
+    own = (each for each in entries if each.topic == at.topic)
+    last = max(own, key=lambda each: each.promotion_epoch, default=None)
+    return None if last is None or at.partition >= len(last.old_ends) else last

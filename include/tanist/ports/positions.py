@@ -16,12 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """`kind`: classic, consumer (KIP-848), share or another group type. `members`: their number, None if unknown."""
+    """`kind`: classic, consumer (KIP-848), share or another group type. `members`: their number, None if unknown.
+
+    `client_ids`: of its members, as far as they are known.
+    """
 
     group: str
     kind: str
     state: str
     members: int | None
+    client_ids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """The groups of a cluster by name. `silent`: why the groups of some brokers may be missing; empty: none are."""
+
+    groups: Mapping[str, GroupFacts]
+    silent: tuple[TanistError, ...] = ()
 
 
 class CommittedPosition(NamedTuple):
@@ -55,6 +67,10 @@ class Positions(Protocol):
         Raises:
             CouldNotTell, BrokerError: no broker answers.
         """
+        ...
+
+    def listing(self, by: Deadline) -> GroupListing:
+        """As `groups`, for those who have to know whether brokers are silent, so that groups may be missing."""
         ...
 
     def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:

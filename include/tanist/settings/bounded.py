@@ -63,8 +63,8 @@ def _open(file: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def _content(file: Path, handle: int, limit: int) -> bytes:
-    found, ends = b"", time.monotonic() + WRITER_SECONDS
+def _content(file: Path, handle: int, limit: int) -> bytearray:
+    found, ends = bytearray(), time.monotonic() + WRITER_SECONDS
     try:
         is_pipe = not stat.S_ISREG(os.fstat(handle).st_mode)
         while len(found) <= limit:

@@ -11,6 +11,7 @@ from tanist.domain.names import EpochMs
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.saved_state import SavedState, StateFileInvalid
 from tanist.wiring import state_file
+from tanist.wiring.line_file import FileNotWritten
 from tests.unit.kafka.protocol.test_stored import GOLDEN
 
 if TYPE_CHECKING:
@@ -63,5 +64,5 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
     for name in ("absent", "binary"):
         with pytest.raises(StateFileInvalid, match=name):
             state_file.read(tmp_path / name)
-    with pytest.raises(state_file.FileNotWritten, match="absent"):
+    with pytest.raises(FileNotWritten, match="absent"):
         state_file.write(STATE, tmp_path / "absent" / "file")

@@ -7,7 +7,16 @@ from random import Random
 import pytest
 
 from tanist.domain.adoption import CandidateLog
-from tanist.domain.lineage import Segment, TopicLineage, own_start, primary_until, reserved_ranges, segments, writer_of
+from tanist.domain.lineage import (
+    Segment,
+    TopicLineage,
+    copied_until,
+    own_start,
+    primary_until,
+    reserved_ranges,
+    segments,
+    writer_of,
+)
 from tanist.domain.names import MirrorPartition
 from tests.builders import AT, a_lineage
 
@@ -96,6 +105,17 @@ def test_a_cluster_was_the_primary_until_the_end_of_what_the_last_promotion_has_
     assert primary_until([], AT, "east") is None
     assert primary_until([first], MirrorPartition("orders", 1), "east") is None
     assert primary_until([first], MirrorPartition("payments", 0), "east") is None
+
+
+def test_copied_records_end_where_the_last_promotion_led_to_a_cluster() -> None:
+    """Before its reserve: what lies in it was never copied. It is the last promotion alone that counts."""
+    first, back = entry(1, "east", "west", 100, 150), entry(2, "west", "east", 200)
+    assert copied_until([first], AT, "west") == 100
+    assert copied_until([first], AT, "east") is None
+    assert copied_until([back, first], AT, "east") == 200
+    assert copied_until([back, first], AT, "west") is None
+    assert copied_until([first], MirrorPartition("orders", 1), "west") is None
+    assert copied_until([], AT, "west") is None
 
 
 def test_what_promotions_between_two_clusters_have_reserved_is_in_one_of_both_logs_only() -> None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 from zlib import crc32
 
 from tanist.domain.errors import TanistError
 from tanist.kafka.wire.group_commits import Changes, GroupCommits
-from tanist.kafka.wire.groups import fetch_positions, list_groups, member_counts
+from tanist.kafka.wire.groups import client_ids, fetch_positions, list_groups
 from tanist.kafka.wire.router import Router
-from tanist.ports.positions import GroupFacts, unasked
+from tanist.ports.positions import GroupFacts, GroupListing, unasked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,10 +51,15 @@ class KafkaPositions:
         self._committers: dict[int, tuple[Router, GroupCommits]] = {}
 
     def groups(self, by: Deadline) -> Mapping[str, GroupFacts]:
-        listed = list_groups(self._router, by).groups
+        return self.listing(by).groups
+
+    def listing(self, by: Deadline) -> GroupListing:
+        listed, silent = list_groups(self._router, by)
         asked = {group: each.kind for group, each in listed.items() if each.state not in _EMPTY}
-        counts = member_counts(self._router, asked, by) if asked else {}
-        return {group: _facts(each, counts.get(group)) for group, each in listed.items()}
+        members = client_ids(self._router, asked, by) if asked else {}
+        return GroupListing(
+            groups={group: _facts(each, members.get(group)) for group, each in listed.items()}, silent=silent
+        )
 
     def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
         return fetch_positions(self._router, groups, by) if groups else {}
@@ -135,6 +141,8 @@ def _each(groups: Sequence[str], ask: Callable[[], dict[str, _A | TanistError]])
         return dict.fromkeys(groups, error)
 
 
-def _facts(each: ListedGroup, count: int | TanistError | None) -> GroupFacts:
-    members = 0 if each.state in _EMPTY else None if isinstance(count, TanistError) else count
-    return GroupFacts(group=each.group, kind=each.kind, state=each.state, members=members)
+def _facts(each: ListedGroup, members: Sequence[str] | TanistError | None) -> GroupFacts:
+    facts = GroupFacts(group=each.group, kind=each.kind, state=each.state, members=0 if each.state in _EMPTY else None)
+    if members is None or isinstance(members, TanistError):
+        return facts
+    return replace(facts, members=len(members), client_ids=frozenset(members))

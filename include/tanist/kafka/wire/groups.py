@@ -99,40 +99,40 @@ def _listed(each: Any) -> ListedGroup:
     return ListedGroup(each.group_id, (each.group_type or _CLASSIC).lower(), each.group_state or "")
 
 
-def member_counts(router: Router, groups: Mapping[str, str], by: Deadline) -> ByGroup[int]:
-    """How many members each group has; `groups` are their kinds by name. Share groups and the like are not told."""
+def client_ids(router: Router, groups: Mapping[str, str], by: Deadline) -> ByGroup[tuple[str, ...]]:
+    """The client id of each member of each group; `groups` are their kinds by name. Share groups are left out."""
     modern = [group for group, kind in groups.items() if kind == CONSUMER]
     classic = [group for group, kind in groups.items() if kind == _CLASSIC]
-    counts: ByGroup[int] = {}
+    found: ByGroup[tuple[str, ...]] = {}
     if modern:
-        counts |= ask_coordinators(router, modern, by, _describe_modern)
+        found |= ask_coordinators(router, modern, by, _describe_modern)
     if classic:
-        counts |= ask_coordinators(router, classic, by, _describe_classic)
-    return counts
+        found |= ask_coordinators(router, classic, by, _describe_classic)
+    return found
 
 
-def _describe_classic(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[int]:
+def _describe_classic(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[tuple[str, ...]]:
     version = connection.version(DescribeGroupsRequest, 1, 5)
-    counts: ByGroup[int] = {}
+    found: ByGroup[tuple[str, ...]] = {}
     for some in _chunks(groups):
         request = DescribeGroupsRequest(groups=some, include_authorized_operations=False, version=version)
-        counts |= {each.group_id: _count(each) for each in connection.call(request, by).groups}
-    return counts
+        found |= {each.group_id: _members(each) for each in connection.call(request, by).groups}
+    return found
 
 
-def _describe_modern(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[int]:
+def _describe_modern(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[tuple[str, ...]]:
     version = connection.version(ConsumerGroupDescribeRequest, 0, 1)
-    counts: ByGroup[int] = {}
+    found: ByGroup[tuple[str, ...]] = {}
     for some in _chunks(groups):
         request = ConsumerGroupDescribeRequest(group_ids=some, include_authorized_operations=False, version=version)
-        counts |= {each.group_id: _count(each) for each in connection.call(request, by).groups}
-    return counts
+        found |= {each.group_id: _members(each) for each in connection.call(request, by).groups}
+    return found
 
 
-def _count(each: Any) -> int | TanistError:
+def _members(each: Any) -> tuple[str, ...] | TanistError:
     if each.error_code != NONE:
         return error_for(each.error_code, f"members of group {each.group_id!r}")
-    return len(each.members)
+    return tuple(member.client_id for member in each.members)
 
 
 # ── where they stand ──────────────────────────────────────────────────────────────────────────────────────────────

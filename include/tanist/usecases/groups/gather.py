@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.lag import KnownEnd, last_known
-from tanist.domain.lineage import primary_until
+from tanist.domain.lineage import copied_until, primary_until
 from tanist.domain.log_ends import Span
 from tanist.domain.names import (
     DestinationOffset,
@@ -43,6 +43,8 @@ class Chosen:
 
     `names`: exactly these groups; names are not read as expressions. `strategy`: the name of the one by which all are
     translated; empty: the best of those of the mirror. `every`: ask all of them, also where one is exact.
+    `given`: positions that belong to no group, by the name of whatever keeps them: only they are translated, no
+    cluster is asked about groups, and `groups` and `names` mean nothing.
     """
 
     groups: tuple[str, ...] = EVERYTHING
@@ -52,6 +54,7 @@ class Chosen:
     every: bool = False
     ask_source: bool = True
     """False: the source is known to be down, so it is not queried and no timeout is spent on it."""
+    given: Mapping[str, Mapping[MirrorPartition, SourceOffset]] | None = None
 
     def of(self, names: Iterable[str]) -> set[str]:
         """The groups of `names` that are selected."""
@@ -146,20 +149,23 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
     spec, destination = mirror.spec, DestinationSnapshot(cluster=mirror.destination)
     seen = seen or views(destination, context)
     partitions = _partitions(seen.state, spec.mirror, chosen)
-    kept = seen.groups.group_positions(spec)
+    kept = seen.groups.group_positions(spec) if chosen.given is None else ()
     ours = [each for each in kept if spec.names.mirrored(each.partition) in partitions]
     source_answer = _ask(
         mirror, chosen, {each.group for each in ours}, sorted(map(spec.names.at_source, partitions)), context
     )
     copies = destination.ends(sorted(partitions), context.by)
+    passed_on = _passed_on(seen.state, spec, partitions)
     return Gathered(
         spec=spec,
         partitions=partitions,
         preparing=_preparing(seen.state, spec.mirror, partitions),
-        positions=_merged(ours, source_answer, chosen, partitions, spec.names),
+        positions=_merged(ours, source_answer, chosen, partitions, spec.names)
+        if chosen.given is None
+        else _given(chosen.given),
         kinds={each.group: each.kind for each in ours}
         | {name: facts.kind for name, facts in source_answer.groups.items()},
-        copies={at: _span(each) for at, each in copies.items()},
+        copies={at: _span(each, passed_on.get(at)) for at, each in copies.items()},
         source_ends=_ends(last_known(seen.state, spec.mirror), source_answer, spec.names),
         followed=seen.groups.groups_followed(spec),
         source_answer=source_answer,
@@ -167,6 +173,29 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
         at_home=_at_home(seen.state, spec, kept, chosen) if chosen.topics is None else {},
         primary_until=_primary_until(seen.state, spec, partitions),
     )
+
+
+def _given(
+    positions: Mapping[str, Mapping[MirrorPartition, SourceOffset]],
+) -> Mapping[str, Mapping[MirrorPartition, Freshest]]:
+    """Positions as the caller has given them: they are the present ones."""
+    return {
+        name: {at: Freshest(offset, None, direct=True) for at, offset in each.items()}
+        for name, each in positions.items()
+    }
+
+
+def _passed_on(
+    state: StateView, spec: MirrorSpec, partitions: frozenset[MirrorPartition]
+) -> Mapping[MirrorPartition, int]:
+    """Where the copied records of failed-over partitions end: behind it the destination has records of its own."""
+    found: dict[MirrorPartition, int] = {}
+    for topic in state.removed(spec.mirror):
+        entries = state.lineage(spec.mirror, topic.topic)
+        for at in partitions.intersection(topic.all_partitions()):
+            if (end := copied_until(entries, at, spec.destination_cluster_id)) is not None:
+                found[at] = end
+    return found
 
 
 def _primary_until(
@@ -195,6 +224,8 @@ def _at_home(
 
 
 def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozenset[MirrorPartition]:
+    if chosen.given is not None:
+        return frozenset(at for positions in chosen.given.values() for at in positions)
     held = state.topics(mirror) if chosen.topics else state.mirrored(mirror)
     wanted = [topic for topic in held if chosen.topics is None or topic.topic in chosen.topics]
     return frozenset(at for topic in wanted for at in topic.all_partitions())
@@ -208,10 +239,11 @@ def _preparing(
     return frozenset(at for at, each in seen.items() if each is not None and each.state is MirrorState.PREPARING)
 
 
-def _span(ends: LogEnds | TanistError) -> Span[DestinationOffset] | TanistError:
+def _span(ends: LogEnds | TanistError, passed_on: int | None) -> Span[DestinationOffset] | TanistError:
     if isinstance(ends, TanistError):
         return ends
-    return Span(DestinationOffset(ends.start), DestinationOffset(ends.high_watermark))
+    end = ends.high_watermark if passed_on is None else max(ends.start, min(passed_on, ends.high_watermark))
+    return Span(DestinationOffset(ends.start), DestinationOffset(end))
 
 
 def _merged(
@@ -266,6 +298,8 @@ def _ask(
     try:
         cluster = SourceSnapshot(cluster=source)
         same_as_pinned(spec, cluster.cluster_id(context.first_contact()), None)
+        if chosen.given is not None:
+            return SourceAnswer(ends=cluster.ends(partitions, context.first_contact()))
         positions = source.positions(spec.mirror)
         return _answers(positions, cluster, chosen, kept, partitions, context.first_contact())
     except TanistError as down:

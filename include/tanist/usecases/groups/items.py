@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tanist.domain.connect import sink_note
 from tanist.domain.translation import Proof
 
 if TYPE_CHECKING:
+    from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.rows import PositionRow
     from tanist.usecases.groups.sync import GroupSyncResult
 
@@ -16,6 +18,12 @@ def summary(synced: GroupSyncResult, *, dry_run: bool = False) -> str:
     done = sum(row.will_commit if dry_run else row.committed for row in synced.rows)
     verb = "would commit" if dry_run else "committed"
     return f"{verb} {done} of {len(synced.rows)} offset(s) of {len({row.group for row in synced.rows})} group(s)"
+
+
+def group_note(group: str, seen: Gathered) -> str:
+    """What people should know of a group, by what the source says of it; empty: nothing."""
+    facts = seen.source_answer.groups.get(group)
+    return sink_note(group, facts.client_ids if facts else ())
 
 
 def position_item(row: PositionRow) -> dict[str, Any]:

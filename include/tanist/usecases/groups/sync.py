@@ -91,6 +91,18 @@ def translate_groups(
     return _planned(_look(mirror, request, context, views), mirror, request, context)
 
 
+def translate_positions(
+    mirror: OpenMirror, request: SyncRequest, context: CommandContext, views: Views | None = None
+) -> tuple[Gathered, tuple[PositionRow, ...]]:
+    """The same for positions that are kept outside Kafka, `request.chosen.given`: no group is asked about.
+
+    Raises:
+        the destination's error if it cannot be read. A silent source leaves rows without proof.
+    """
+    look = _look(mirror, request, context, views)
+    return look.seen, look.rows
+
+
 def sync_groups(
     mirror: OpenMirror, request: SyncRequest, context: CommandContext, views: Views | None = None
 ) -> GroupSyncResult:

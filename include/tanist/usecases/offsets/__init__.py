@@ -1,0 +1,1 @@
+"""Positions that applications keep outside Kafka."""
