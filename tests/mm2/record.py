@@ -9,6 +9,7 @@ unique: where each source record was copied to, as often as it was.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import signal
 import sys
@@ -31,10 +32,10 @@ from tanist_testkit.sandbox.jars import KAFKA_VERSION
 from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.fetcher.logs import Row, read
-from tests.kafka.fetcher.rig import RigCluster, until
+from tests.kafka.fetcher.rig import RigCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from confluent_kafka.admin import AdminClient
 
@@ -43,18 +44,18 @@ if TYPE_CHECKING:
 PLAIN, TRANSACTIONAL, COMPACTED = "orders", "payments", "prices"
 TOPICS: Final = (PLAIN, TRANSACTIONAL, COMPACTED)
 HEAP_MB: Final = 384
-WAVES: Final = 48
 WAVE_SECONDS: Final = 0.7
 EACH: Final = {PLAIN: 220, TRANSACTIONAL: 120, COMPACTED: 90}
 """Records of one wave."""
 KEYS: Final = 150
 """Of the compacted topic."""
-KILLS: Final = (20, 34)
-"""Before these waves MM2 is killed; it is started again two waves later."""
+FLUSH_SECONDS: Final = 6
+"""How often MM2 commits how far it has copied (offset.flush.interval.ms)."""
+LIVES: Final = (9, 3)
+"""So many seconds after it has begun to copy it is killed."""
 LAGS: Final = (0, 1, 25, 150, 700, 3_000)
 """A group for each: it commits so many records behind the end, every third wave."""
-_BEFORE_MM2: Final = 6
-_DONE_SECONDS: Final = 60.0
+_DONE_SECONDS: Final = 120.0
 _FLOW: Final[Mapping[str, Any]] = {
     "emit.heartbeats.enabled": "true",
     "heartbeats.replication.enabled": "true",
@@ -64,6 +65,7 @@ _FLOW: Final[Mapping[str, Any]] = {
     "sync.group.offsets.enabled": "true",
     "sync.group.offsets.interval.seconds": 1,
     "tasks.max": 1,
+    f"{DESTINATION}.offset.flush.interval.ms": FLUSH_SECONDS * 1000,
     f"{SOURCE}.consumer.max.poll.records": 100,
     f"{SOURCE}.consumer.fetch.min.bytes": 1,
 }
@@ -98,7 +100,7 @@ SCENARIOS: Final = {
 
 @dataclass
 class Stage:
-    """Both clusters, and what is written so far; `committed`: by group, topic and time what it has committed."""
+    """Both clusters. `numbers`: how many records were written to each topic."""
 
     source: RigCluster
     destination: RigCluster
@@ -112,21 +114,48 @@ class Stage:
         more = {**_FLOW, "offset-syncs.topic.location": location}
         return mm2_run.start(self.pair, load, more=more, heap_mb=512)
 
-    def wave(self, number: int) -> None:
+    def waves(self, number_of: int) -> None:
+        """So many records more, evenly; groups commit now and then."""
+        for number in range(number_of):
+            self._wave(number, 1.0)
+            if number % 3 == 0:
+                self.commit()
+            self.pair.clock.wait(WAVE_SECONDS)
+
+    def meanwhile(self, true: Callable[[], bool]) -> None:
+        """Few records more, until `true`."""
+        by = self.pair.clock.deadline(_DONE_SECONDS)
+        for number in itertools.count():
+            if true():
+                break
+            assert by.left(self.pair.clock.monotonic()), self.numbers
+            if number % 2 == 0 and true.__name__ != "copied":
+                self._wave(number, 0.1)
+            self.pair.clock.wait(WAVE_SECONDS)
+        print(self.numbers, self.destination_ends(), flush=True)  # noqa: T201
+
+    def destination_ends(self) -> int:
+        """All records of all copies."""
+        return sum(self.destination.end(_copy(topic)) for topic in TOPICS if self._has_copy(topic))
+
+    def _has_copy(self, topic: str) -> bool:
+        return _copy(topic).topic in self.destination.admin.list_topics(timeout=20).topics
+
+    def _wave(self, number: int, share: float) -> None:
         """Some records more of each topic; every fifth transaction is aborted."""
-        self.source.produce(_first(PLAIN), self._values(PLAIN))
+        self.source.produce(_first(PLAIN), self._values(PLAIN, round(EACH[PLAIN] * share)))
         for part in range(3):
-            values = self._values(TRANSACTIONAL, EACH[TRANSACTIONAL] // 3)
+            values = self._values(TRANSACTIONAL, round(EACH[TRANSACTIONAL] * share) // 3)
             self.source.transaction(_first(TRANSACTIONAL), values, commit=(3 * number + part) % 5 != 0)
         writer = self.source.producer()
-        for value in self._values(COMPACTED):
+        for value in self._values(COMPACTED, round(EACH[COMPACTED] * share)):
             writer.produce(COMPACTED, value, b"%d" % (crc32(value) % KEYS), partition=0)
         assert writer.flush(20) == 0
 
-    def _values(self, topic: str, count: int = 0) -> list[bytes]:
+    def _values(self, topic: str, more: int) -> list[bytes]:
         begin = self.numbers[topic]
-        self.numbers[topic] = begin + (count or EACH[topic])
-        return [b"%d" % number for number in range(begin, self.numbers[topic])]
+        self.numbers[topic] += more
+        return [b"%d" % number for number in range(begin, begin + more)]
 
     def commit(self) -> None:
         """Each group commits at its distance from the end of each topic."""
@@ -176,25 +205,22 @@ def record(scenario: Scenario, folder: Path) -> Path:
 
 
 def _play(stage: Stage) -> None:
-    clock = stage.pair.clock
-    running: Process | None = None
-    for number in range(WAVES):
-        if number == _BEFORE_MM2 or number - 2 in KILLS:
-            running = stage.start()
-        if number in KILLS and running is not None:
-            running.send(signal.SIGKILL)
-        stage.wave(number)
-        if number % 3 == 0:
-            stage.commit()
-        clock.wait(WAVE_SECONDS)
-        if number == _BEFORE_MM2:  # it lags: half of its time it has more to copy than it can
-            until(lambda: stage.destination.complete(_copy(PLAIN).topic, 1), _DONE_SECONDS)
-        print(number, {t: stage.source.end(_first(t)) for t in TOPICS}, flush=True)  # noqa: T201
-    until(stage.copied, _DONE_SECONDS)
+    """MM2 lags from the beginning. It is killed once behind a commit of its own position, and once before one."""
+    stage.waves(8)
+    for seconds in LIVES:
+        running = stage.start()
+        before = stage.destination_ends()
+        stage.meanwhile(lambda: stage.destination_ends() > before)  # noqa: B023  # it is called at once
+        stage.waves(round(seconds / WAVE_SECONDS))
+        running.send(signal.SIGKILL)
+        stage.waves(3)
+    running = stage.start()
+    stage.meanwhile(stage.copied)
+    stage.waves(12)
+    stage.meanwhile(stage.copied)
     stage.source.settle([_first(TRANSACTIONAL)])
     stage.commit()
-    clock.wait(14)  # its last offset-syncs, and then checkpoints of them
-    assert running is not None
+    stage.pair.clock.wait(FLUSH_SECONDS + 4)  # its last offset-syncs, and then checkpoints of them
     stage.pair.end(running)
 
 

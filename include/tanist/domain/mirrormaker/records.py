@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset, SourcePartition
+if TYPE_CHECKING:
+    from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset, SourcePartition
 
 DEFAULT_SEPARATOR: Final = "."
 HEARTBEATS: Final = "heartbeats"

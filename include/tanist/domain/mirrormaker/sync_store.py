@@ -1,4 +1,4 @@
-"""MirrorMaker 2's store of offset-syncs, as it is (OffsetSyncStore of connect/mirror, 3.5 to 4.3): what MM2 would answer.
+"""MirrorMaker 2's own store of offset-syncs: what MM2 would answer (OffsetSyncStore of connect/mirror 4.3.1).
 
 64 slots of each partition. For slots i < j that hold different syncs, by their upstream offsets:
 
