@@ -120,15 +120,17 @@ class Model:
             self._fire()
 
     def poll(self, most: int, *, saturated: bool = False) -> None:
+        """`saturated`: of the syncs that are due only those behind a gap are written; the others are lost by a kill."""
         if not self._alive:
             return
         if not self.source_start <= self._next <= self.source_end:
             self._next = self.source_start  # auto.offset.reset=earliest
         for offset in [each for each in self.source if each >= self._next][:most]:
             self.copy.append(ModelRecord(self.topic, offset))
+            gap = offset != self._previous[1] + 1
             self._next = offset + 1
             self._acknowledged(offset, len(self.copy) - 1)
-            if not saturated or self._was_recreated:
+            if not saturated or self._was_recreated or gap:
                 self._was_recreated = False
                 self._fire()
             if self.holes and self.rng.random() < 0.1:

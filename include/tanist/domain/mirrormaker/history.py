@@ -13,9 +13,12 @@ behind `upstream` that it has copied lies behind `downstream`. What breaks this:
 - The source's topic was re-created: it looks like the case before. If a record at the source is not the one that MM2
   says it has copied, the whole life is of another topic. `to_tell_apart` says what has to be compared.
 
-Not seen: two tasks that copy one partition at the same time (a zombie task, without exactly-once support); and a life
-that has not copied again all of the last one, if the cleaner has removed every sync of before it meanwhile (it leaves
-the last segment of the topic alone).
+Not seen, as no offset-sync tells it:
+
+- Two tasks that copy one partition at the same time (a zombie task, without exactly-once support).
+- A life that has not yet copied again all of the last one, if the cleaner has removed every sync of before it (it
+  leaves the last segment of the topic alone), or if the last one was killed before it had written a sync and the
+  source has holes there. Both pass as soon as MM2 has caught up.
 """
 
 from __future__ import annotations
@@ -125,8 +128,7 @@ def kept(
     main = _farthest(same)
     chosen, later = _chained(same[: main + 1]), same[main + 1 :]
     if later:
-        begin, end = min(life[0].upstream for life in later), same[main][-1].upstream
-        notes = (*notes, f"MirrorMaker 2 copies again from {begin} and has not copied all again up to {end} and behind")
+        notes = (*notes, _unfinished(same[main], later))
     return Mm2Partition(
         syncs=chosen,
         exact_from=None if later else same[main][0].upstream,
@@ -151,6 +153,15 @@ def _reset_notes(known: Lives) -> tuple[str, ...]:
         if after[0].upstream <= before[-1].upstream
     )
     return tuple(found)
+
+
+def _unfinished(main: Life, later: Sequence[Life]) -> str:
+    begin, end = min(life[0].upstream for life in later), main[-1].upstream
+    if begin > end:
+        return f"the copy has grown by more records than the source between {end} and {begin}: some may come again"
+    return (
+        f"MirrorMaker 2 copies again from {begin}, and may not have come again as far as {end}, and what it had behind"
+    )
 
 
 def _of_one_topic(all_lives: Sequence[Life], differing: Collection[OffsetSync]) -> Sequence[Life]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
+from tanist.domain.names import EpochMs
+
 if TYPE_CHECKING:
-    from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset, SourcePartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, SourcePartition
 
 DEFAULT_SEPARATOR: Final = "."
 HEARTBEATS: Final = "heartbeats"
@@ -76,13 +78,14 @@ class TopicRead(Generic[_T]):
     """One of MM2's topics, read from its beginning to its end. `events`: in its order.
 
     `start`: where its log begins. `compacted`: its cleanup.policy is exactly "compact", so that a log start above 0
-    does not mean that something was lost.
+    does not mean that something was lost. `written_at`: the time of its last record, 0: it has none.
     """
 
     topic: str
     events: tuple[_T, ...]
     start: int
     compacted: bool
+    written_at: EpochMs = EpochMs(0)  # noqa: RUF009
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
