@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from tanist.domain.log_ends import Span
 from tanist.domain.mirrormaker.history import kept, lives, to_tell_apart
 from tanist.domain.mirrormaker.records import OffsetSync
-from tanist.domain.names import DestinationOffset, SourceOffset, SourcePartition
+from tanist.domain.names import DestinationOffset, SourceOffset
+from tests.builders import AT_SOURCE
 
 if TYPE_CHECKING:
     import random
 
     from tanist.domain.mirrormaker.history import Mm2Partition
-
-AT = SourcePartition("orders", 0)
 
 
 class ModelRecord(NamedTuple):
@@ -31,7 +30,7 @@ class ModelRecord(NamedTuple):
 
 
 def sync(upstream: int, downstream: int) -> OffsetSync:
-    return OffsetSync(AT, SourceOffset(upstream), DestinationOffset(downstream))
+    return OffsetSync(AT_SOURCE, SourceOffset(upstream), DestinationOffset(downstream))
 
 
 @dataclass

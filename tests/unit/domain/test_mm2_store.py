@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from tanist.domain.mirrormaker.records import OffsetSync
+from tanist.domain.mirrormaker import folding
+from tanist.domain.mirrormaker.records import Checkpoint, OffsetSync, Undecodable
 from tanist.domain.mirrormaker.sync_store import SLOTS, NoAnswer, OffsetSyncStore, Slots
-from tanist.domain.names import DestinationOffset, SourceOffset, SourcePartition
-
-AT = SourcePartition("orders", 0)
-
-
-def sync(upstream: int, downstream: int) -> OffsetSync:
-    return OffsetSync(AT, SourceOffset(upstream), DestinationOffset(downstream))
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, SourcePartition
+from tanist.domain.translation import Commit, Conservative, Present, Proof, Rules, Withheld, decide
+from tests.builders import AT_SOURCE as AT
+from tests.unit.domain.mm2_histories import sync
 
 
 def started(*pairs: tuple[int, int]) -> OffsetSyncStore:
@@ -125,6 +124,54 @@ def test_the_invariants_hold_for_all_pairs_of_slots_after_every_sync(seed: int) 
         assert slots[-1] == min(slots, key=lambda each: each.upstream), "D"
 
 
+# ── what its checkpoint task makes of it (MirrorCheckpointTaskTest) ───────────────────────────────────────────────
+
+
+def test_groups_are_translated_by_the_sync_before_them_and_partitions_without_one_are_not() -> None:
+    other = SourcePartition("target2.topic5", 6)
+    store = started((3, 4))
+    store.add(OffsetSync(other, SourceOffset(7), DestinationOffset(8)))
+    assert answers(store, 10) == [5]
+    assert [store.translate(other, SourceOffset(each)) for each in (12, 7)] == [9, 8]
+    assert store.translate(SourcePartition("topic1", 9), SourceOffset(10)) is NoAnswer.UNTRANSLATED
+
+
+def test_a_position_falls_as_the_store_forgets_so_a_checkpoint_may_be_ahead_of_a_replay() -> None:
+    store = started((11, 4), (12, 5))
+    assert answers(store, 13) == [6]
+    for more in range(5):
+        store.add(sync(13 + more, 6 + more))
+    assert answers(store, 13) == [5]
+
+
+def test_a_new_store_may_know_less_than_the_one_before() -> None:
+    """MM2 writes no checkpoint of 250 then: 201 was written already."""
+    assert answers(started(*((each, each) for each in (100, 200, 300))), 250) == [201]
+    again = started(*((each, each) for each in (175, 275, 375, 475)))
+    assert upstreams(again) == [475, 375, 175]
+    assert answers(again, 250, 370, 400) == [176, 176, 376]
+
+
+def test_a_checkpoint_of_another_group_and_broken_bytes_hide_none_of_a_group() -> None:
+    at = MirrorPartition("source1.topic1", 0)
+    mine = Checkpoint("mine", at, SourceOffset(0), DestinationOffset(0), "")
+    folded = folding.checkpoints(
+        [mine, mine._replace(group="other"), Undecodable("it ends early"), mine._replace(upstream=SourceOffset(1))]
+    )
+    assert folded.found[at]["mine"].upstream == 1
+    assert folding.described(folded.skipped) == "1 x it ends early"
+
+
+@pytest.mark.parametrize(("there", "translated"), [(100, 101), (50, 51), (None, 101)])
+def test_s2_2_a_translation_that_is_ahead_of_the_target_is_committed(there: int | None, translated: int) -> None:
+    present = None if there is None else Present(DestinationOffset(there), "tanist dr east@1")
+    found = Conservative(DestinationOffset(translated), "of an offset-sync")
+    assert decide(found, present, Proof.NONE, Rules()) == Commit(DestinationOffset(translated))
+    if present is not None:
+        ahead = replace(present, offset=DestinationOffset(translated + 1))
+        assert isinstance(decide(found, ahead, Proof.NONE, Rules()), Withheld)
+
+
 # ── seeds 004 and 000: what a million records leave ───────────────────────────────────────────────────────────────
 
 MILLION = (
@@ -173,7 +220,4 @@ def test_how_many_records_are_read_again_at_a_lag(million: OffsetSyncStore, lag:
     position = 1_000_000 - lag
     (found,) = answers(million, position)
     assert isinstance(found, int)
-    if lag == 1:  # one before the newest sync: the nearest one is 99 behind
-        assert position - found == again
-    else:
-        assert position - found == again
+    assert position - found == again

@@ -71,10 +71,10 @@ class Both:
         self.source: Any = self.east.side()
 
     def write(
-        self, cluster: MemoryCluster, topic: str, *records: tuple[bytes | None, bytes | None], **configs: str
+        self, cluster: MemoryCluster, topic: str, *records: tuple[bytes | None, bytes | None], policy: str = "compact"
     ) -> None:
         if topic not in cluster.topics:
-            cluster.with_topic(topic, **configs or {"cleanup_policy": "compact"})
+            cluster.with_topic(topic, cleanup_policy=policy)
         cluster.raw_records.setdefault(topic, []).extend(records)
 
     def read(self, setting: Mm2Setting | None = None, **more: Any) -> Mm2Partition:
@@ -153,7 +153,7 @@ def test_a_tombstone_deletes_what_was_said_before(both: Both) -> None:
 
 
 def test_a_topic_whose_beginning_is_deleted_says_so(both: Both) -> None:
-    both.write(both.east, AT_SOURCE, a_sync(AT.topic, 900, 900), cleanup_policy="delete")
+    both.write(both.east, AT_SOURCE, a_sync(AT.topic, 900, 900), policy="delete")
     at = MirrorPartition(AT_SOURCE, 0)
     both.east.ends[at] = (40, 41, 41)
     assert (

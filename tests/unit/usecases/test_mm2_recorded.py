@@ -101,6 +101,8 @@ class Recorded:
         for topic, truth in self.truth.items():
             self.east.with_topic(topic, end=truth.end)
             self.west.with_topic(f"source.{topic}", end=truth.copy_end)
+        self.cleaned = self.found["syncs_at"] == "destination"
+        """Whether its topic of offset-syncs was compacted while it was written."""
         for topic in self.found["topics"]:
             where = self.east if topic.startswith("mm2-") and self.found["syncs_at"] == "source" else self.west
             where.with_topic(topic, cleanup_policy="compact").raw_records[topic] = list(self.raw(topic))
@@ -147,11 +149,14 @@ def test_every_record_of_a_real_one_is_decoded_and_it_was_killed_and_started_aga
     known = recorded.read()
     for topic, each in known.items():
         assert each.syncs, (topic, each.missing)
-        assert len(each.checkpoints) == 6, "groups"
+        assert 5 <= len(each.checkpoints) <= 6, "groups"
         assert not any("skipped" in note for note in each.notes)
         assert any("last heartbeat" in note for note in each.notes)
+    for truth in recorded.truth.values():
+        seen = {here for _, here in truth.copies}
+        assert len(seen) < len(truth.copies) or truth.copies[0][1] > 0, "MM2 has copied again what it had copied"
     rewinds = [note for each in known.values() for note in each.notes if "go backwards" in note]
-    assert rewinds, "MM2 has copied again what it had copied"
+    assert bool(rewinds) is not recorded.cleaned, "the cleaner removes what tells of it, too"
     beats = folding.heartbeats(heartbeat(*each) for each in recorded.raw("heartbeats"))
     assert set(beats.found) == {("source", "destination")}
 
@@ -169,6 +174,7 @@ def test_no_position_skips_a_record_and_no_answer_falls(recorded: Recorded) -> N
             if isinstance(found, Exact):
                 assert truth.again(position, found.offset) == 0, (topic, position)
         assert unknown <= known.syncs[0].upstream
+        assert (len(known.syncs) == 2) is recorded.cleaned, "the newest of the cleaned segments, and the last segment"
 
 
 def test_nor_at_any_time_while_it_was_copying(recorded: Recorded) -> None:
@@ -197,11 +203,11 @@ def test_we_are_never_behind_mirrormaker_where_it_skips_nothing(recorded: Record
             assert not isinstance(ours, Unknown)
             assert ours.offset >= theirs, (topic, position)
             better += ours.offset > theirs
-        assert better > truth.end // 12, topic
+        assert better > truth.end // 12 or recorded.cleaned, topic
 
 
 def test_a_replay_of_its_store_is_what_the_running_one_has_written(recorded: Recorded) -> None:
-    """Of the groups near the end; far behind it, the running store had syncs that it has forgotten since."""
+    """Of groups near the end. Farther behind, the running store had syncs that it or the cleaner has removed since."""
     same = different = 0
     for topic, known in recorded.read().items():
         store = OffsetSyncStore.replayed(known.written)
@@ -212,23 +218,28 @@ def test_a_replay_of_its_store_is_what_the_running_one_has_written(recorded: Rec
             else:
                 different += 1
                 assert isinstance(replayed, NoAnswer) or replayed < checkpoint.downstream
-    assert same >= 4 * different
-    assert same + different == 18
+    assert (same, different) == ((9, 8) if recorded.cleaned else (17, 1))
 
 
 def test_how_many_records_are_read_again_by_its_answer_and_by_ours(recorded: Recorded) -> None:
-    """What MM2 has committed at the destination (`sync.group.offsets.enabled`), beside our translation of the same."""
-    theirs = ours = 0
+    """What MM2 has committed at the destination (`sync.group.offsets.enabled`), beside our translation of the same.
+
+    From a topic that was compacted all the time only positions near the end can be translated: MM2 has their
+    checkpoints from the time when it still had the syncs. They are what MM2 answers, not evidence.
+    """
+    theirs = ours = unknown = 0
     for topic, known in recorded.read().items():
         truth = recorded.truth[topic]
         for group, positions in recorded.found["committed"]["source"].items():
-            committed = recorded.found["committed"]["destination"][group][f"source.{topic}"]
+            committed = recorded.found["committed"]["destination"][group].get(f"source.{topic}", 0)
             found = translate(SourceOffset(positions[topic]), known, span(truth.copy_end))
-            assert not isinstance(found, Unknown)
+            if isinstance(found, Unknown):
+                unknown += 1
+                continue
             assert committed <= found.offset, (topic, group)
             theirs += truth.again(positions[topic], committed)
             ours += truth.again(positions[topic], found.offset)
-    assert ours * 3 < theirs, (ours, theirs)
+    assert (theirs, ours, unknown) == ((69, 69, 9) if recorded.cleaned else (4_087, 365, 0))
 
 
 def test_the_lives_of_the_task_are_told_apart_by_its_syncs(recorded: Recorded) -> None:

@@ -282,29 +282,29 @@ def _of_groups(topic: _CheckpointsTopic, at: MirrorPartition) -> Mapping[str, Ch
 
 
 def _chosen(
-    at: SourcePartition, sides: tuple[_SyncsTopic, _SyncsTopic], setting: Mm2Setting, alike: Collection[str]
+    at: SourcePartition, topics: tuple[_SyncsTopic, _SyncsTopic], setting: Mm2Setting, alike: Collection[str]
 ) -> tuple[_SyncsTopic, tuple[OffsetSync, ...]] | str:
     """The syncs of a partition, and where they are; or why there are none.
 
     A topic of offset-syncs is named after the other cluster, whichever direction it is of: where both clusters have a
     topic of this name, and nobody has said where MM2 writes, syncs may be of copies in the other direction.
     """
-    _, there = sides
-    having = [side for side in sides if side.found and at in side.found]
+    _, there = topics
+    having = [each for each in topics if each.found and at in each.found]
     if not having:
-        return _why_none(at, sides)
+        return _why_none(at, topics)
     if setting.syncs_at is None and at.topic in alike and there in having:
         return (
             f"topic {there.name} at the destination may be of copies in the other direction, as both clusters have a "
             f"topic {at.topic}: say where MirrorMaker 2 writes its offset-syncs"
         )
-    newest = max(having, key=lambda side: side.written_at or 0)
+    newest = max(having, key=lambda each: each.written_at or 0)
     return (newest, (newest.found or {})[at])
 
 
-def _why_none(at: SourcePartition, sides: Sequence[_SyncsTopic]) -> str:
+def _why_none(at: SourcePartition, topics: Sequence[_SyncsTopic]) -> str:
     """All that there is to say; a topic that was not asked for only if there is nothing else."""
-    return "; ".join(_why_not_in(at, side) for side in sides if not (side.is_missing and side.why == _NOT_ASKED))
+    return "; ".join(_why_not_in(at, each) for each in topics if not (each.is_missing and each.why == _NOT_ASKED))
 
 
 def _why_not_in(at: SourcePartition, topic: _SyncsTopic) -> str:

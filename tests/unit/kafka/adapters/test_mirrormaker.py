@@ -11,12 +11,13 @@ from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOr
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.log_ends import LogEnds
 from tanist.domain.mirrormaker.records import OffsetSync, SyncsDeleted, Undecodable
-from tanist.domain.names import DestinationOffset, SourceOffset, SourcePartition
+from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.kafka.adapters import log_reader, mirrormaker
 from tanist.kafka.adapters.mirrormaker import KafkaMirrorMakerTopics
 from tanist.kafka.protocol.frames import FetchedPartition
 from tanist.ports.clock import Deadline
 from tanist.ports.topics import TopicFacts
+from tests.builders import AT_SOURCE
 from tests.unit.kafka.protocol.batches import GZIP, encode_batch
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 TOPIC, BY = "mm2-offset-syncs.west.internal", Deadline(1e9)
 KEY = bytes.fromhex("00066f726465727300000000")
-AT = SourcePartition("orders", 0)
 
 
 def a_value(upstream: int, downstream: int) -> bytes:
@@ -91,8 +91,8 @@ def topics(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> KafkaMirrorMakerT
 def test_a_topic_is_read_to_its_end_in_its_order(topics: KafkaMirrorMakerTopics) -> None:
     read = topics.offset_syncs(TOPIC, BY)
     pairs = ((0, 0), (9, 9), (20, 20))
-    syncs = [OffsetSync(AT, SourceOffset(up), DestinationOffset(down)) for up, down in pairs]
-    assert read.events == (*syncs, SyncsDeleted(AT), Undecodable("it ends early"))
+    syncs = [OffsetSync(AT_SOURCE, SourceOffset(up), DestinationOffset(down)) for up, down in pairs]
+    assert read.events == (*syncs, SyncsDeleted(AT_SOURCE), Undecodable("it ends early"))
     assert (read.topic, read.start, read.compacted, read.written_at) == (TOPIC, 3, True, 5_002)
 
 
