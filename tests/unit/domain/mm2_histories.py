@@ -18,6 +18,7 @@ from tests.builders import AT_SOURCE
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Iterable
 
     from tanist.domain.mirrormaker.history import Mm2Partition
 
@@ -31,6 +32,11 @@ class ModelRecord(NamedTuple):
 
 def sync(upstream: int, downstream: int) -> OffsetSync:
     return OffsetSync(AT_SOURCE, SourceOffset(upstream), DestinationOffset(downstream))
+
+
+def of_records(records: Iterable[tuple[int, int]], copy: Span[DestinationOffset]) -> Mm2Partition:
+    """What MM2 has written of a log with records at these offsets, at the source and at the destination."""
+    return kept([sync(*each) for each in list(records)[::3] if each[1] < copy.end], copy)
 
 
 @dataclass

@@ -17,8 +17,9 @@ Not seen, as no offset-sync tells it:
 
 - Two tasks that copy one partition at the same time (a zombie task, without exactly-once support).
 - A life that has not yet copied again all of the last one, if the cleaner has removed every sync of before it (it
-  leaves the last segment of the topic alone), or if the last one was killed before it had written a sync and the
-  source has holes there. Both pass as soon as MM2 has caught up.
+  leaves the last segment of the topic alone), or if the last one was killed before it had written any sync of what the
+  new one has not copied yet, at the very beginning or where the source has holes. Both pass as MM2 catches up.
+- A topic that was created again on both clusters while MM2 ran, and happens to go on at the same offsets.
 """
 
 from __future__ import annotations
