@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.pair import DESTINATION, SOURCE
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 NAME: Final = "MM2"
 LEFTOVER: Final = f"mm2-offset-syncs.{DESTINATION}.internal"
 """MM2's topic at the source."""
-_HEAP: Final = ("-Xms1g", "-Xmx1g", "-XX:+UseParallelGC", "-Xshare:auto", "-XX:-UsePerfData")
-"""Throughput before pauses; more heap than it needs here does not make it faster."""
+HEAP_MB: Final = 1024
+"""More heap than it needs here does not make it faster."""
+_JAVA: Final = ("-XX:+UseParallelGC", "-Xshare:auto", "-XX:-UsePerfData")
+"""Throughput before pauses."""
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _MAIN: Final = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 _FLOW: Final[Mapping[str, Any]] = {
@@ -63,16 +67,16 @@ _WORKER: Final[Mapping[str, Any]] = {
 }
 
 
-def start(pair: Pair, load: Load) -> Process:
-    """Copy the topic of `load`.
+def start(pair: Pair, load: Load, *, more: Mapping[str, Any] = _NOTHING, heap_mb: int = HEAP_MB) -> Process:
+    """Copy the topic of `load`, or several, separated by commas. `more`: settings beside ours, or instead of them.
 
     Raises:
         MissingDependency, DownloadFailed: no Java, or no MM2. ProcessFailed: it could not be started.
     """
     config, logging = pair.home / "mm2.properties", pair.home / "mm2-log4j2.yaml"
-    config.write_text(properties(pair, load), encoding="ascii")
+    config.write_text(properties(pair, load, more), encoding="ascii")
     logging.write_text(LOG4J2, encoding="ascii")
-    options = (*_HEAP, f"-Dlog4j2.configurationFile={logging}")
+    options = (f"-Xms{heap_mb}m", f"-Xmx{heap_mb}m", *_JAVA, f"-Dlog4j2.configurationFile={logging}")
     argv = [java(), "-cp", class_path(CONNECT_MIRROR), *options, _MAIN, str(config), "--clusters", DESTINATION]
     return pair.guardian.spawn(argv, pair.home / "mm2.log")
 
@@ -82,8 +86,8 @@ def copy_of(topic: str) -> str:
     return f"{SOURCE}.{topic}"
 
 
-def properties(pair: Pair, load: Load) -> str:
-    """The file that MM2 is started with."""
+def properties(pair: Pair, load: Load, more: Mapping[str, Any] = _NOTHING) -> str:
+    """The file that MM2 is started with; `more` as in `start`."""
     lines: dict[str, Any] = {
         "clusters": f"{SOURCE},{DESTINATION}",
         f"{SOURCE}.bootstrap.servers": pair.source.bootstrap_servers,
@@ -98,6 +102,7 @@ def properties(pair: Pair, load: Load) -> str:
         **{f"{DESTINATION}.{key}": value for key, value in _WORKER.items()},
         **_secured(pair.source),
         **_secured(pair.destination),
+        **more,
     }
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 

@@ -11,6 +11,7 @@ from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.names import MirrorPartition
 from tanist.kafka.adapters.access import KafkaAccess
 from tanist.kafka.adapters.logs import KafkaLogs
+from tanist.kafka.adapters.mirrormaker import KafkaMirrorMakerTopics
 from tanist.kafka.adapters.topics import KafkaConfigs, KafkaTopics
 from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls, describe_acls
 from tanist.kafka.wire.clock import SystemClock
@@ -20,17 +21,19 @@ from tanist_testkit.sandbox.ports import free_ports
 from tests.fakes.access import MemoryAccess
 from tests.fakes.configs import MemoryConfigs
 from tests.fakes.logs import MemoryLogs
+from tests.fakes.mirrormaker import MemoryMirrorMaker
 from tests.fakes.topics import MemoryTopics
 from tests.ports import over
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import ExitStack
 
     from tanist.kafka.wire.router import Router
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.logs import Logs
+    from tanist.ports.mirrormaker import MirrorMakerTopics
     from tanist.ports.topics import Configs, Topics
     from tests.fakes.cluster import MemoryCluster
 
@@ -59,6 +62,7 @@ class Reached:
     logs: Logs
     access: Access
     configs: Configs
+    mirrormaker: MirrorMakerTopics
     clock: Clock
     world: Memory | Real
 
@@ -77,6 +81,10 @@ class Memory:
 
     def write(self, at: MirrorPartition, count: int, size: int = 1) -> None:
         self.cluster.grow(at, count)
+
+    def write_raw(self, at: MirrorPartition, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
+        self.cluster.raw_records.setdefault(at.topic, []).extend(records)
+        self.cluster.grow(at, len(records))
 
     def mark(self, at: MirrorPartition, count: int) -> None:
         for _ in range(count):
@@ -109,6 +117,12 @@ class Real:
         producer = Producer(self.client)
         for _ in range(count):
             producer.produce(at.topic, b"x" * size, partition=at.partition)
+        assert producer.flush(10) == 0
+
+    def write_raw(self, at: MirrorPartition, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
+        producer = Producer({**self.client, "compression.type": "gzip"})
+        for key, value in records:
+            producer.produce(at.topic, value, key, partition=at.partition)
         assert producer.flush(10) == 0
 
     def mark(self, at: MirrorPartition, count: int) -> None:
@@ -160,6 +174,7 @@ def in_memory(cluster: MemoryCluster) -> Reached:
         logs=MemoryLogs(cluster),
         access=MemoryAccess(cluster),
         configs=MemoryConfigs(cluster),
+        mirrormaker=MemoryMirrorMaker(cluster),
         clock=cluster.clock,
         world=Memory(cluster),
     )
@@ -171,6 +186,7 @@ def real(endpoint: Endpoint, world: Real, stack: ExitStack) -> Reached:
         logs=stack.enter_context(over(KafkaLogs, endpoint)),
         access=stack.enter_context(over(KafkaAccess, endpoint)),
         configs=stack.enter_context(over(KafkaConfigs, endpoint)),
+        mirrormaker=stack.enter_context(over(KafkaMirrorMakerTopics, endpoint)),
         clock=SystemClock(),
         world=world,
     )

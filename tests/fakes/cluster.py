@@ -19,6 +19,7 @@ from tests.fakes.access import MemoryAccess
 from tests.fakes.clock import JumpingClock
 from tests.fakes.configs import BROKER_DEFAULTS, MemoryConfigs
 from tests.fakes.logs import MemoryLogs
+from tests.fakes.mirrormaker import MemoryMirrorMaker
 from tests.fakes.state import WORKER, FileLog, MemoryStateStore
 from tests.fakes.topics import MemoryTopics
 
@@ -79,6 +80,8 @@ class MemoryCluster:
     broker_configs: dict[str, str] = field(default_factory=lambda: dict(BROKER_DEFAULTS))
     files: dict[int, frozenset[str]] = field(default_factory=dict)
     """Configs of the authorizer that the file of a broker sets."""
+    raw_records: dict[str, list[tuple[bytes | None, bytes | None]]] = field(default_factory=dict)
+    """Keys and values of the topics of which they matter, by topic of one partition."""
     producer_ids: int = 1000
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -168,6 +171,7 @@ class MemoryCluster:
             deletion=nothing,
             sizes=nothing,
             replays=nothing,
+            mirrormaker=MemoryMirrorMaker(self),
             small_state=self.brokers < 3,
         )
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.log_ends import Span
+    from tanist.domain.mirrormaker.history import Mm2Partition
     from tanist.domain.names import DestinationOffset, SourceOffset
 
 OUR_MARK: Final = "tanist "
@@ -39,9 +40,16 @@ class Proof(StrEnum):
     MATCH, MISMATCH, NONE = "match", "mismatch", "none"
 
 
+Evidence: TypeAlias = "tuple[SourceOffset, DestinationOffset]"
+"""Two offsets that hold the same record if the translation is right, at the source and at the destination."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exact:
+    """`evidence`: None: the position itself and `offset`."""
+
     offset: DestinationOffset
+    evidence: Evidence | None = None
     why: ClassVar[None] = None
     precision: ClassVar = Precision.EXACT
 
@@ -51,11 +59,13 @@ class Conservative:
     """A lower bound: no record of the mirror partition is skipped, some may be consumed twice.
 
     `ahead`: by how many offsets the group was ahead of the mirror partition; such positions are clamped to its end.
+    `evidence`: the records that it was concluded from; None: there is nothing to compare.
     """
 
     offset: DestinationOffset
     why: str
     ahead: int = 0
+    evidence: Evidence | None = None
     precision: ClassVar = Precision.CONSERVATIVE
 
 
@@ -68,6 +78,27 @@ class Unknown:
 Translation: TypeAlias = Exact | Conservative | Unknown
 
 
+def to_compare(position: SourceOffset, translation: Translation) -> Evidence | None:
+    """The offsets whose records prove the translation of `position` if they are the same; None: nothing does."""
+    match translation:
+        case Unknown():
+            return None
+        case Exact(offset, evidence=None):
+            return (position, offset)
+        case _:
+            return translation.evidence
+
+
+def settled(position: SourceOffset, translation: Translation, proof: Proof, unproved: str) -> Translation:
+    """The translation once its records were compared, or could not be.
+
+    `unproved`: of its translator. Not empty: what it calls exact is a lower bound, for this reason, without a match.
+    """
+    if isinstance(translation, Exact) and unproved and proof is not Proof.MATCH:
+        return Conservative(translation.offset, unproved, evidence=to_compare(position, translation))
+    return translation
+
+
 # ── strategies ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -75,6 +106,7 @@ class InputKind(StrEnum):
     """What is read of mirror partitions before positions are translated: a field of `Inputs`."""
 
     OFFSET_MAP = "offset map"
+    MM2 = "offset-syncs of MirrorMaker 2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +119,11 @@ class Inputs:
     copy: Span[DestinationOffset] | None
     map: OffsetMap = field(default_factory=OffsetMap)
     missing: Mapping[InputKind, str] = field(default_factory=dict)
+    mm2: Mm2Partition | None = None
+
+
+def _no_peers(_group: str, _position: SourceOffset, _read: Inputs) -> Sequence[str]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +132,8 @@ class Translator:
 
     `translate` is pure. Its answer lies in `Inputs.copy`, skips no copied record at or after the position, and does
     not fall while the position rises. Exact: nothing is consumed twice, and the records at both offsets are the same.
-    `explain`: how it came to the answer, in one line.
+    `explain`: how it came to the answer, in one line. `unproved`: as `settled` has it; empty: exact without a proof.
+    `peers`: what others who go by the same would answer for a position of a group, a line each.
     """
 
     name: str
@@ -103,6 +141,8 @@ class Translator:
     needs: frozenset[InputKind]
     translate: Callable[[SourceOffset, Inputs], Translation]
     explain: Callable[[SourceOffset, Inputs], str]
+    unproved: str = ""
+    peers: Callable[[str, SourceOffset, Inputs], Sequence[str]] = _no_peers
 
     def answer(self, position: SourceOffset, read: Inputs) -> Translation:
         """As `translate`; Unknown where something that it needs is missing."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.fencing import Fencing, ProducerFencing
     from tanist.ports.logs import LogPrefixes, Logs, OpenTransactions, Replicas
+    from tanist.ports.mirrormaker import MirrorMakerTopics
     from tanist.ports.positions import Positions, Proofs
     from tanist.ports.state import StateStore
     from tanist.ports.tails import DivergentTails, Quarantine, Replays
@@ -69,6 +70,7 @@ class Cluster:
     deletion: TopicDeletion
     sizes: LogSizes
     replays: Replays
+    mirrormaker: MirrorMakerTopics
     small_state: bool = False
     _readers: dict[str, StateStore] = field(default_factory=dict, init=False, repr=False, compare=False)
 

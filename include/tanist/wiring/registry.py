@@ -277,6 +277,7 @@ def side_of(cluster: KafkaCluster) -> Cluster:
         deletion=cluster.deletion,
         sizes=cluster.sizes,
         replays=cluster.replays,
+        mirrormaker=cluster.mirrormaker,
         small_state=cluster.small_state,
     )
 

@@ -13,6 +13,7 @@ from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.translation import Exact, Inputs, Proof, Rules, Translator, Unknown, Withheld, decide
 from tanist.usecases.groups.strategies import TRANSLATORS
+from tests.unit.domain.mm2_histories import of_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,7 +61,12 @@ def with_a_map(history: History) -> Inputs:
     )
 
 
-SUBJECTS: Mapping[str, Callable[[History], Inputs]] = {"map": with_a_map}
+def with_offset_syncs(history: History) -> Inputs:
+    """As MirrorMaker 2 has written them."""
+    return Inputs(copy=history.copy, mm2=of_records(history.records, history.copy))
+
+
+SUBJECTS: Mapping[str, Callable[[History], Inputs]] = {"map": with_a_map, "mm2": with_offset_syncs}
 """By the name of each strategy: what it is given of a log."""
 
 

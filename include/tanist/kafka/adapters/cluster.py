@@ -13,6 +13,7 @@ from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
 from tanist.kafka.adapters.fencing import KafkaFencing
 from tanist.kafka.adapters.log_prefixes import KafkaLogPrefixes
 from tanist.kafka.adapters.logs import KafkaLogInspection, KafkaLogs
+from tanist.kafka.adapters.mirrormaker import KafkaMirrorMakerTopics
 from tanist.kafka.adapters.opening import KafkaOpening
 from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
@@ -66,6 +67,7 @@ class KafkaCluster:
         self.deletion = KafkaTopicDeletion(self.router)
         self.sizes = KafkaLogSizes(self.router)
         self.replays = KafkaReplays(self.router)
+        self.mirrormaker = KafkaMirrorMakerTopics(self.router)
         self._state = Shared(self.router, Follower(endpoint, BRIEF_MS))
         self._positions: dict[MirrorName, KafkaPositions] = {}
 

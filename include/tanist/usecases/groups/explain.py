@@ -73,6 +73,7 @@ def _strategies(row: PositionRow) -> Iterator[str]:
     for each in row.tried:
         went_by = each.translator.explain(row.position.offset, row.read)
         yield went_by if len(row.tried) == 1 else f"{went_by}; {_described(each.translation)}"
+        yield from each.translator.peers(row.group, row.position.offset, row.read)
 
 
 def _answer(row: PositionRow) -> str:

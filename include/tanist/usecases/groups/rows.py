@@ -11,7 +11,6 @@ from tanist.domain.translation import (
     OUR_MARK,
     Commit,
     Conservative,
-    Exact,
     GroupThere,
     Present,
     Proof,
@@ -22,6 +21,8 @@ from tanist.domain.translation import (
     Withheld,
     decide,
     objection,
+    settled,
+    to_compare,
 )
 from tanist.domain.translators.by_map import MAP
 from tanist.ports.positions import CommitChange, CommittedPosition, Pair, ProofResult
@@ -78,12 +79,9 @@ class PositionRow:
 
     @property
     def pair(self) -> Pair | None:
-        """The offsets whose records are compared; None for a lower bound, which points at another record by design."""
-        match self.translation:
-            case Exact(offset):
-                return Pair(self.partition, self.position.offset, offset)
-            case _:
-                return None
+        """The offsets whose records are compared; None: nothing would prove the translation."""
+        found = to_compare(self.position.offset, self.translation)
+        return None if found is None else Pair(self.partition, *found)
 
     @property
     def reason(self) -> str:
@@ -186,7 +184,12 @@ def _judged(row: PositionRow, refused: str | None, there: DestinationGroups, rul
 def proved(rows: Iterable[PositionRow], found: Mapping[Pair, ProofResult], otherwise: str) -> tuple[PositionRow, ...]:
     """The rows with their proofs; `otherwise`: why the remaining rows have none."""
     nothing = ProofResult(Proof.NONE, otherwise)
-    return tuple(replace(row, compared=found.get(row.pair, nothing) if row.pair else nothing) for row in rows)
+    return tuple(_proved(row, found.get(row.pair, nothing) if row.pair else nothing) for row in rows)
+
+
+def _proved(row: PositionRow, compared: ProofResult) -> PositionRow:
+    settled_now = settled(row.position.offset, row.translation, compared.proof, row.translator.unproved)
+    return replace(row, compared=compared, translation=settled_now)
 
 
 def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[MirrorPartition, CommitChange]]:

@@ -12,6 +12,8 @@ from tanist.domain.lag import maps
 from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.domain.translation import Exact, InputKind, Inputs, Tried, Unknown, best
 from tanist.domain.translators.by_map import MAP
+from tanist.domain.translators.by_mm2 import MM2
+from tanist.usecases.groups.mm2 import read_mm2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from tanist.usecases.groups.gather import Chosen, Gathered, Views
     from tanist.usecases.mirror import OpenMirror
 
-TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType({each.name: each for each in (MAP,)})
+TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType({each.name: each for each in (MAP, MM2)})
 """The strategies of translation, by their names."""
 
 Positions: TypeAlias = "Mapping[MirrorPartition, frozenset[SourceOffset]]"
@@ -57,7 +59,15 @@ def _maps(reading: Reading) -> Filled:
     return {at: {"map": found[at]} for at in reading.wanted.keys() & found.keys()}
 
 
-READERS: Final[Mapping[InputKind, Callable[[Reading], Filled]]] = MappingProxyType({InputKind.OFFSET_MAP: _maps})
+def _mm2(reading: Reading) -> Filled:
+    answers = reading.seen.source_answer.down is None
+    found = read_mm2(reading.mirror, reading.wanted, reading.context, ask_source=answers)
+    return {at: {"mm2": each} for at, each in found.items()}
+
+
+READERS: Final[Mapping[InputKind, Callable[[Reading], Filled]]] = MappingProxyType(
+    {InputKind.OFFSET_MAP: _maps, InputKind.MM2: _mm2}
+)
 
 
 def translator(name: str) -> Translator:

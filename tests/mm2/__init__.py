@@ -1,0 +1,1 @@
+"""MirrorMaker 2's own topics, as a real one has written them."""
