@@ -13,7 +13,7 @@ class Copier(StrEnum):
     TANIST, MM2, OTHER = "tanist", "mm2", "other"
 
     @property
-    def title(self) -> str:
+    def in_words(self) -> str:
         """Its name in a sentence."""
         return {Copier.TANIST: "Tanist", Copier.MM2: "MirrorMaker 2", Copier.OTHER: "another replicator"}[self]
 

@@ -27,7 +27,15 @@ from tanist.domain.names import (
 )
 from tanist.domain.recovery import ProducerIds
 from tanist.domain.renaming import topic_names
-from tanist.domain.state_record import MirrorRecord, Placement, RecordPolicy, StateRecord, stored, stored_since, stored_under
+from tanist.domain.state_record import (
+    MirrorRecord,
+    Placement,
+    RecordPolicy,
+    StateRecord,
+    stored,
+    stored_since,
+    stored_under,
+)
 from tanist.domain.states import RESUMED_ROW, DesiredState, MirrorState
 
 STATE_TOPIC: Final = "__mirror_state"

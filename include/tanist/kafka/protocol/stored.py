@@ -154,7 +154,8 @@ def encode(record: StateRecord) -> tuple[bytes, bytes | None]:
 
 
 def _version(record: StateRecord) -> int:
-    used = (each for each in _later(type(record)) if getattr(record, each.name) != each.default)
+    kind: Any = type(record)
+    used = (each for each in _later(kind) if getattr(record, each.name) != each.default)
     return max((since(each) or VERSION for each in used), default=VERSION)
 
 

@@ -109,7 +109,7 @@ def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorSt
     view = first.stored(STATE_TOPIC, run.by)
     if view is None:
         raise NoStateTopic(f"{first.name!r} (cluster {found}) has no topic {STATE_TOPIC}")
-    specs = (snapshot.spec_of(view, mirror, first.name),) if mirror else view.mirrors()
+    specs = (snapshot.spec_of(view, mirror, first.name, any_copier=True),) if mirror else view.mirrors()
     waited = _find_silent(reading, specs)
     destinations = chain(
         () if waited else (first,), (reading.snapshot() for _ in specs)
