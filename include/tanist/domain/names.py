@@ -9,13 +9,10 @@ import base64
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, NewType
+from typing import Final, NamedTuple, NewType, Protocol
 from uuid import UUID
 
 from tanist.domain.errors import InvalidMirrorName
-
-if TYPE_CHECKING:
-    from tanist.domain.renaming import Renaming
 
 MirrorName = NewType("MirrorName", str)
 SourceOffset = NewType("SourceOffset", int)
@@ -60,6 +57,13 @@ class MirrorPartition(TopicPartition):
     __slots__ = ()
 
 
+class TopicRules(Protocol):
+    """What names the topics of a mirror on its other side; see `domain.renaming`."""
+
+    def copy_of(self, topic: str) -> str | None: ...
+    def source_of(self, copy: str) -> str | None: ...
+
+
 class NoCopyName(ValueError):
     """A name was asked for that the other side of a mirror does not have: a bug of the caller, see `TopicNames`."""
 
@@ -71,7 +75,7 @@ class TopicNames:
     Partitions are only those of the mirror. Of any topic, `copy_of` and `source_of` say whether it has a name there.
     """
 
-    renaming: Renaming | None = None
+    renaming: TopicRules | None = None
 
     def copy_of(self, topic: str) -> str | None:
         """The copy of a topic of the source; None: the mirror has none of it, by its name."""
