@@ -15,8 +15,11 @@ from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourceOffs
 from tanist.domain.problems import Problems, each
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.domain.selection import Selection
+from tanist.domain.translation import Proof
 from tanist.fetcher.planning import owned
+from tanist.ports.positions import ProofResult
 from tanist.usecases import snapshot
+from tanist.usecases.groups.sync import SyncRequest, translate_groups
 from tanist.usecases.lock import Purpose, changing, mirror_lock
 from tanist.usecases.mirror import OpenMirror, spec_at
 from tanist.usecases.mirrors import administer, desire, detach
@@ -28,9 +31,13 @@ from tanist.usecases.mirrors.wait import Goal, wait_for
 from tests.builders import a_command, a_mirror, a_topic, a_view
 from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.failover import GuardedCluster
+from tests.fakes.positions import MemoryGroups, MemoryPositions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from tanist.ports.clock import Deadline
+    from tanist.ports.positions import Pair
 
 MM = MirrorName("mm")
 REQUEST = FollowRequest(mirror=MM, copied_by=Copier.MM2, include=("orders.*",), rename=("mm2-default",))
@@ -346,3 +353,39 @@ def test_nobody_waits_for_it(east: GuardedCluster, west: GuardedCluster) -> None
     describer = Describer(west.side(), {"east": east.side()}.__getitem__)
     with pytest.raises(CopiedByAnother):
         wait_for(MM, Goal.parse("lag=0"), describer, a_command())
+
+
+# ── its groups ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Asked:
+    """The port `Proofs`, of records that are all equal; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.pairs: list[Pair] = []
+
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> dict[Pair, ProofResult]:
+        self.pairs += pairs
+        return dict.fromkeys(pairs, ProofResult(Proof.MATCH, ""))
+
+
+def test_positions_are_read_by_the_names_of_the_source_and_proved_by_both(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    mirror, proofs = registered(east, west), Asked()
+    here, there = MemoryGroups(east), MemoryGroups(west)
+    here.commit("g", SourcePartition("orders", 1), 4)
+    here.commit("g", SourcePartition("pay", 0), 1)
+    mirror = replace(
+        mirror,
+        source=replace(east.side(), positions=lambda name: MemoryPositions(here, name)),
+        destination=replace(west.side(), positions=lambda name: MemoryPositions(there, name)),
+        pair=pair_with(proofs=proofs),
+    )
+    (row,) = translate_groups(mirror, SyncRequest(), a_command()).rows
+    assert (row.group, row.partition, row.at_source) == (
+        "g",
+        MirrorPartition("east.orders", 1),
+        SourcePartition("orders", 1),
+    )
+    assert [(str(pair.at_source), str(pair.at)) for pair in proofs.pairs] == [("orders-1", "east.orders-1")]

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
+from tanist.domain.followed import is_followed
 from tanist.domain.lag import KnownEnd, last_known, maps
 from tanist.domain.lineage import primary_until
 from tanist.domain.log_ends import Span
@@ -27,6 +28,7 @@ from tanist.domain.states import MirrorState
 from tanist.domain.translation import InputKind, Inputs, Translator
 from tanist.domain.translators.by_map import MAP
 from tanist.usecases.mirror import same_as_pinned
+from tanist.usecases.mirrors.followed import mirror_partitions
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -157,9 +159,9 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
     """
     spec, destination = mirror.spec, DestinationSnapshot(cluster=mirror.destination)
     seen = seen or views(destination, context)
-    partitions = _partitions(seen.state, spec.mirror, chosen)
+    partitions = _partitions(seen.state, mirror, chosen, context)
     kept = seen.groups.group_positions(spec)
-    ours = [each for each in kept if spec.names.mirrored(each.partition) in partitions]
+    ours = [each for each in kept if _copy(spec.names, each.partition) in partitions]
     source_answer = _ask(
         mirror, chosen, {each.group for each in ours}, sorted(map(spec.names.at_source, partitions)), context
     )
@@ -208,7 +210,20 @@ def _at_home(
     return {name: tuple(sorted(found[name])) for name in sorted(chosen.of(found))}
 
 
-def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozenset[MirrorPartition]:
+def _copy(names: TopicNames, there: SourcePartition) -> MirrorPartition | None:
+    """The copy of any partition of the source, by its name; None: its topic is not in the mirror."""
+    copy = names.copy_of(there.topic)
+    return None if copy is None else MirrorPartition(copy, there.partition)
+
+
+def _partitions(
+    state: StateView, of: OpenMirror, chosen: Chosen, context: CommandContext
+) -> frozenset[MirrorPartition]:
+    mirror = of.spec.mirror
+    if is_followed(of.spec):
+        return frozenset(
+            at for at in mirror_partitions(of, context) if chosen.topics is None or at.topic in chosen.topics
+        )
     held = state.topics(mirror) if chosen.topics else state.mirrored(mirror)
     wanted = [topic for topic in held if chosen.topics is None or topic.topic in chosen.topics]
     return frozenset(at for topic in wanted for at in topic.all_partitions())
@@ -246,8 +261,8 @@ def _merged(
             found[each.group][topic_names.mirrored(each.partition)] = Freshest(each.offset, each.at, direct=False)
     for group, positions in source_answer.positions.items():
         for there, offset in positions.items():
-            at = topic_names.mirrored(there)
-            if group in names and at in partitions:
+            at = _copy(topic_names, there)
+            if at is not None and group in names and at in partitions:
                 before = found[group].get(at)
                 found[group][at] = Freshest(
                     offset, before.at if before and before.offset == offset else None, direct=True

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import DestinationOffset, MirrorPartition
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourcePartition
 from tanist.domain.translation import (
     OUR_MARK,
     Commit,
@@ -43,6 +43,7 @@ class PositionRow:
 
     group: str
     partition: MirrorPartition
+    at_source: SourcePartition
     position: Freshest
     age_ms: int | None
     translation: Translation
@@ -75,7 +76,7 @@ class PositionRow:
         """The offsets whose records are compared; None for a lower bound, which points at another record by design."""
         match self.translation:
             case Exact(offset):
-                return Pair(self.partition, self.position.offset, offset)
+                return Pair(self.at_source, self.position.offset, self.partition, offset)
             case _:
                 return None
 
@@ -105,6 +106,7 @@ def _translated(seen: Gathered, group: str, at: MirrorPartition, position: Fresh
     return PositionRow(
         group=group,
         partition=at,
+        at_source=seen.spec.names.at_source(at),
         position=position,
         age_ms=seen.age_ms(position),
         translation=_translation(seen, at, position),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.compaction import is_compacted
-from tanist.domain.errors import ConnectionLost, SourceSilent, TimedOut, TopicNotInMirror, Unreachable
+from tanist.domain.errors import ConnectionLost, SourceSilent, TanistError, TimedOut, TopicNotInMirror, Unreachable
 from tanist.domain.exclusive import exclusive_ranges
 from tanist.domain.growth import growth
 from tanist.domain.lag import maps
@@ -19,11 +19,13 @@ from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import reason
+from tanist.usecases.mirrors.followed import followed_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.domain.exclusive import ExclusiveRange
+    from tanist.domain.followed import FollowedTopic
     from tanist.domain.growth import Growth
     from tanist.domain.lineage import Segment
     from tanist.domain.names import MirrorName, MirrorPartition, SourcePartition
@@ -78,6 +80,27 @@ def prepare(clusters: OpenMirror, request: ValidationRequest, context: CommandCo
     )
 
 
+def chosen_followed(both: MirrorSnapshot, selection: Selection, context: CommandContext) -> tuple[FollowedTopic, ...]:
+    """The topics that somebody else copies, and that `selection` has by their names at the source; announces them.
+
+    Raises:
+        TopicNotInMirror: an expression matches none, or there is none. SourceSilent, or what else its error is: the
+        source does not tell its topics.
+    """
+    found = followed_in(both, context)
+    if found.source_down is not None:
+        raise _as_silent(found.source_down)
+    if not found.topics:
+        raise TopicNotInMirror(f"mirror {both.spec.mirror!r} has no topics")
+    names = selection.chosen(found.topics, f"topic of mirror {both.spec.mirror!r}")
+    context.announce(names)
+    return tuple(found.topics[name] for name in names)
+
+
+def _as_silent(error: TanistError) -> TanistError:
+    return SourceSilent(error.reason) if isinstance(error, (Unreachable, TimedOut, ConnectionLost)) else error
+
+
 def mirrored(both: MirrorSnapshot, selection: Selection, context: CommandContext) -> Mirrored:
     """The topics of a mirror that `selection` has; announces them, then queries the source. Raises as `prepare`."""
     view = both.destination.state(STATE_TOPIC, context.by)
@@ -93,7 +116,7 @@ def _growth(both: MirrorSnapshot, topics: Sequence[TopicDesired], context: Comma
         same_as_pinned(both.spec, source.cluster_id(context.first_contact()), None)
         return growth(topics, source.partition_counts([topic.topic for topic in topics], context.by))
     except (Unreachable, TimedOut, ConnectionLost) as silent:
-        raise SourceSilent(silent.reason) from silent
+        raise _as_silent(silent) from silent
 
 
 def chosen(view: StateView, mirror: MirrorName, selection: Selection) -> tuple[TopicDesired, ...]:
