@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.copier import CopiedByAnother, Copier
 from tanist.domain.errors import AuthorizationFailed, MirrorExists, Misconfigured, SameCluster, TopicAlreadyInMirror
 from tanist.domain.failover.many import mirrors_at
 from tanist.domain.followed import CopyTrouble, FollowedTopics, copies_of, group_is_followed, is_internal
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourceOffset, SourcePartition
+from tanist.domain.next_steps.rules import guide
+from tanist.domain.next_steps.step import NextStage
 from tanist.domain.problems import Problems, each
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.domain.selection import Selection
@@ -28,10 +31,13 @@ from tanist.usecases.mirrors.describe import Describer, listing
 from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tanist.usecases.mirrors.followed import followed, mirror_partitions
 from tanist.usecases.mirrors.wait import Goal, wait_for
-from tests.builders import a_command, a_mirror, a_topic, a_view
+from tanist.usecases.status.observe import MirrorStatus, observe
+from tanist.usecases.status.status_view import board_item
+from tests.builders import a_command, a_mirror, a_topic, a_view, a_worker
 from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.failover import GuardedCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
+from tests.unit.usecases.readings import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -389,3 +395,71 @@ def test_positions_are_read_by_the_names_of_the_source_and_proved_by_both(
         SourcePartition("orders", 1),
     )
     assert [(str(pair.at_source), str(pair.at)) for pair in proofs.pairs] == [("orders-1", "east.orders-1")]
+
+
+# ── what is said of it ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def seen(east: GuardedCluster, west: GuardedCluster) -> MirrorStatus:
+    (found,) = observe(reading(east, west), MM)
+    return found
+
+
+def test_its_status_says_what_can_be_said_and_is_never_go(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west, replace(REQUEST, exclude=("orders-eu",)))
+    found = seen(east, west)
+    checks = {check.name: check for check in found.status.checks}
+    assert {name: check.verdict.value for name, check in checks.items()} == {
+        "source": "PASS",
+        "topics": "PASS",
+        "destination": "PASS",
+        "lag": "UNKNOWN",
+        "workers": "FAIL",
+        "groups": "UNKNOWN",
+    }
+    assert "tanist reconcile mm" in checks["lag"].reason
+    assert {found.status.word(mode) for mode in Mode} == {Readiness.NO_GO}
+    (limitation,) = found.status.limitations[Mode.UNPLANNED]
+    assert (limitation.name, limitation.blocks) == (CopiedByAnother.name, True)
+    item = board_item(found, EpochMs(1))
+    assert (item["partitions"], item["lag"]["unknown"], item["troubled"]) == ({"FOLLOWED": 3}, 3, [])
+
+
+def test_its_status_names_copies_that_do_not_fit(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west)
+    (topics,) = [check for check in seen(east, west).status.checks if check.name == "topics"]
+    assert topics.verdict is Verdict.FAIL
+    assert topics.reason == "orders-eu: the destination has no topic east.orders-eu"
+
+
+def test_its_status_with_a_silent_source_is_unknown(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west)
+    east.dead = True
+    checks = {check.name: check for check in seen(east, west).status.checks}
+    assert checks["source"].verdict is checks["topics"].verdict is Verdict.UNKNOWN
+    assert checks["destination"].observed == "3 of 3 answer"
+
+
+def test_a_destination_that_is_another_cluster_now_is_said_and_nothing_is_read(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    registered(east, west)
+    west.id = "another"
+    checks = {check.name: check for check in seen(east, west).status.checks}
+    assert "CLUSTER_ID_MISMATCH" in checks["source"].reason
+    assert seen(east, west).rows == ()
+
+
+def test_the_next_step_moves_its_groups(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west)
+    found = guide(seen(east, west).situation)
+    assert found.stage is NextStage.FOLLOWED
+    assert [step.command for step in found.steps] == [
+        "tanist fetcher run --destination west",
+        "tanist groups sync mm --destination west",
+    ]
+    assert not any(CopiedByAnother.name in missing for missing in found.missing)
+    west.write(STATE_TOPIC, a_worker(at=a_command().clock.now()))
+    assert [step.command for step in guide(seen(east, west).situation).steps] == [
+        "tanist groups sync mm --destination west"
+    ]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.domain.detached_record import TopicDetached
-    from tanist.domain.followed import FollowedTopic
+    from tanist.domain.followed import FollowedTopic, FollowedTopics
     from tanist.domain.names import MirrorPartition, SourcePartition
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
     from tanist.domain.selection import Selection
@@ -169,14 +169,25 @@ def _row(
     )
 
 
-def followed_row(
+def followed_rows(
+    both: MirrorSnapshot, found: FollowedTopics, shown: Iterable[FollowedTopic], context: CommandContext
+) -> tuple[PartitionRow, ...]:
+    """One row per partition of the topics that are `shown`: where both logs end. Never raises."""
+    spec, topics = both.spec, {each.copy: each for each in shown}
+    partitions = [at for each in topics.values() for at in each.partitions()]
+    there = [spec.names.at_source(at) for at in partitions]
+    source = ask(found.source_down or both.source, there, context.first_contact())
+    copies = ask(both.destination, partitions, context.by)
+    return tuple(_followed_row(spec, topics[at.topic], at, source, copies) for at in partitions)
+
+
+def _followed_row(
     spec: MirrorSpec,
     topic: FollowedTopic,
     partition: MirrorPartition,
     source: MirrorEnds[SourcePartition],
     destination: MirrorEnds[MirrorPartition],
 ) -> PartitionRow:
-    """A partition that somebody else copies: where both logs end."""
     at_source = spec.names.at_source(partition)
     live, copy = source.found.get(at_source), destination.found.get(partition)
     return PartitionRow(
@@ -265,19 +276,15 @@ class Describer:
         found = followed_in(replace(both, source=source), context)
         every = {each.copy: each for each in found.topics.values()}
         shown = [every[name] for name in self.selection.among(every)]
-        partitions = [at for each in shown for at in each.partitions()]
-        at_source = ask(
-            found.source_down or source, list(map(spec.names.at_source, partitions)), context.first_contact()
-        )
-        copies = ask(both.destination, partitions, context.by)
+        seen = followed_rows(replace(both, source=source), found, shown, context)
         return Described(
             spec=spec,
             topics=tuple(sorted(every)),
-            rows=tuple(followed_row(spec, every[at.topic], at, at_source, copies) for at in partitions),
+            rows=seen,
             growth=Growth(),
-            source_down=at_source.down,
+            source_down=found.source_down,
             versions=(
-                ask_versions(at_source.down or source, context.first_contact()),
+                ask_versions(found.source_down or source, context.first_contact()),
                 ask_versions(both.destination, context.by),
             ),
         )
