@@ -12,16 +12,17 @@ from tanist.domain.copier import CopiedByAnother, Copier
 from tanist.domain.errors import AuthorizationFailed, MirrorExists, Misconfigured, SameCluster, TopicAlreadyInMirror
 from tanist.domain.failover.many import mirrors_at
 from tanist.domain.followed import CopyTrouble, FollowedTopics, copies_of, group_is_followed, is_internal
-from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, SourceOffset, SourcePartition
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset, SourcePartition
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.next_steps.step import NextStage
 from tanist.domain.problems import Problems, each
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.domain.selection import Selection
-from tanist.domain.translation import Proof
+from tanist.domain.translation import Exact, Proof, Translator, Unknown
 from tanist.fetcher.planning import owned
 from tanist.ports.positions import ProofResult
 from tanist.usecases import snapshot
+from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, translate_groups
 from tanist.usecases.lock import Purpose, changing, mirror_lock
 from tanist.usecases.mirror import OpenMirror, spec_at
@@ -388,13 +389,24 @@ def test_positions_are_read_by_the_names_of_the_source_and_proved_by_both(
         destination=replace(west.side(), positions=lambda name: MemoryPositions(there, name)),
         pair=pair_with(proofs=proofs),
     )
-    (row,) = translate_groups(mirror, SyncRequest(), a_command()).rows
+    offered = Translator(
+        name="offered",
+        basis="test",
+        needs=frozenset(),
+        translate=lambda position, _: Exact(DestinationOffset(position + 1)),
+        explain=lambda _position, _read: "",
+    )
+    (row,) = translate_groups(mirror, SyncRequest(chosen=Chosen(translator=offered)), a_command()).rows
     assert (row.group, row.partition, row.at_source) == (
         "g",
         MirrorPartition("east.orders", 1),
         SourcePartition("orders", 1),
     )
-    assert [(str(pair.at_source), str(pair.at)) for pair in proofs.pairs] == [("orders-1", "east.orders-1")]
+    (pair,) = proofs.pairs
+    assert (str(pair.at_source), pair.source, str(pair.at), pair.destination) == ("orders-1", 4, "east.orders-1", 5)
+    (unmapped,) = translate_groups(mirror, SyncRequest(), a_command()).rows
+    assert isinstance(unmapped.translation, Unknown), "nobody promises that offsets are the same"
+    assert "keeps no offset map" in unmapped.reason
 
 
 # ── what is said of it ────────────────────────────────────────────────────────────────────────────────────────────

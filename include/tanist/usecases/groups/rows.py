@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
+from tanist.domain.followed import is_followed
 from tanist.domain.names import DestinationOffset, MirrorPartition, SourcePartition
 from tanist.domain.translation import (
     OUR_MARK,
@@ -121,6 +122,9 @@ def _translation(seen: Gathered, at: MirrorPartition, position: Freshest) -> Tra
         return Unknown(f"the destination does not answer: {copy.name}: {copy.reason}")
     if at in seen.preparing:
         return Unknown("the mirror partition is still PREPARING, so its end offset means nothing yet")
+    if seen.translator is MAP and is_followed(seen.spec):
+        who = seen.spec.copied_by.in_words
+        return Unknown(f"{who} copies the records, and keeps no offset map: offsets need not be those of the source")
     return seen.translator.translate(position.offset, seen.inputs(at))
 
 
