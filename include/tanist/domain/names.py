@@ -57,7 +57,7 @@ class MirrorPartition(TopicPartition):
     __slots__ = ()
 
 
-class TopicRules(Protocol):
+class NameRules(Protocol):
     """What names the topics of a mirror on its other side; see `domain.renaming`."""
 
     def copy_of(self, topic: str) -> str | None: ...
@@ -75,7 +75,7 @@ class TopicNames:
     Partitions are only those of the mirror. Of any topic, `copy_of` and `source_of` say whether it has a name there.
     """
 
-    renaming: TopicRules | None = None
+    renaming: NameRules | None = None
 
     def copy_of(self, topic: str) -> str | None:
         """The copy of a topic of the source; None: the mirror has none of it, by its name."""

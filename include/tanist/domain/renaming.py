@@ -69,7 +69,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RenameRule:
     """One `--rename`, as it was `written`."""
 
     written: str
@@ -105,7 +105,7 @@ class Renaming:
     (MirrorSourceConnector.isCycle). Empty: no name is left out so.
     """
 
-    rules: tuple[Rule, ...]
+    rules: tuple[RenameRule, ...]
     cycle: str = ""
 
     def copy_of(self, topic: str) -> str | None:
@@ -161,13 +161,13 @@ def rename_problems(rename: Sequence[str], source: str) -> tuple[Misconfigured, 
     return (*problems, *_clashes(rules))
 
 
-def _rule(text: str, source: str) -> Rule:
+def _rule(text: str, source: str) -> RenameRule:
     alias = _alias(text, source)
     if alias == "":
         raise Misconfigured(f"--rename {text!r} names no alias of the source")
     if alias is not None:
-        return Rule(text, Template("", ""), Template.read(f"{alias}{SEPARATOR}{TOPIC}", text))
-    return Rule(text, Template("", ""), Template("", "")) if text == IDENTITY else Rule.read(text)
+        return RenameRule(text, Template("", ""), Template.read(f"{alias}{SEPARATOR}{TOPIC}", text))
+    return RenameRule(text, Template("", ""), Template("", "")) if text == IDENTITY else RenameRule.read(text)
 
 
 def _alias(text: str, source: str) -> str | None:
@@ -180,7 +180,7 @@ def _alias(text: str, source: str) -> str | None:
 # ── two topics with one copy ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _clashes(rules: Sequence[Rule]) -> tuple[Misconfigured, ...]:
+def _clashes(rules: Sequence[RenameRule]) -> tuple[Misconfigured, ...]:
     return tuple(
         Misconfigured(
             f"--rename {first.written!r} and {second.written!r} can give two topics the same name: "
@@ -192,7 +192,7 @@ def _clashes(rules: Sequence[Rule]) -> tuple[Misconfigured, ...]:
     )
 
 
-def _clash(first: Rule, second: Rule) -> tuple[str, str, str] | None:
+def _clash(first: RenameRule, second: RenameRule) -> tuple[str, str, str] | None:
     """Two topics of the source and the name that both would have; None: there are none. `first` comes first.
 
     One rule alone gives no two topics one name. So it takes a name that both can make, of different topics, and the

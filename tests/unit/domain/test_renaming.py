@@ -9,7 +9,7 @@ import pytest
 
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import NoCopyName, SourcePartition, TopicNames
-from tanist.domain.renaming import Renaming, Rule, rename_problems, renaming
+from tanist.domain.renaming import RenameRule, Renaming, rename_problems, renaming
 from tests.builders import a_mirror
 
 
@@ -122,7 +122,7 @@ def test_exactly_the_pairs_of_rules_that_give_two_topics_one_name_are_refused() 
     wrong = [
         pair
         for pair in some
-        if clash_of(Renaming(tuple(map(Rule.read, pair)))) is not bool(rename_problems(pair, "east"))
+        if clash_of(Renaming(tuple(map(RenameRule.read, pair)))) is not bool(rename_problems(pair, "east"))
     ]
     assert wrong == []
     assert 50 < sum(bool(rename_problems(pair, "east")) for pair in some) < len(some)
