@@ -10,7 +10,11 @@ import pytest
 from confluent_kafka import Producer
 
 from tanist.domain.copier import Copier
-from tanist.domain.names import MirrorPartition, SourcePartition
+from tanist.domain.names import MirrorName, MirrorPartition, ProducerId, SourcePartition, TopicPartition
+from tanist.domain.validation.bounds import ComparisonBounds
+from tanist.domain.validation.job import Level, PartitionRequest, ValidationJob
+from tanist.spark.ends import fix
+from tanist.spark.validation import spans
 from tests.builders import a_mirror
 from tests.conftest import librdkafka
 from tests.kafka.fetcher.rig import until
@@ -122,3 +126,34 @@ def test_positions_of_its_groups_are_kept_by_the_names_of_the_source(
         commit(east.bootstrap_servers, groups[0], {at: 5})
         until(lambda: followed.position(groups[0], at) == 5, 20, followed.positions)
         assert {(each.group, each.partition) for each in followed.positions()} == {(groups[0], SourcePartition(*at))}
+
+
+def test_bounds_of_a_comparison_are_read_by_the_names_of_both_sides(
+    clusters: Mapping[str, SandboxCluster], copied: str
+) -> None:
+    produce(clusters["east"], copied, 1, 2)
+    asked = tuple(
+        PartitionRequest(partition=TopicPartition(f"east.{copied}", n), at_source=TopicPartition(copied, n))
+        for n in range(2)
+    )
+    job = ValidationJob(
+        run="r",
+        mirror=MirrorName("mm"),
+        level=Level.RECORDS,
+        source=clusters["east"].endpoint(),
+        destination=clusters["west"].endpoint(),
+        data_id=ProducerId(-1),
+        partitions=asked,
+        settle_seconds=0.5,
+    )
+    found = fix(job)
+    ends = {
+        at.partition: (bounds.source.high_watermark, bounds.destination.high_watermark)
+        for at, bounds in found.items()
+        if isinstance(bounds, ComparisonBounds)
+    }
+    assert ends == {0: (7, 5), 1: (5, 5)}, found
+    spans_of = spans([each for each in found.values() if isinstance(each, ComparisonBounds)], job)
+    assert [(str(each.partition), str(each.at)) for each in spans_of.source] == [
+        (f"{copied}-{n}", f"east.{copied}-{n}") for n in range(2)
+    ]

@@ -6,11 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.compaction import is_compacted
-from tanist.domain.errors import ConnectionLost, SourceSilent, TanistError, TimedOut, TopicNotInMirror, Unreachable
+from tanist.domain.errors import (
+    ConnectionLost,
+    Misconfigured,
+    SourceSilent,
+    TanistError,
+    TimedOut,
+    TopicNotInMirror,
+    Unreachable,
+)
 from tanist.domain.exclusive import exclusive_ranges
+from tanist.domain.followed import is_followed
 from tanist.domain.growth import growth
 from tanist.domain.lag import maps
 from tanist.domain.lineage import segments
+from tanist.domain.names import MirrorPartition, SourcePartition
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
 from tanist.domain.selection import Selection
@@ -28,7 +38,7 @@ if TYPE_CHECKING:
     from tanist.domain.followed import FollowedTopic
     from tanist.domain.growth import Growth
     from tanist.domain.lineage import Segment
-    from tanist.domain.names import MirrorName, MirrorPartition, SourcePartition
+    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
@@ -69,6 +79,8 @@ def prepare(clusters: OpenMirror, request: ValidationRequest, context: CommandCo
         not configured; SourceSilent; CouldNotTell: the destination does not answer.
     """
     both, spec = clusters.snapshot(), clusters.spec
+    if is_followed(spec):
+        return _prepare_followed(both, request, context)
     found = mirrored(both, Selection(request.include, request.exclude), context)
     offsets = maps(both.destination.state(OFFSETS_TOPIC, context.by), spec)
     return Prepared(
@@ -78,6 +90,36 @@ def prepare(clusters: OpenMirror, request: ValidationRequest, context: CommandCo
             *(_uncopied(found, at) for at in found.growth.partitions),
         ),
     )
+
+
+def _prepare_followed(both: MirrorSnapshot, request: ValidationRequest, context: CommandContext) -> Prepared:
+    """Of topics that somebody else copies: records, at the offsets that an offset map says, else at the same ones.
+
+    Raises as `chosen_followed`. Misconfigured: batches are to be compared, which only Tanist copies.
+    """
+    spec = both.spec
+    if request.level is Level.BATCHES:
+        raise Misconfigured(f"--level batches: {spec.copied_by.in_words} writes the records in batches of its own")
+    topics = chosen_followed(both, Selection(request.include, request.exclude), context)
+    offsets = maps(both.destination.state(OFFSETS_TOPIC, context.by), spec)
+    return Prepared(
+        level=request.level or Level.RECORDS,
+        partitions=tuple(request for topic in topics for request in _of_followed(topic, offsets)),
+    )
+
+
+def _of_followed(topic: FollowedTopic, offsets: Mapping[MirrorPartition, OffsetMap]) -> Iterator[PartitionRequest]:
+    """All partitions of both sides; those that one of them lacks are not equal."""
+    known = frozenset(topic.partitions())
+    for n in range(max(topic.at_source or 0, topic.at_destination or 0)):
+        at = MirrorPartition(topic.copy, n)
+        yield PartitionRequest(
+            partition=at,
+            at_source=SourcePartition(topic.source, n),
+            state=MirrorState.MIRRORING if at in known else MirrorState.UNKNOWN,
+            note="" if at in known else topic.why,
+            runs=offsets[at].runs if at in offsets else (),
+        )
 
 
 def chosen_followed(both: MirrorSnapshot, selection: Selection, context: CommandContext) -> tuple[FollowedTopic, ...]:
