@@ -1,7 +1,7 @@
 """The periodic DAGs: metadata sync and commits of group offsets, for every mirror.
 
 Each mirror is a mapped task, and each task stores its result under `DONE`, whether it fails or not. While a failover
-holds the lock of a mirror its task is skipped.
+holds the lock of a mirror its task is skipped, and so is that of the metadata sync if somebody else copies the mirror.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from tanist.airflow.connections import DESTINATIONS, destinations
 from tanist.airflow.markdown import table
 from tanist.airflow.tasks import WHY, at_work, next_of
+from tanist.domain.copier import CopiedByAnother
 from tanist.domain.errors import MirrorLocked, Misconfigured, TanistError
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
@@ -88,7 +89,7 @@ def _sync_one(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], 
     with at_work() as task:
         try:
             done = do(task, target["destination"], target["mirror"])
-        except MirrorLocked as held:
+        except (MirrorLocked, CopiedByAnother) as held:
             context["ti"].xcom_push(key=DONE, value={"summary": f"skipped: {held.reason}"})
             raise AirflowSkipException(str(held)) from held
     wrong = [*done.decide, *done.again]
@@ -143,7 +144,8 @@ def _metadata(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
 
 
 def _positions(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
-    found = task.registry.open_mirror(task.registry.connect(destination), mirror_name(mirror), task.context)
+    there = task.registry.connect(destination)
+    found = task.registry.open_mirror(there, mirror_name(mirror), task.context, any_copier=True)
     synced = sync_locked(found, SyncRequest(), task.context)
     shown = sorted(synced.rows, key=lambda row: row.committed)
     return _SyncResult(

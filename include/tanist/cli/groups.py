@@ -168,7 +168,7 @@ def _mirror(now: Session, name: str) -> OpenMirror:
 
 
 def _mirror_of(now: Session, destination: Cluster, name: str) -> OpenMirror:
-    return now.registry.open_mirror(destination, mirror_name(name), now.context)
+    return now.registry.open_mirror(destination, mirror_name(name), now.context, any_copier=True)
 
 
 def _chosen(groups: Sequence[str] | None, strategy: str | None = None) -> Chosen:

@@ -14,13 +14,16 @@ from tanist.cli.output import emit, say
 from tanist.domain.checks import Mode
 from tanist.domain.detached import attach_command
 from tanist.domain.errors import Misconfigured
+from tanist.domain.followed import is_followed
 from tanist.domain.lag import DETACHED_STATE
+from tanist.domain.names import mirror_name
 from tanist.domain.states import DesiredState
 from tanist.usecases.failover import removal
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.tools import Timeouts
-from tanist.usecases.items import topic_item
-from tanist.usecases.mirrors import detach
+from tanist.usecases.items import spec_item, topic_item
+from tanist.usecases.mirror import spec_at
+from tanist.usecases.mirrors import administer, detach
 
 REMOVE_SECONDS = 600.0
 TOPIC_COLUMNS = ("mirror", "topic", "state")
@@ -58,9 +61,14 @@ def remove(
     producers of the source go on. `tanist mirrors add` goes on where it stopped. Without --keep-copy a detached topic
     is forgotten, once its copy was deleted.
 
+    A mirror that somebody else copies (`create --copied-by`) is removed as a whole, without --topic: its registration
+    and what is kept of its groups are deleted, and nothing else.
+
     Example: tanist mirrors remove dr --destination west --topic orders --dry-run
     """
     if not topic:
+        if not exclude and not keep_copy and _forget_followed(now, name):
+            return
         raise Misconfigured("no topic is selected: give --topic REGEX")
     if keep_copy:
         run = announcing(now, "detach")
@@ -88,6 +96,17 @@ def remove(
     announcing(now, "remove").announce([*topic])
     options = RunOptions(patience=Timeouts(proof=fence_proof, drain=drain), although_it_answers=although_it_answers)
     execute(now, name, found, options, evidence)
+
+
+def _forget_followed(now: Session, name: str) -> bool:
+    """Delete a mirror that somebody else copies, whose topics are nobody's here; False: Tanist copies it."""
+    destination = now.destination()
+    if not is_followed(spec_at(destination, mirror_name(name), now.context, any_copier=True)):
+        return False
+    spec = administer.delete(name, destination, now.context).spec
+    say(f"{'would forget' if now.context.dry_run else 'forgot'} mirror {name}, and touched none of its topics")
+    emit([spec_item(spec) | {"changed": not now.context.dry_run}], ("mirror", "source", "destination"), now.as_json)
+    return True
 
 
 def _show_detached(now: Session, found: detach.Detached, state: str) -> None:

@@ -19,13 +19,15 @@ from tanist.cli.options import (
 )
 from tanist.cli.output import emit, none, say
 from tanist.domain.detached import since
-from tanist.domain.lag import DETACHED_STATE, counted
+from tanist.domain.followed import is_followed
+from tanist.domain.lag import DETACHED_STATE, FOLLOWED_STATE, counted
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.describe import listing, moved_away, must_match
+from tanist.usecases.mirrors.followed import followed
 from tanist.usecases.mirrors.lineage import LINEAGE_COLUMNS, segment_item
 from tanist.usecases.mirrors.lineage import lineage as read_lineage
 from tanist.usecases.mirrors.wait import Goal, wait_for
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from tanist.usecases.mirrors.describe import Described
 
-STATES = (*map(str, MirrorState), DETACHED_STATE)
+STATES = (*map(str, MirrorState), DETACHED_STATE, FOLLOWED_STATE)
 
 
 def shown_state(text: str) -> str:
@@ -72,8 +74,12 @@ def list_mirrors(now: Session) -> None:
         for each in listing(view):
             if each.detached:
                 say(f"mirror {each.spec.mirror}: detached: {', '.join(since(apart) for apart in each.detached)}")
+            topics = each.topics
+            if is_followed(each.spec):
+                say(f"mirror {each.spec.mirror}: copied by {each.spec.copied_by.in_words}")
+                topics = len(followed(now.registry.mirror(each.spec, destination), now.context).topics)
             more = {
-                "topics": each.topics,
+                "topics": topics,
                 "detached": [apart.topic for apart in each.detached],
                 "cluster_id": each.spec.source_cluster_id,
                 "bootstrap_server": now.registry.bootstrap(each.spec.source),
@@ -100,7 +106,7 @@ def describe(
     """Show every partition: offsets on both clusters, lag, state and reason; the last known ones if the source is down.
 
     A summary comes first: how many partitions are in each state, and their lag. --state shows only those in a state.
-    Partitions of detached topics are DETACHED.
+    Partitions of detached topics are DETACHED, those that somebody else copies FOLLOWED.
 
     Example: tanist mirrors describe dr --topic orders
     """

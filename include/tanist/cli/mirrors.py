@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanist.cli import mirror_removal, mirror_reversal, mirror_views
+from tanist.cli import mirror_following, mirror_removal, mirror_reversal, mirror_views
+from tanist.cli.mirror_following import (
+    CopiedByOption,
+    GroupExcludeOption,
+    GroupIncludeOption,
+    GroupIntervalOption,
+    RenameOption,
+    StrategyOption,
+)
 from tanist.cli.mirror_removal import TOPIC_COLUMNS
 from tanist.cli.options import (
     ExcludeOption,
@@ -20,6 +28,7 @@ from tanist.cli.options import (
 )
 from tanist.cli.output import emit, one_line, say
 from tanist.domain.compaction import Holes
+from tanist.domain.copier import Copier
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_allow, commands_to_lift
 from tanist.domain.losses import OnLoss
@@ -30,6 +39,7 @@ from tanist.usecases.items import spec_item, topic_item
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import CreateRequest
 from tanist.usecases.mirrors.create import create as create_mirror
+from tanist.usecases.mirrors.follow import FollowRequest, refuse_options
 
 if TYPE_CHECKING:
     from tanist.ports.logs import LogPrefixes
@@ -103,9 +113,9 @@ def create(
     topic: TopicsOption = None,
     exclude: ExcludeOption = None,
     offsets: Annotated[
-        OffsetMode, typer.Option(help="How source and destination offsets relate.")
-    ] = OffsetMode.IDENTICAL,
-    engine: Annotated[Engine, typer.Option(help="How records are copied.")] = Engine.BATCHES,
+        OffsetMode | None, typer.Option(help="How source and destination offsets relate (default: identical).")
+    ] = None,
+    engine: Annotated[Engine | None, typer.Option(help="How records are copied (default: batches).")] = None,
     holes: HolesOption = None,
     on_loss: OnLossOption = None,
     deny_writers: DenyWritersOption = None,
@@ -113,19 +123,63 @@ def create(
     merge_small_batches: SmallBatchesOption = None,
     promoted: PromotedOption = False,
     adopt: AdoptOption = False,
+    copied_by: CopiedByOption = Copier.TANIST,
+    rename: RenameOption = None,
+    strategy: StrategyOption = None,
+    group_include: GroupIncludeOption = None,
+    group_exclude: GroupExcludeOption = None,
+    group_sync_interval: GroupIntervalOption = None,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
     The same specification again changes nothing; the same name with another specification is refused.
 
+    With --copied-by mm2 or other somebody else copies the records: nothing is created or copied, and without --topic
+    all topics but internal ones are in the mirror. Its groups are followed by `tanist fetcher run` and translated by
+    `tanist groups sync`.
+
     Example: tanist mirrors create dr --source east --destination west --topic 'orders.*'
     """
+    following = {
+        "--rename": rename is not None,
+        "--strategy": strategy is not None,
+        "--group-include": group_include is not None,
+        "--group-exclude": group_exclude is not None,
+        "--group-sync-interval": group_sync_interval is not None,
+    }
+    copying = {
+        "--offsets": offsets is not None,
+        "--engine": engine is not None,
+        "--holes": holes is not None,
+        "--on-loss": on_loss is not None,
+        "--deny-writers": deny_writers is not None,
+        "--replication-factor": replication_factor is not None,
+        "--merge-small-batches": merge_small_batches is not None,
+        "--promoted": promoted,
+        "--adopt": adopt,
+    }
+    if copied_by is not Copier.TANIST:
+        refuse_options(copying, mirror_following.NOT_COPIED_HERE)
+        wanted = FollowRequest(
+            mirror=name,
+            copied_by=copied_by,
+            include=tuple(topic or ()),
+            exclude=tuple(exclude or ()),
+            rename=tuple(rename or ()),
+            strategies=tuple(strategy or ()),
+            group_include=tuple(group_include or ()),
+            group_exclude=tuple(group_exclude or ()),
+            sync_groups_seconds=round(group_sync_interval or 0),
+        )
+        mirror_following.create(now, wanted, now.registry.connect(source), now.destination())
+        return
+    refuse_options(following, mirror_following.COPIED_HERE)
     request = CreateRequest(
         mirror=name,
         include=tuple(topic or ()),
         exclude=tuple(exclude or ()),
-        offsets=offsets,
-        engine=engine,
+        offsets=offsets or OffsetMode.IDENTICAL,
+        engine=engine or Engine.BATCHES,
         holes=holes,
         on_loss=on_loss,
         deny_writers=deny_writers,

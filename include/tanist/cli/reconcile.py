@@ -127,7 +127,9 @@ def _paired(
     if name is not None and not any(topics):
         mirror = mirror_name(name)
         (destination,) = now.destinations(mirror)
-        return destination, of_mirror(now.registry.open_mirror(destination, mirror, context), selection, context)
+        return destination, of_mirror(
+            now.registry.open_mirror(destination, mirror, context, any_copier=True), selection, context
+        )
     if name is None and source and topic and selection == EVERY_TOPIC:
         destination = now.destination()
         return destination, of_topics(now.registry.connect(source), destination, (topic, copy or topic), context)

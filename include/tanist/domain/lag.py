@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 DETACHED_STATE: Final = "DETACHED"
 """What a partition of a detached topic is shown as: none of the state machine, as no worker looks after it."""
+FOLLOWED_STATE: Final = "FOLLOWED"
+"""What a partition is shown as that somebody else copies."""
 LOG_END_AGE_MS: Final = 5_000
 """How much older the true end of a log may be that is recorded with a high watermark."""
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTruncated.name})
@@ -79,11 +81,15 @@ class PartitionRow:
     """A person has resumed it after it FAILED, or accepted the loss it FAILED for, and no worker has followed since."""
     detached: str = ""
     """Why it is in no mirror: its topic was detached; empty: it is in one."""
+    followed: str = ""
+    """Who copies it, and what is wrong with the copy; empty: Tanist copies it."""
+    at_source: SourcePartition | None = None
+    """Its name at the source; None: the same."""
 
     @property
     def shown_state(self) -> str:
         """Its state for people and machines."""
-        return DETACHED_STATE if self.detached else str(self.state)
+        return FOLLOWED_STATE if self.followed else DETACHED_STATE if self.detached else str(self.state)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -95,7 +101,12 @@ class PartitionRow:
 
     @property
     def lag(self) -> int | None:
-        """Offsets of the source that are not copied yet; None also for a log that is not identical any more."""
+        """Offsets of the source that are not copied yet; None also for a log that is not identical any more.
+
+        Nor of what somebody else copies: how its offsets relate to those of the source is another question.
+        """
+        if self.followed:
+            return None
         seen = self.observed
         if seen is not None and seen.state_of_copy is MirrorState.FAILED and seen.error in _NO_COPY:
             return None
@@ -108,8 +119,8 @@ class PartitionRow:
 
     @property
     def mode(self) -> str:
-        """`identical`, or by how many offsets the mirror partition is ahead at its end."""
-        return mode(self.destination_end, self.map)
+        """`identical`, or by how many offsets the mirror partition is ahead at its end; or `unknown`."""
+        return "unknown" if self.followed else mode(self.destination_end, self.map)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +140,7 @@ class RowCounts:
 
 def counted(rows: Collection[PartitionRow]) -> RowCounts:
     """The states of `rows`, in the order of their names, and their lag."""
-    states = MappingProxyType(dict(sorted(Counter(str(row.state) for row in rows).items())))
+    states = MappingProxyType(dict(sorted(Counter(row.shown_state for row in rows).items())))
     return RowCounts(states, sum(row.lag or 0 for row in rows), sum(row.lag is None for row in rows))
 
 

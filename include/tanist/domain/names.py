@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, NewType
+from typing import Final, NamedTuple, NewType, Protocol
 from uuid import UUID
 
 from tanist.domain.errors import InvalidMirrorName
@@ -56,16 +57,56 @@ class MirrorPartition(TopicPartition):
     __slots__ = ()
 
 
+class NameRules(Protocol):
+    """What names the topics of a mirror on its other side; see `domain.renaming`."""
+
+    def copy_of(self, topic: str) -> str | None: ...
+    def source_of(self, copy: str) -> str | None: ...
+
+
+class NoCopyName(ValueError):
+    """A name was asked for that the other side of a mirror does not have: a bug of the caller, see `TopicNames`."""
+
+
+@dataclass(frozen=True, slots=True)
 class TopicNames:
-    """How partitions of a mirror are named on its other side: alike on both."""
+    """How topics and partitions of a mirror are named on its other side. `renaming`: None: alike on both.
+
+    Partitions are only those of the mirror. Of any topic, `copy_of` and `source_of` say whether it has a name there.
+    """
+
+    renaming: NameRules | None = None
+
+    def copy_of(self, topic: str) -> str | None:
+        """The copy of a topic of the source; None: the mirror has none of it, by its name."""
+        return topic if self.renaming is None else self.renaming.copy_of(topic)
+
+    def source_of(self, copy: str) -> str | None:
+        """What a topic of the destination is a copy of; None: it is no copy, by its name."""
+        return copy if self.renaming is None else self.renaming.source_of(copy)
 
     def at_source(self, partition: MirrorPartition) -> SourcePartition:
-        """What `partition` is copied from."""
-        return SourcePartition(*partition)
+        """What `partition` is copied from. Raises NoCopyName: it is in no copy."""
+        return SourcePartition(_named(self.source_of(partition.topic), partition), partition.partition)
 
     def mirrored(self, partition: SourcePartition) -> MirrorPartition:
-        """What `partition` is copied to."""
-        return MirrorPartition(*partition)
+        """What `partition` is copied to. Raises NoCopyName: its topic is not in the mirror."""
+        return MirrorPartition(_named(self.copy_of(partition.topic), partition), partition.partition)
+
+
+def _named(topic: str | None, partition: TopicPartition) -> str:
+    if topic is None:
+        raise NoCopyName(f"{partition} is in no topic of the mirror")
+    return topic
+
+
+SAME_NAMES: Final = TopicNames()
+"""Of a mirror that Tanist copies."""
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether Kafka takes `text` as the name of a topic (org.apache.kafka.common.internals.Topic)."""
+    return _TOPIC_NAME.fullmatch(text) is not None and text not in {".", ".."}
 
 
 def mirror_name(text: str) -> MirrorName:

@@ -12,6 +12,7 @@ from typing import Final
 
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.compaction import Holes
+from tanist.domain.copier import Copier
 from tanist.domain.fences import FencedTopic
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import (
@@ -25,7 +26,16 @@ from tanist.domain.names import (
     TopicNames,
 )
 from tanist.domain.recovery import ProducerIds
-from tanist.domain.state_record import MirrorRecord, Placement, RecordPolicy, StateRecord, stored, stored_under
+from tanist.domain.renaming import topic_names
+from tanist.domain.state_record import (
+    MirrorRecord,
+    Placement,
+    RecordPolicy,
+    StateRecord,
+    stored,
+    stored_since,
+    stored_under,
+)
 from tanist.domain.states import RESUMED_ROW, DesiredState, MirrorState
 
 STATE_TOPIC: Final = "__mirror_state"
@@ -80,6 +90,13 @@ class MirrorSpec(StateRecord):
     """What is done when the source has deleted records that were not copied. Earlier versions continued."""
     deny_writers: bool = False
     """Whether other writers of a mirror topic are denied WRITE by name."""
+    copied_by: Copier = field(default=Copier.TANIST, metadata=stored_since(2))
+    """Earlier versions would copy: they do not read a mirror that somebody else copies."""
+    rename: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # rules, see `domain.renaming`
+    strategies: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # STRATEGY or STRATEGY=REGEX of topics
+    group_include: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # empty: all groups
+    group_exclude: tuple[str, ...] = field(default=(), metadata=stored_since(1))
+    sync_groups_seconds: int = field(default=0, metadata=stored_since(1))  # 0: in every run of the schedule
 
     @property
     def id(self) -> str:
@@ -88,8 +105,8 @@ class MirrorSpec(StateRecord):
 
     @property
     def names(self) -> TopicNames:
-        """How its partitions are named on the other side."""
-        return TopicNames()
+        """How its topics are named on the other side."""
+        return topic_names(self.rename, self.source, self.destination)
 
     @property
     def producer_ids(self) -> ProducerIds:

@@ -29,6 +29,23 @@ def stored_under(name: str) -> Mapping[str, str]:
     return {_STORED_UNDER: name}
 
 
+_SINCE: Final = "stored_since"
+
+
+def stored_since(version: int) -> Mapping[str, int]:
+    """Metadata of a field that is stored only if it has another value than its default.
+
+    Such a record has at least this major version, so readers of an earlier one leave it alone; 1: all read it.
+    """
+    return {_SINCE: version}
+
+
+def since(field: Field[Any]) -> int | None:
+    """The version of `stored_since`; None: the field is always stored."""
+    found = field.metadata.get(_SINCE)
+    return None if found is None else int(found)
+
+
 def stored_name(field: Field[Any]) -> str:
     """The name under which `field` is stored."""
     return str(field.metadata.get(_STORED_UNDER, field.name))

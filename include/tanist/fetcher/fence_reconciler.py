@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from tanist.domain.errors import CouldNotTell, MirrorLocked, OperatorFenced, Stopped, TanistError
@@ -16,6 +17,7 @@ from tanist.domain.fences import (
     before_pending,
     is_stray,
 )
+from tanist.domain.followed import is_followed
 from tanist.domain.kept_fences import fence_groups
 from tanist.domain.names import MirrorPartition
 from tanist.domain.promotions import promotion_records, unreported
@@ -114,9 +116,12 @@ class FenceReconciler(RoundThread):
             log.exception("what failovers have left to do was not done, trying again")
 
     def reconcile_all(self, view: StateView) -> None:
-        """Retry pending source fences and reports. A source that does not answer is not an error."""
+        """Retry pending source fences and reports. A source that does not answer is not an error.
+
+        A mirror that somebody else copies has neither.
+        """
         self._silent.clear()
-        for spec in view.mirrors():
+        for spec in filterfalse(is_followed, view.mirrors()):
             if not self._holds(state_partition_of(spec.mirror, MirrorPartition("", 0), self._state_partitions)):
                 continue
             if view.unfinished(spec.mirror) is not None or view.moving(spec.mirror) is not None:

@@ -12,6 +12,7 @@ from tanist.domain.broker_errors import (
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import AnotherCluster, TanistError
+from tanist.domain.followed import group_is_followed
 from tanist.domain.names import EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import GroupPosition
 from tanist.domain.state_record import Tombstone
@@ -64,11 +65,13 @@ class Answered(NamedTuple):
 class GroupOffsetCache:
     """The positions of all groups in all topics, so that a topic that is added later has them at once.
 
-    `topics` are those of the mirror; only their positions are stored.
+    `topics` are those of the mirror; only their positions are stored, of groups that the mirror follows. `positioned`:
+    topics in which any group has, or had, a position.
     """
 
     def __init__(self, spec: MirrorSpec) -> None:
         self.topics: frozenset[str] = frozenset()
+        self.positioned: set[str] = set()
         self._spec = spec
         self._positions: dict[str, dict[SourcePartition, _Held]] = {}
         self._kinds: dict[str, str] = {}
@@ -81,7 +84,8 @@ class GroupOffsetCache:
 
     def groups(self) -> int:
         """How many groups have a position in the mirror."""
-        return sum(any(at.topic in self.topics for at in held) for held in self._positions.values())
+        ours = (held for group, held in self._positions.items() if group_is_followed(self._spec, group))
+        return sum(any(at.topic in self.topics for at in held) for held in ours)
 
     def take(self, event: GroupEvent, order: int) -> None:
         """Apply one record of the log; `order`: its offset."""
@@ -97,8 +101,12 @@ class GroupOffsetCache:
                 pass
 
     def put(self, group: str, at: SourcePartition, held: _Held) -> None:
-        self._positions.setdefault(group, {})[at] = held
+        self._hold(group, at, held)
         self._changed.add((group, at))
+
+    def _hold(self, group: str, at: SourcePartition, held: _Held) -> None:
+        self._positions.setdefault(group, {})[at] = held
+        self.positioned.add(at.topic)
 
     def drop(self, group: str, at: SourcePartition) -> None:
         held = self._positions.get(group, {})
@@ -112,7 +120,7 @@ class GroupOffsetCache:
         for record in self._written(view):
             self._kinds[record.group] = record.kind
             held = _Held(record.offset, record.at, record.order)
-            self._positions.setdefault(record.group, {})[record.partition] = held
+            self._hold(record.group, record.partition, held)
 
     def record_answer(self, answer: Answered, now: EpochMs) -> None:
         """Apply the source's answer. Positions that are not in it were deleted, unless they are `unsure`."""
@@ -133,14 +141,17 @@ class GroupOffsetCache:
 
     def changes(self, view: StateView) -> list[StateRecord]:
         """Of the positions changed since `written`, those that differ from `view`."""
-        return [new for group, at in self._changed if at.topic in self.topics for new in self._entry(group, at, view)]
+        return [new for each in self._changed if self._is_ours(*each) for new in self._entry(*each, view)]
+
+    def _is_ours(self, group: str, at: SourcePartition) -> bool:
+        return at.topic in self.topics and group_is_followed(self._spec, group)
 
     def differences(self, view: StateView, *, whole: bool) -> list[StateRecord]:
         """All positions that differ from `view`, which another worker may have written.
 
         A cache that is not `whole` does not know which positions were deleted.
         """
-        known = {each for each in self.known() if each[1].topic in self.topics}
+        known = {each for each in self.known() if self._is_ours(*each)}
         stale = {(r.group, r.partition) for r in self._written(view) if r.partition.topic in self.topics}
         return [new for each in (known | stale if whole else known) for new in self._entry(*each, view)]
 

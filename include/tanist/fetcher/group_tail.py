@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.followed import copies_of, is_followed
 from tanist.domain.names import EpochMs, TopicPartition
 from tanist.domain.records import GroupSyncStatus, OffsetTailMode
 from tanist.domain.state_record import state_partition_of
@@ -74,6 +75,9 @@ class GroupTail(RoundThread):
         self._tail_again_at = self._wrote_at = self._compared_at = self._noted_at = float("-inf")
         self._read_at = self._complete_until_ms = EpochMs(0)
         self._note: GroupSyncStatus | None = None
+        self._judged: frozenset[str] = frozenset()
+        self._followed: frozenset[str] = frozenset()
+        """Of the topics that were judged, those that are in a mirror that somebody else copies."""
 
     def stop(self) -> None:
         super().stop()
@@ -132,12 +136,29 @@ class GroupTail(RoundThread):
         return patience_ms(self._wrote_at + COALESCE_SECONDS - self._clock.monotonic())
 
     def _topics(self) -> frozenset[str]:
-        """The topics of the mirror; a topic that was removed keeps its last stored positions."""
-        held = self._tools.state.view().mirrored(self._tools.spec.mirror)
-        names = frozenset(topic.topic for topic in held)
+        """The topics of the mirror, at the source; one that was removed keeps its last stored positions.
+
+        If somebody else copies them, those of its filters that any group has a position in.
+        """
+        spec = self._tools.spec
+        if is_followed(spec):
+            names = self._follow()
+        else:
+            held = self._tools.state.view().mirrored(spec.mirror)
+            names = frozenset(source for topic in held if (source := spec.names.source_of(topic.topic)) is not None)
         if self._source is not None and names - self._source.cache.topics:
             self._compared_at = float("-inf")  # a new topic's positions are known already
         return names
+
+    def _follow(self) -> frozenset[str]:
+        """The topics in which groups have positions, or had when the positions were stored that are there."""
+        spec, known = self._tools.spec, self._source.cache.positioned if self._source is not None else set()
+        if not self._judged:
+            known = known | {each.partition.topic for each in self._tools.groups.view().group_positions(spec)}
+        if new := known - self._judged:
+            self._judged |= new
+            self._followed |= copies_of(spec, new).keys()
+        return self._followed
 
     def _fall_back(self, why: TanistError) -> None:
         if self._router is not None and (refused(why) or isinstance(why, PackedAway)):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION, holes_of, is_compacted
 from tanist.domain.errors import SourceTopicRecreated
+from tanist.domain.followed import is_followed
 from tanist.domain.lag import is_loss_accepted
 from tanist.domain.names import SourcePartition, topic_id_of, topic_id_text
 from tanist.domain.records import PartitionObserved
@@ -59,10 +61,10 @@ class Moment:
 
 
 def owned(view: StateView, state_partitions: frozenset[int], count: int) -> tuple[Owned, ...]:
-    """The partitions of all mirrors that fall into `state_partitions` of `count`."""
+    """The partitions of all mirrors that Tanist copies, and that fall into `state_partitions` of `count`."""
     return tuple(
         Owned(spec, topic, partition, number)
-        for spec in view.mirrors()
+        for spec in filterfalse(is_followed, view.mirrors())
         for topic in view.topics(spec.mirror)
         for partition in topic.all_partitions()
         if (number := state_partition_of(spec.mirror, partition, count)) in state_partitions

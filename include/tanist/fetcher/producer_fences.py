@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.followed import is_followed
 from tanist.domain.promotions import former_copies, still_promoted
 from tanist.ports.fencing import Kept
 
@@ -66,7 +68,8 @@ class ProducerFences:
             self._each(view, self._keep)
 
     def _owned(self, view: StateView) -> frozenset[tuple[MirrorName, MirrorPartition]]:
-        taken = ((s.mirror, at) for s in view.mirrors() for t in view.removed(s.mirror) for at in t.all_partitions())
+        ours = filterfalse(is_followed, view.mirrors())
+        taken = ((s.mirror, at) for s in ours for t in view.removed(s.mirror) for at in t.all_partitions())
         former = ((each.mirror, at) for each in former_copies(view) for at in each.partitions)
         return frozenset((mirror, at) for mirror, at in (*taken, *former) if self._ours(mirror, at))
 
@@ -75,7 +78,7 @@ class ProducerFences:
         view: StateView,
         do: Callable[[Mapping[MirrorPartition, ProducerIds]], list[str]],
     ) -> None:
-        for spec in view.mirrors():
+        for spec in filterfalse(is_followed, view.mirrors()):
             if view.removed(spec.mirror):
                 self._one(spec.mirror, partial(self._taken, view, spec), do)
         former = tuple(former_copies(view))

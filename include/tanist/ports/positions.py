@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, SourcePartition, TopicPartition
     from tanist.domain.translation import Proof
     from tanist.ports.clock import Deadline
 
@@ -111,10 +111,11 @@ class Positions(Protocol):
 
 
 class Pair(NamedTuple):
-    """A source offset and its translation at the destination."""
+    """A source offset and its translation at the destination, each with the partition by its name there."""
 
-    partition: TopicPartition
+    at_source: SourcePartition
     source: SourceOffset
+    at: MirrorPartition
     destination: DestinationOffset
 
 

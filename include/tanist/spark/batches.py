@@ -94,7 +94,7 @@ def rows(router: Router, span: LogSpan) -> Iterator[tuple[Any, ...]]:
 
 
 def _failed(span: LogSpan, trouble: TanistError) -> tuple[Any, ...]:
-    at = span.partition
+    at = span.at
     return (at.topic, at.partition, *(None,) * (len(_ARROW) - 3), str(trouble))
 
 
@@ -112,8 +112,8 @@ def _row(span: LogSpan, each: Read, begins: int, until: int) -> tuple[Any, ...]:
     header, batch, seen = each
     place = span.place(begins)
     return (
-        span.partition.topic,
-        span.partition.partition,
+        span.at.topic,
+        span.at.partition,
         span.end is not None and place >= span.end,
         place,
         begins,

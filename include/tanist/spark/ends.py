@@ -75,21 +75,31 @@ _PAUSE_SECONDS: Final = 0.3
 def fix(job: ValidationJob) -> Fixed:
     """The bounds of every partition, or why there are none. A cluster that does not answer is a reason for all."""
     at = [asked.partition for asked in job.partitions]
+    there = [asked.source for asked in job.partitions]
+    copies = {asked.source.topic: asked.partition.topic for asked in job.partitions}
     with ExitStack() as stack:
         source, copy = (
             stack.enter_context(closing(Router(endpoint, "tanist-validation")))
             for endpoint in (job.source, job.destination)
         )
-        ids = [topic_ids(each, at) for each in (source, copy)]
-        ours = ends_of(source, at)
+        ids = topic_ids(source, there), topic_ids(copy, at)
+        ours = _by_copy(ends_of(source, there), job)
         theirs = _settled(copy, job, ours)
-        later = ends_of(source, at)
-        moved = replaced(source, at, ids[0]) | replaced(copy, at, ids[1]) | _promoted(copy, job)
+        later = _by_copy(ends_of(source, there), job)
+        another = {copies[name]: why for name, why in replaced(source, there, ids[0]).items() if name in copies}
+        moved = another | replaced(copy, at, ids[1]) | _promoted(copy, job)
     return {
         asked.partition: moved.get(asked.partition.topic)
-        or _bounds(asked, (ids[0].get(asked.partition.topic), ids[1].get(asked.partition.topic)), ours, theirs, later)
+        or _bounds(asked, (ids[0].get(asked.source.topic), ids[1].get(asked.partition.topic)), ours, theirs, later)
         for asked in job.partitions
     }
+
+
+def _by_copy(
+    found: Mapping[TopicPartition, LogEnds | TanistError], job: ValidationJob
+) -> dict[TopicPartition, LogEnds | TanistError]:
+    """What the source has told, by the names of the copies."""
+    return {asked.partition: found[asked.source] for asked in job.partitions}
 
 
 def replaced(router: Router, at: Sequence[TopicPartition], known: Mapping[str, UUID | None]) -> dict[str, TanistError]:

@@ -91,11 +91,11 @@ class RecordReader(SpanReader):
         for span in spans:
             try:
                 for found in self._rows(span, self.records(router, span)):
-                    yield self.batch(span.partition, found)
+                    yield self.batch(span.at, found)
             except TanistError as trouble:
-                failed[span.partition] = str(trouble)
+                failed[span.at] = str(trouble)
         for span, changed in changed_topics(router, spans, Deadline(time.monotonic() + PATIENCE_SECONDS)):
-            failed.setdefault(span.partition, str(changed))
+            failed.setdefault(span.at, str(changed))
         for at, why in failed.items():
             yield self.batch(at, {"trouble": [why]})
 
@@ -197,7 +197,7 @@ class _Records:
         pending = places >= span.end if span.end is not None else np.zeros(len(places), np.bool_)
         chosen = np.ones(len(places), np.bool_)
         if self._wanted is not None:
-            chosen = pending | np.isin(places // BUCKET, self._wanted[span.partition])
+            chosen = pending | np.isin(places // BUCKET, self._wanted[span.at])
         found = {
             "pending": pending,
             "place": places,

@@ -145,8 +145,8 @@ def narrowed(spans: Spans, buckets: Collection[Row]) -> Spans:
     wanted = _wanted(buckets)
     source, copy = [], []
     for ours, theirs in zip(spans.source, spans.destination, strict=True):
-        if ours.partition in wanted:
-            inside = wanted[ours.partition]
+        if ours.at in wanted:
+            inside = wanted[ours.at]
             low, high = int(inside[0]) * record_source.BUCKET, int(inside[-1] + 1) * record_source.BUCKET
             origin = ours.map.origin
             source.append(_within(ours, origin(DestinationOffset(low)), origin(DestinationOffset(high)) + SHIFT))

@@ -48,6 +48,13 @@ class LogSpan:
     whole: int | None = None
     topic_id: UUID | None = None
     undecided: bool = False
+    copy: TopicPartition | None = None
+    """Its name at the copy; None: the same."""
+
+    @property
+    def at(self) -> TopicPartition:
+        """By which name rows of either side tell it: that of the copy."""
+        return self.copy or self.partition
 
     @property
     def ends(self) -> int:
@@ -80,9 +87,9 @@ class Spans:
     destination: tuple[LogSpan, ...]
 
     def of(self, partitions: Collection[TopicPartition]) -> Spans:
-        """Those of `partitions`."""
+        """Those of `partitions`, by their names at the copy."""
         ours, theirs = (
-            tuple(each for each in side if each.partition in partitions) for side in (self.source, self.destination)
+            tuple(each for each in side if each.at in partitions) for side in (self.source, self.destination)
         )
         return Spans(source=ours, destination=theirs)
 

@@ -86,7 +86,7 @@ class _KeyedRows:
         self._compared = compared
 
     def __call__(self, span: LogSpan, answers: Iterator[list[Read]]) -> Iterator[Mapping[str, Any]]:
-        compared = self._compared[span.partition]
+        compared = self._compared[span.at]
         for answer in answers:
             rows = [row for each in answer for row in _rows(span, each, compared)]
             if rows:
@@ -157,7 +157,7 @@ def _flagged(spark: SparkSession, job: ValidationJob, spans: Spans) -> tuple[Dat
     try:
         troubled = sides[0].unionByName(sides[1]).where("trouble is not null").collect()
         unread = {comparing.partition_of(row): row.trouble for row in troubled} | logs[0][1] | logs[1][1]
-        read_whole = [span.partition for span in spans.source if span.partition not in unread]
+        read_whole = [span.at for span in spans.source if span.at not in unread]
         found = differences(*(comparing.of_partitions(each, read_whole) for each in sides)).persist(_KEPT)
         found.count()
         return found, unread
@@ -174,7 +174,7 @@ def _log(
         ends = ends_of(router, [span.partition for span in spans])
     wider, compared, silent = [], {}, {}
     for span in spans:
-        at, end = span.partition, ends[span.partition]
+        at, end = span.at, ends[span.partition]
         compared[at] = _Compared(span.until if span.end is None else span.end, span, data_id)
         if isinstance(end, TanistError):
             silent[at] = str(end)

@@ -82,10 +82,8 @@ def spans(bounds: Iterable[ComparisonBounds], job: ValidationJob) -> Spans:
     for each in bounds:
         asked = each.request
         ours, theirs = each.compared
-        read = LogSpan(
-            partition=asked.partition, start=ours.start, until=each.surroundings, map=asked.map, end=each.end
-        )
-        read = replace(read, skipped=asked.skipped)
+        read = LogSpan(partition=asked.source, start=ours.start, until=each.surroundings, map=asked.map, end=each.end)
+        read = replace(read, skipped=asked.skipped, copy=asked.partition)
         source_id, copy_id = each.topic_ids
         source.append(replace(read, edge=each.copy_begins, topic_id=source_id))
         only = job.data_id if asked.promoted else None

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tanist.domain.failover.health import Status
+    from tanist.domain.followed import FollowedTopic
     from tanist.domain.lag import PartitionRow
     from tanist.domain.limitation import Limitation
     from tanist.domain.losses import LostRange
@@ -25,7 +26,21 @@ if TYPE_CHECKING:
 def spec_item(spec: MirrorSpec) -> dict[str, Any]:
     """A mirror as it is registered; ids below 0 were not allocated (a dry run)."""
     item: dict[str, Any] = {stored_name(field): getattr(spec, field.name) for field in fields(spec)}
-    return item | {"include": list(spec.include), "exclude": list(spec.exclude)}
+    return item | {name: list(each) for name, each in item.items() if isinstance(each, tuple)}
+
+
+def followed_item(topic: FollowedTopic) -> dict[str, Any]:
+    """A topic that somebody else copies, and its copy."""
+    return {
+        "topic": topic.source,
+        "copy": topic.copy,
+        "partitions": topic.at_source,
+        "copy_partitions": topic.at_destination,
+        "topic_id": topic.source_topic_id,
+        "copy_topic_id": topic.copy_topic_id,
+        "trouble": topic.trouble,
+        "why": topic.why,
+    }
 
 
 def topic_item(topic: TopicDesired) -> dict[str, Any]:
@@ -40,6 +55,7 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
     return {
         "mirror": row.mirror,
         "topic": row.partition.topic,
+        "source_topic": (row.at_source or row.partition).topic,
         "partition": row.partition.partition,
         "source_end_offset": row.source.high_watermark if row.source else None,
         "source_observed_ms": row.source.at if row.source else None,

@@ -150,7 +150,7 @@ def _unchecked(_view: StateView) -> None:
 
 
 @contextmanager
-def changing(
+def changing(  # noqa: PLR0913 -- two switches, named
     cluster: Cluster,
     mirror: MirrorName,
     operation: str,
@@ -158,14 +158,15 @@ def changing(
     check: Callable[[StateView], object] = _unchecked,
     *,
     patient: bool = False,
+    any_copier: bool = False,
 ) -> Iterator[LockedMirror | Rehearsal]:
-    """The mirror, locked for a change; in a dry run a rehearsal.
+    """The mirror, locked for a change; in a dry run a rehearsal. `any_copier`: also one that somebody else copies.
 
     `check` raises if the change is not allowed. It is called before the lock is taken, so a refused change writes
     nothing; the caller must check again under the lock. Raises as `mirror_lock`, and as `check`.
     """
     view = cluster.state(STATE_TOPIC, command.by)
-    spec = snapshot.spec_of(view, mirror, cluster.name)
+    spec = snapshot.spec_of(view, mirror, cluster.name, any_copier=any_copier)
     ensure_unlocked(view, mirror)
     check(view)
     if command.dry_run:
@@ -295,7 +296,7 @@ def _take(cluster: Cluster, mirror: MirrorName, purpose: Purpose, command: Comma
         try:
             view = store.catch_up(command.by)
             if not _waits_for(_holder(view, mirror, purpose, command), purpose, command, patience):
-                spec = snapshot.spec_of(view, mirror, cluster.name)
+                spec = snapshot.spec_of(view, mirror, cluster.name, any_copier=True)
                 _must_be_free(view, mirror, purpose, command, stale)
                 record = _next(view, spec, purpose, command)
                 store.append([record], command.by)

@@ -58,15 +58,20 @@ def same_as_pinned(spec: MirrorSpec, source_id: str | None, destination_id: str 
             raise AnotherCluster(f"{name!r} leads to cluster {found}, mirror {spec.mirror!r} was created with {pinned}")
 
 
-def spec_at(destination: Cluster, mirror: MirrorName, context: CommandContext) -> MirrorSpec:
+def spec_at(
+    destination: Cluster, mirror: MirrorName, context: CommandContext, *, any_copier: bool = False
+) -> MirrorSpec:
     """The spec of `mirror`; what answers as its destination is the cluster that it was created with.
+
+    `any_copier`: also of a mirror whose records somebody else copies.
 
     Raises:
         MirrorMoved, UnknownMirror: the destination has no such mirror (any more). AnotherCluster: it is another one.
+        CopiedByAnother: somebody else copies its records.
         UnsafeStateTopic, CouldNotTell, BrokerError: its state cannot be read.
     """
     (found,) = identify((destination,), context)
-    spec = snapshot.spec_of(destination.state(STATE_TOPIC, context.by), mirror, destination.name)
+    spec = snapshot.spec_of(destination.state(STATE_TOPIC, context.by), mirror, destination.name, any_copier=any_copier)
     same_as_pinned(spec, None, found)
     return spec
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 from tanist.domain import records
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError, UnknownMirror
+from tanist.domain.followed import copied_here
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import MirrorPartition, SourcePartition, TopicPartition
 from tanist.domain.state_view import NOTHING_YET
@@ -56,14 +57,15 @@ def exists(cluster: Cluster, topic: str, by: Deadline) -> bool:
     return isinstance(facts, TopicFacts)
 
 
-def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec:
-    """The spec of `mirror`.
+def spec_of(view: StateView, mirror: MirrorName, destination: str, *, any_copier: bool = False) -> MirrorSpec:
+    """The spec of `mirror`. `any_copier`: also of one whose records somebody else copies.
 
     Raises:
         MirrorMoved: it has another destination now. UnknownMirror: with the names of existing mirrors.
+        CopiedByAnother: somebody else copies its records.
     """
     if found := view.mirror(mirror):
-        return found
+        return found if any_copier else copied_here(found)
     if moved := view.move(mirror):
         raise MirrorMoved(moved, destination)
     names = ", ".join(spec.mirror for spec in view.mirrors()) or "none"
@@ -76,7 +78,7 @@ def still(view: StateView, examined: MirrorSpec) -> MirrorSpec:
     Raises:
         UnknownMirror: it was deleted meanwhile; another mirror may have its name.
     """
-    found = spec_of(view, examined.mirror, examined.destination)
+    found = spec_of(view, examined.mirror, examined.destination, any_copier=True)
     if (found.id, found.source) != (examined.id, examined.source):
         raise UnknownMirror(
             f"mirror {examined.mirror!r} was deleted in the meantime and re-created under the same name"

@@ -146,14 +146,19 @@ class ClusterRegistry:
         """Another registry of the same clusters, with connections of its own: for another thread, which closes it."""
         return ClusterRegistry(self.settings, self._extra)
 
-    def open_mirror(self, destination: Cluster, mirror: MirrorName, context: CommandContext) -> OpenMirror:
+    def open_mirror(
+        self, destination: Cluster, mirror: MirrorName, context: CommandContext, *, any_copier: bool = False
+    ) -> OpenMirror:
         """A mirror with both of its clusters. The source must be the cluster that the mirror pins; see `source`.
+
+        `any_copier`: also a mirror whose records somebody else copies, for what writes to no topic of it.
 
         Raises:
             UnknownMirror: the destination has no such mirror. AnotherCluster: it is not the mirror's destination.
+            CopiedByAnother: somebody else copies its records.
             CouldNotTell, BrokerError: the destination cannot be read.
         """
-        return self.mirror(spec_at(destination, mirror, context), destination)
+        return self.mirror(spec_at(destination, mirror, context, any_copier=any_copier), destination)
 
     def mirror(self, spec: MirrorSpec, destination: Cluster) -> OpenMirror:
         """The mirror with that spec; a source that is not configured on this host counts as unreachable."""

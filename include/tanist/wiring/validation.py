@@ -40,7 +40,7 @@ def validation(
 
     java()
     Selection(request.include, request.exclude).check()  # before any cluster is asked
-    clusters = registry.open_mirror(destination, mirror, context)
+    clusters = registry.open_mirror(destination, mirror, context, any_copier=True)
     spec, prepared = clusters.spec, prepare(clusters, request, context)
     job = ValidationJob(
         run=uuid4().hex[:12],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tanist.domain.copier import Copier
 from tanist.domain.names import EpochMs, MirrorName, SourceOffset, SourcePartition
 from tanist.domain.records import GroupPosition
 from tanist.domain.state_record import StateRecord, Tombstone
@@ -118,3 +121,24 @@ def test_whoever_begins_to_ask_keeps_what_was_written_and_can_no_longer_be_seen(
         assert list(fold(view, read.differences(view, whole=True)).values()) == [
             record for record in view.values() if "/g/" in record.key
         ]
+
+
+# ── a mirror that somebody else copies ────────────────────────────────────────────────────────────────────────────
+
+
+def test_positions_of_groups_that_the_mirror_leaves_out_are_not_stored() -> None:
+    read = GroupOffsetCache(replace(SPEC, copied_by=Copier.MM2, group_include=("g.*",), group_exclude=("g-old",)))
+    read.topics = frozenset({"orders"})
+    for order, group in enumerate(("g", "g-old", "other")):
+        read.take(moved(order, group), order)
+    for records in (read.changes(NOTHING_YET), read.differences(NOTHING_YET, whole=True)):
+        assert [each.group for each in records if isinstance(each, GroupPosition)] == ["g"]
+    assert read.groups() == 1
+
+
+def test_it_is_known_in_which_topics_groups_have_positions() -> None:
+    read = book(moved(1), moved(9, at=OTHER), Removed("g", OTHER))
+    assert read.positioned == {"orders", "elsewhere"}
+    after = GroupOffsetCache(SPEC)
+    after.remember(fold(NOTHING_YET, read.changes(NOTHING_YET)))
+    assert after.positioned == {"orders"}

@@ -8,15 +8,18 @@ import pytest
 
 from tanist.domain import errors
 from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.copier import Copier
 from tanist.domain.problems import Problems
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.domain.selection import Selection
 from tanist.usecases.mirror import spec_at
 from tanist.usecases.mirrors.create import CreateRequest, create
+from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
 from tests.builders import DR, a_command, a_lineage
 from tests.fakes.cluster import MemoryCluster
+from tests.fakes.failover import GuardedCluster
 from tests.unit.usecases.readings import clusters
 
 
@@ -115,3 +118,24 @@ def test_positions_that_are_none_are_bad_input(text: str) -> None:
     """Named by file and item."""
     with pytest.raises(errors.Misconfigured, match="f"):
         positions(text, "f")
+
+
+def test_topics_that_somebody_else_copies_are_paired_by_their_names() -> None:
+    """A copy that is not there is told by the job; so is a partition that one of both has not."""
+    east = GuardedCluster("east").with_topic("orders", 3, 10).with_topic("bills").with_topic("east.internal")
+    west = GuardedCluster("west").with_topic("mirror-orders", 2, 10)
+    asked = FollowRequest(mirror="dr", copied_by=Copier.OTHER, rename=("mirror-{topic}",))
+    follow(asked, east.side(), west.side(), a_command())
+    mirror = clusters(spec_at(west.side(), DR, a_command(), any_copier=True), east, west)
+    every = of_mirror(mirror, Selection(()), a_command())
+    lacking = "the destination has no topic mirror-bills"
+    assert every.pairs == (
+        TopicPair("bills", "mirror-bills", 1, lacking),
+        TopicPair("orders", "mirror-orders", 3),
+    )
+    assert of_mirror(mirror, Selection(("orders",)), a_command()).pairs == every.pairs[1:]
+    with pytest.raises(errors.TopicNotInMirror):
+        of_mirror(mirror, Selection(("mirror-orders",)), a_command())
+    east.dead = True
+    with pytest.raises(errors.SourceSilent):
+        of_mirror(mirror, Selection(()), a_command())

@@ -66,7 +66,7 @@ class Asked:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *known: Translator) -> None:
         self.wanted: list[set[int]] = []
         monkeypatch.setattr(strategies, "TRANSLATORS", {each.name: each for each in known})
-        monkeypatch.setattr(strategies, "candidates", lambda _: known)
+        monkeypatch.setattr(strategies, "candidates", lambda *_: known)
         monkeypatch.setattr(strategies, "READERS", {InputKind.OFFSET_MAP: self.read})
 
     def read(self, reading: Reading) -> Filled:
@@ -127,7 +127,7 @@ def test_what_is_missing_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_strategies_are_chosen_by_topic() -> None:
-    choices = [StrategyChoice.parse(text, ("mm2", "timestamp")) for text in ("timestamp=logs-.*", "mm2=orders")]
+    choices = [StrategyChoice.parse(text) for text in ("timestamp=logs-.*", "mm2=orders")]
     assert preferred("logs-1", choices, ("map",)) == ("timestamp",)
     assert preferred("orders", choices, ("map",)) == ("mm2",)
     assert preferred("payments", choices, ("map", "mm2")) == ("map", "mm2")
@@ -136,4 +136,4 @@ def test_strategies_are_chosen_by_topic() -> None:
 @pytest.mark.parametrize("text", ["mm3", "mm2=(", "=orders", ""])
 def test_a_strategy_that_is_none_is_refused_by_name(text: str) -> None:
     with pytest.raises(Misconfigured):
-        StrategyChoice.parse(text, ("mm2", "timestamp"))
+        StrategyChoice.parse(text)

@@ -7,16 +7,20 @@ from dataclasses import replace
 import pytest
 
 from tanist.domain import errors
-from tanist.domain.names import MirrorPartition, TopicPartition
-from tanist.domain.records import STATE_TOPIC, PromotionEpoch
+from tanist.domain.copier import Copier
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, TopicPartition
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, OffsetRangeWritten, PromotionEpoch
 from tanist.domain.states import MirrorState
 from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.domain.validation.result import ValidatedPartition, ValidationVerdict
+from tanist.spark.spans import LogSpan, Spans
 from tanist.usecases.mirror import spec_at
 from tanist.usecases.mirrors.create import CreateRequest, create
+from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tanist.usecases.validation.prepare import ValidationRequest, prepare
 from tests.builders import DR, a_command, a_lineage
 from tests.fakes.cluster import MemoryCluster
+from tests.fakes.failover import GuardedCluster
 from tests.unit.usecases.readings import clusters
 
 
@@ -101,3 +105,37 @@ def test_a_source_that_is_dead_or_another_cluster_is_told_before_anything_is_com
     pair.east, east.dead = east, True
     with pytest.raises(errors.SourceSilent):
         pair.asked()
+
+
+def test_topics_that_somebody_else_copies_are_compared_record_by_record_by_their_names() -> None:
+    """At the offsets of a map, if one was stored; a partition that one side lacks is not equal."""
+    east = GuardedCluster("east").with_topic("orders", 3, 10)
+    west = GuardedCluster("west").with_topic("east.orders", 2, 10)
+    follow(
+        FollowRequest(mirror="dr", copied_by=Copier.MM2, rename=("mm2-default",)), east.side(), west.side(), a_command()
+    )
+    spec = spec_at(west.side(), DR, a_command(), any_copier=True)
+    at = MirrorPartition("east.orders", 1)
+    west.write(
+        OFFSETS_TOPIC,
+        OffsetRangeWritten(mirror=DR, partition=at, source=SourceOffset(0), destination=DestinationOffset(3)),
+    )
+    mirror = clusters(spec, east, west)
+    prepared = prepare(mirror, ValidationRequest(), a_command())
+    assert prepared.level is Level.RECORDS
+    found = {each.partition: each for each in prepared.partitions}
+    assert [str(each.source) for each in prepared.partitions] == ["orders-0", "orders-1", "orders-2"]
+    assert [each.state for each in prepared.partitions] == [*2 * [MirrorState.MIRRORING], MirrorState.UNKNOWN]
+    assert found[at].map.locate(SourceOffset(4)) == 7
+    lacking = ValidatedPartition(request=found[MirrorPartition("east.orders", 2)])
+    assert lacking.reason == "UNKNOWN: east.orders has 2 partition(s), and 3 at the source"
+    with pytest.raises(errors.Misconfigured, match="--level batches: MirrorMaker 2 writes"):
+        prepare(mirror, ValidationRequest(level=Level.BATCHES), a_command())
+
+
+def test_rows_of_both_logs_of_a_partition_have_the_name_of_the_copy() -> None:
+    source = LogSpan(partition=TopicPartition("orders", 0), start=0, until=5, copy=TopicPartition("east.orders", 0))
+    copy = LogSpan(partition=TopicPartition("east.orders", 0), start=0, until=5)
+    both = Spans(source=(source,), destination=(copy,))
+    assert source.at == copy.at
+    assert both.of({TopicPartition("east.orders", 0)}) == both

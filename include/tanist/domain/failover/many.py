@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, Self
 
 from tanist.domain.checks import Readiness
 from tanist.domain.detached import detached_topics
 from tanist.domain.errors import Misconfigured, TanistError
+from tanist.domain.followed import is_followed
 from tanist.domain.names import MirrorName, mirror_name
 from tanist.domain.problems import refuse
 
@@ -102,14 +104,15 @@ def named_plans(texts: Iterable[str], destination: str | None) -> tuple[NamedPla
 
 
 def mirrors_at(views: Mapping[str, StateView], source: str | None = None) -> tuple[MirrorAt, ...]:
-    """All mirrors by name, then destination. `views`: the state of each destination, by the name of its connection.
+    """All mirrors that Tanist copies, by name, then destination.
 
+    `views`: the state of each destination, by the name of its connection.
     `source`: only those that copy from that cluster. A cluster that has several names is counted once, by the name that
     the mirror was created with where that is one of them.
     """
     found: dict[tuple[str, str, str], MirrorAt] = {}
     for name, view in sorted(views.items()):
-        for spec in view.mirrors():
+        for spec in filterfalse(is_followed, view.mirrors()):
             key = (spec.mirror, spec.id, spec.destination_cluster_id)
             if source in {None, spec.source} and (key not in found or spec.destination == name):
                 apart = tuple(each.topic for each in detached_topics(view, spec.mirror))

@@ -32,6 +32,13 @@ PLANS: Final = (
         unplanned=BLOCKS,
     ),
     LimitationKind(
+        name="COPIED_BY_ANOTHER",
+        means="somebody else copies the records of the mirror, so there is nothing that Tanist could fail over",
+        next_step="none: `tanist groups sync` moves its groups, and whoever copies it stops copying",
+        planned=BLOCKS,
+        unplanned=BLOCKS,
+    ),
+    LimitationKind(
         name="ALREADY_PROMOTED",
         means="a topic of the plan has left the mirror since",
         next_step=PLAN_AGAIN,

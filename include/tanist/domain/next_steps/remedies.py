@@ -62,6 +62,16 @@ def take_topics_in(at: MirrorSituation) -> Iterator[NextStep]:
     )
 
 
+def move_groups(at: MirrorSituation) -> Iterator[NextStep]:
+    """Of a mirror that somebody else copies: its groups are all that is moved."""
+    if "workers" in at.failing:
+        yield from _worker(at)
+    yield NextStep(
+        command=typed(at, "groups", "sync"),
+        why="commits translated positions of groups without members; `mirror_group_offsets` does it on schedule",
+    )
+
+
 def _sync(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(command=typed(at, "metadata", "sync"), why="topics, partitions or ACLs of the source have changed")
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.circle import CircleStage, ReversalStatus
+from tanist.domain.copier import CopiedByAnother
+from tanist.domain.followed import is_followed
 from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.next_steps import failing_over, remedies, returning
 from tanist.domain.next_steps.step import Guidance, NextStage, NextStep, ask_command
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from tanist.domain.limitation import Limitation
     from tanist.domain.next_steps.situation import MirrorSituation
 
-NOTHING: Final = "NOTHING_TO_FAIL_OVER"
-"""No news of a mirror that has failed over."""
+_NO_NEWS: Final = frozenset({"NOTHING_TO_FAIL_OVER", CopiedByAnother.name})
+"""Of a mirror that has failed over, or that somebody else copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def _missing(at: MirrorSituation, stage: NextStage) -> Iterator[str]:
         yield at.way_back.problem
     if stage is NextStage.EMPTY:
         yield "no topic is in the mirror: `tanist mirrors add` puts one in"
-    limited = {each.name: each for mode in Mode for each in at.limited(mode) if each.name != NOTHING}
+    limited = {each.name: each for mode in Mode for each in at.limited(mode) if each.name not in _NO_NEWS}
     for each in limited.values():
         yield f"{each.name}: {each.detail}{_advice(each)}"
     said = {check for name in limited for check in KINDS[name].checks} if limited else set()
@@ -93,7 +95,12 @@ def _has_tails(at: MirrorSituation) -> bool:
     return at.source_answers and bool(at.tails)
 
 
+def _is_followed(at: MirrorSituation) -> bool:
+    return at.place.spec is not None and is_followed(at.place.spec)
+
+
 RULES: Final[tuple[Rule, ...]] = (
+    Rule(NextStage.FOLLOWED, _is_followed, remedies.move_groups),
     Rule(NextStage.REVERSING, _reverses, returning.go_on),
     Rule(NextStage.FAILING_OVER, lambda at: at.place.running is not None, failing_over.go_on),
     Rule(NextStage.APPROVED, lambda at: any(each.approved for each in failing_over.fitting(at)), failing_over.run_it),

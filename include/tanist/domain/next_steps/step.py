@@ -20,13 +20,13 @@ class NextStage(StrEnum):
     source has answered, and something is left to be done about records that only it has. NOT_READY: topics are
     mirrored, and something speaks against a failover. FAILED_OVER: all topics have left the mirror, and it can be
     reversed. OLD_SOURCE_SILENT: the same, and its old source does not answer. EMPTY: no topic was ever in the mirror.
-    MIRRORING: nothing is to be done.
+    MIRRORING: nothing is to be done. FOLLOWED: somebody else copies the mirror.
     """
 
     UNREACHABLE, REVERSING, FAILING_OVER, APPROVED = "UNREACHABLE", "REVERSING", "FAILING_OVER", "APPROVED"
     PLANNED, SOURCE_SILENT, TAILS_PENDING = "PLANNED", "SOURCE_SILENT", "TAILS_PENDING"
     NOT_READY, FAILED_OVER, OLD_SOURCE_SILENT = "NOT_READY", "FAILED_OVER", "OLD_SOURCE_SILENT"
-    EMPTY, MIRRORING = "EMPTY", "MIRRORING"
+    EMPTY, MIRRORING, FOLLOWED = "EMPTY", "MIRRORING", "FOLLOWED"
 
 
 def ask_command(mirror: str, destination: str) -> str:
@@ -82,4 +82,5 @@ _MOST_URGENT: Final = (
     NextStage.OLD_SOURCE_SILENT,
     NextStage.EMPTY,
     NextStage.MIRRORING,
+    NextStage.FOLLOWED,
 )

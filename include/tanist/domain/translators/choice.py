@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Misconfigured
 from tanist.domain.selection import pattern_problems, topic_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from typing import Self
+
+STRATEGIES: Final = ("map", "reconciled", "mm2", "timestamp")
+"""What a mirror may be set to. Which of them can serve a topic turns out when its positions are translated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +24,15 @@ class StrategyChoice:
     topics: str = ".*"
 
     @classmethod
-    def parse(cls, text: str, known: Collection[str]) -> Self:
+    def parse(cls, text: str) -> Self:
         """`mm2`, or `mm2=REGEX` for some topics.
 
         Raises:
             Misconfigured: there is no such strategy, or REGEX is no regular expression.
         """
         strategy, _, topics = text.partition("=")
-        if strategy not in known:
-            raise Misconfigured(f"--strategy {text!r}: {strategy!r} is not one of {', '.join(known)}")
+        if strategy not in STRATEGIES:
+            raise Misconfigured(f"--strategy {text!r}: {strategy!r} is not one of {', '.join(STRATEGIES)}")
         if problems := pattern_problems([topics or ".*"]):
             raise problems[0]
         return cls(strategy, topics or ".*")

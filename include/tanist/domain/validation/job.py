@@ -23,8 +23,9 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRequest:
-    """One partition to compare. `promoted`: other producers may write to it now; only the mirrored part is compared.
+    """One partition to compare, by its name at the destination; `at_source`: at the source, None: the same.
 
+    `promoted`: other producers may write to it now; only the mirrored part is compared.
     `runs`: of the offset map; none: identical offsets. `note`: its worker's last message.
     `old_end`, `reserve_end`: of the reserve that a failover has made of offsets which only the old source can have
     (`domain.lineage`); both None: there is none.
@@ -35,6 +36,7 @@ class PartitionRequest:
     """
 
     partition: TopicPartition
+    at_source: TopicPartition | None = None
     state: MirrorState = MirrorState.MIRRORING
     note: str = ""
     promoted: bool = False
@@ -45,6 +47,11 @@ class PartitionRequest:
     reserve_end: int | None = None
     copy_start: int = 0
     exclusive: tuple[ExclusiveRange, ...] = ()
+
+    @property
+    def source(self) -> TopicPartition:
+        """Its name at the source."""
+        return self.at_source or self.partition
 
     @property
     def map(self) -> OffsetMap:

@@ -208,6 +208,7 @@ class ValidatedPartition:
         at, bounds, compared = self.request.partition, self.bounds, self.compared
         reported: dict[str, Any] = {
             "topic": at.topic,
+            "source_topic": self.request.source.topic,
             "partition": at.partition,
             "verdict": self.verdict,
             "reason": self.reason,

@@ -41,8 +41,8 @@ class KafkaProofs:
         self._destination = _Log(destination, "the copy")
 
     def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
-        here = {(pair.partition, int(pair.source)) for pair in pairs}
-        there = {(pair.partition, int(pair.destination)) for pair in pairs}
+        here: set[_Place] = {(pair.at_source, int(pair.source)) for pair in pairs}
+        there: set[_Place] = {(pair.at, int(pair.destination)) for pair in pairs}
         with ThreadPoolExecutor(1) as pool:
             reading = pool.submit(self._source.read, here, by)
             copies = self._destination.read(there, by)
@@ -51,7 +51,7 @@ class KafkaProofs:
 
 
 def _judge(pair: Pair, originals: _Read, copies: _Read) -> ProofResult:
-    original, copy = originals[pair.partition, pair.source], copies[pair.partition, pair.destination]
+    original, copy = originals[pair.at_source, pair.source], copies[pair.at, pair.destination]
     if isinstance(original, str):
         return ProofResult(Proof.NONE, original)
     if isinstance(copy, str):

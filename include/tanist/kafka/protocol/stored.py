@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, Union, cast, g
 from tanist.domain.approval.entries import LONGEST_MS, Approval, Withdrawal
 from tanist.domain.endpoint import Secret
 from tanist.domain.names import MirrorName, TopicPartition
-from tanist.domain.state_record import KINDS, StateRecord, Tombstone, stored_name, stored_under
+from tanist.domain.state_record import KINDS, StateRecord, Tombstone, since, stored_name, stored_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from dataclasses import Field
 
     from tanist.domain.approval.entries import ApprovalRequest, Entry
     from tanist.domain.names import EpochMs
@@ -38,7 +39,8 @@ def plain(value: Any, *, reveal: bool = False) -> Any:
     kind: Any = type(value)
     names = _names(kind)
     if names is not None:
-        return {stored: plain(getattr(value, name), reveal=reveal) for stored, name, _ in names}
+        unset = {each.name for each in _later(kind) if getattr(value, each.name) == each.default}
+        return {stored: plain(getattr(value, name), reveal=reveal) for stored, name, _ in names if name not in unset}
     if isinstance(value, tuple):
         return [plain(item, reveal=reveal) for item in value]
     if isinstance(value, Secret):
@@ -54,6 +56,12 @@ def _names(kind: type) -> tuple[tuple[str, str, bool], ...] | None:
     if is_dataclass(kind):
         return tuple((stored_name(f), f.name, not (f.default is f.default_factory is MISSING)) for f in fields(kind))
     return tuple((name, name, False) for name in TopicPartition._fields) if issubclass(kind, TopicPartition) else None
+
+
+@cache
+def _later(kind: type) -> tuple[Field[Any], ...]:
+    """The fields that are stored only if they have another value than their default."""
+    return tuple(each for each in fields(kind) if since(each)) if is_dataclass(kind) else ()
 
 
 # ── from JSON: one reader per annotation, built once ──────────────────────────────────────────────────────────────
@@ -121,7 +129,11 @@ def _object(kind: Any) -> Reader:
 
 
 VERSION: Final = 1
-"""Major version of the JSON. A record of a newer one was written by a newer Tanist, and its meaning is not ours."""
+"""Major version of the JSON, unless a field of the kind has a later one: see `stored_since`.
+
+A record is written with the lowest version that has what it says. One of a newer version than this kind has was written
+by a newer Tanist, and its meaning is not ours.
+"""
 _json: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -138,7 +150,13 @@ def encode(record: StateRecord) -> tuple[bytes, bytes | None]:
     key = record.key.encode()
     if isinstance(record, Tombstone):
         return key, None
-    return key, _json({"v": VERSION, **plain(record)}).encode()
+    return key, _json({"v": _version(record), **plain(record)}).encode()
+
+
+def _version(record: StateRecord) -> int:
+    kind: Any = type(record)
+    used = (each for each in _later(kind) if getattr(record, each.name) != each.default)
+    return max((since(each) or VERSION for each in used), default=VERSION)
 
 
 def decode(key: bytes, value: bytes | None) -> StateRecord | Unreadable:
@@ -165,8 +183,9 @@ def _decode(name: str, value: bytes) -> StateRecord:
     version = stored.get("v")
     if type(version) is not int or version < 1:
         raise ValueError(f"the value has no version: {version!r}")
-    if version > VERSION:
-        raise ValueError(f"written by a newer version: {version}, this one reads up to {VERSION}")
+    newest = max((since(each) or VERSION for each in _later(kind)), default=VERSION)
+    if version > newest:
+        raise ValueError(f"written by a newer version: {version}, this one reads up to {newest}")
     return cast("StateRecord", reader(kind)(stored))
 
 

@@ -44,7 +44,7 @@ def _lines(row: PositionRow, seen: Gathered) -> Iterator[str]:
 
 
 def _position(row: PositionRow, seen: Gathered) -> str:
-    where = f"{row.partition} of {seen.spec.source}: the group reads {row.position.offset} next"
+    where = f"{row.at_source} of {seen.spec.source}: the group reads {row.position.offset} next"
     if row.position.direct:
         return f"{where}, reported by the source now"
     age = "of unknown age" if row.age_ms is None else f"complete as of {row.age_ms} ms ago"

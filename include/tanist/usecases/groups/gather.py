@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
+from tanist.domain.followed import group_is_followed, is_followed
 from tanist.domain.lag import KnownEnd, last_known
 from tanist.domain.lineage import copied_until, primary_until
 from tanist.domain.log_ends import Span
@@ -23,6 +24,7 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, Grou
 from tanist.domain.selection import EVERYTHING, topic_pattern
 from tanist.domain.states import MirrorState
 from tanist.usecases.mirror import same_as_pinned
+from tanist.usecases.mirrors.followed import mirror_partitions
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -148,9 +150,9 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
     """
     spec, destination = mirror.spec, DestinationSnapshot(cluster=mirror.destination)
     seen = seen or views(destination, context)
-    partitions = _partitions(seen.state, spec.mirror, chosen)
+    partitions = _partitions(seen.state, mirror, chosen, context)
     kept = seen.groups.group_positions(spec) if chosen.given is None else ()
-    ours = [each for each in kept if spec.names.mirrored(each.partition) in partitions]
+    ours = [each for each in kept if _copy(spec.names, each.partition) in partitions]
     source_answer = _ask(
         mirror, chosen, {each.group for each in ours}, sorted(map(spec.names.at_source, partitions)), context
     )
@@ -160,7 +162,7 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
         spec=spec,
         partitions=partitions,
         preparing=_preparing(seen.state, spec.mirror, partitions),
-        positions=_merged(ours, source_answer, chosen, partitions, spec.names)
+        positions=_merged(ours, source_answer, chosen, partitions, spec)
         if chosen.given is None
         else _given(chosen.given),
         kinds={each.group: each.kind for each in ours}
@@ -223,9 +225,22 @@ def _at_home(
     return {name: tuple(sorted(found[name])) for name in sorted(chosen.of(found))}
 
 
-def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozenset[MirrorPartition]:
+def _copy(names: TopicNames, there: SourcePartition) -> MirrorPartition | None:
+    """The copy of any partition of the source, by its name; None: its topic is not in the mirror."""
+    copy = names.copy_of(there.topic)
+    return None if copy is None else MirrorPartition(copy, there.partition)
+
+
+def _partitions(
+    state: StateView, of: OpenMirror, chosen: Chosen, context: CommandContext
+) -> frozenset[MirrorPartition]:
+    mirror = of.spec.mirror
     if chosen.given is not None:
         return frozenset(at for positions in chosen.given.values() for at in positions)
+    if is_followed(of.spec):
+        return frozenset(
+            at for at in mirror_partitions(of, context) if chosen.topics is None or at.topic in chosen.topics
+        )
     held = state.topics(mirror) if chosen.topics else state.mirrored(mirror)
     wanted = [topic for topic in held if chosen.topics is None or topic.topic in chosen.topics]
     return frozenset(at for topic in wanted for at in topic.all_partitions())
@@ -251,21 +266,22 @@ def _merged(
     source_answer: SourceAnswer,
     chosen: Chosen,
     partitions: frozenset[MirrorPartition],
-    topic_names: TopicNames,
+    spec: MirrorSpec,
 ) -> Mapping[str, Mapping[MirrorPartition, Freshest]]:
     """The source's answer takes precedence over stored positions; positions that it does not return are kept.
 
     A missing position is not taken for a deletion: the tail of `__consumer_offsets` removes deleted positions.
     """
     found: defaultdict[str, dict[MirrorPartition, Freshest]] = defaultdict(dict)
-    names = chosen.of({*(each.group for each in ours), *source_answer.positions})
+    selected = chosen.of({*(each.group for each in ours), *source_answer.positions})
+    names = {each for each in selected if group_is_followed(spec, each)}
     for each in ours:
         if each.group in names:
-            found[each.group][topic_names.mirrored(each.partition)] = Freshest(each.offset, each.at, direct=False)
+            found[each.group][spec.names.mirrored(each.partition)] = Freshest(each.offset, each.at, direct=False)
     for group, positions in source_answer.positions.items():
         for there, offset in positions.items():
-            at = topic_names.mirrored(there)
-            if group in names and at in partitions:
+            at = _copy(spec.names, there)
+            if at is not None and group in names and at in partitions:
                 before = found[group].get(at)
                 found[group][at] = Freshest(
                     offset, before.at if before and before.offset == offset else None, direct=True

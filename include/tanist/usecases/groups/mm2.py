@@ -229,13 +229,13 @@ class _Reading:
             if at in copies and isinstance(found, LogEnds):
                 span = Span(SourceOffset(found.start), SourceOffset(found.high_watermark))
                 asked |= {
-                    Pair(at, sync.upstream, sync.downstream): sync
+                    Pair(self._source_of(at), sync.upstream, at, sync.downstream): sync
                     for sync in to_tell_apart(lives(each), span, copies[at])
                 }
         results = pair.proofs.compare(list(asked), self.context.first_contact()) if asked else {}
         for compared, result in results.items():
             if result.proof is Proof.MISMATCH:
-                found_differing[MirrorPartition(*compared.partition)] |= {asked[compared]}
+                found_differing[compared.at] |= {asked[compared]}
         return found_differing
 
 

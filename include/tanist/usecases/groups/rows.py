@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import DestinationOffset, MirrorPartition
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourcePartition
 from tanist.domain.translation import (
     OUR_MARK,
     Commit,
@@ -48,6 +48,7 @@ class PositionRow:
 
     group: str
     partition: MirrorPartition
+    at_source: SourcePartition
     position: Freshest
     age_ms: int | None
     translation: Translation
@@ -81,7 +82,7 @@ class PositionRow:
     def pair(self) -> Pair | None:
         """The offsets whose records are compared; None: nothing would prove the translation."""
         found = to_compare(self.position.offset, self.translation)
-        return None if found is None else Pair(self.partition, *found)
+        return None if found is None else Pair(self.at_source, found[0], self.partition, found[1])
 
     @property
     def reason(self) -> str:
@@ -109,6 +110,7 @@ def _translated(seen: Gathered, group: str, at: MirrorPartition, position: Fresh
     return PositionRow(
         group=group,
         partition=at,
+        at_source=seen.spec.names.at_source(at),
         position=position,
         age_ms=seen.age_ms(position),
         translation=answer.best.translation,

@@ -7,17 +7,22 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from tanist.domain.copier import Copier
 from tanist.domain.errors import Misconfigured, TanistError
+from tanist.domain.followed import is_followed
 from tanist.domain.lag import maps
 from tanist.domain.names import MirrorPartition, SourceOffset
+from tanist.domain.renaming import mm2_alias
 from tanist.domain.translation import Exact, InputKind, Inputs, Tried, Unknown, best
 from tanist.domain.translators.by_map import MAP
 from tanist.domain.translators.by_mm2 import MM2
-from tanist.usecases.groups.mm2 import read_mm2
+from tanist.domain.translators.choice import StrategyChoice, preferred
+from tanist.usecases.groups.mm2 import Mm2Setting, read_mm2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.translation import Translator
     from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.gather import Chosen, Gathered, Views
@@ -55,13 +60,23 @@ Filled: TypeAlias = "Mapping[MirrorPartition, Mapping[str, Any]]"
 
 
 def _maps(reading: Reading) -> Filled:
-    found = maps(reading.stored.offsets, reading.seen.spec)
+    spec = reading.seen.spec
+    if is_followed(spec):
+        who = spec.copied_by.in_words
+        return _missing(reading, InputKind.OFFSET_MAP, f"{who} copies the records, and keeps no offset map")
+    found = maps(reading.stored.offsets, spec)
     return {at: {"map": found[at]} for at in reading.wanted.keys() & found.keys()}
 
 
+def _missing(reading: Reading, kind: InputKind, why: str) -> Filled:
+    return {at: {"missing": {kind: why}} for at in reading.wanted}
+
+
 def _mm2(reading: Reading) -> Filled:
+    spec = reading.seen.spec
+    setting = Mm2Setting(source_alias=mm2_alias(spec.rename, spec.source))
     answers = reading.seen.source_answer.down is None
-    found = read_mm2(reading.mirror, reading.wanted, reading.context, ask_source=answers)
+    found = read_mm2(reading.mirror, reading.wanted, reading.context, setting, ask_source=answers)
     return {at: {"mm2": each} for at, each in found.items()}
 
 
@@ -77,13 +92,22 @@ def translator(name: str) -> Translator:
     return TRANSLATORS[name]
 
 
-def candidates(only: str) -> tuple[Translator, ...]:
-    """The strategies for a topic, the preferred first. `only`: the name of the single one; empty: all that suit.
+_PREFERRED: Final[Mapping[Copier, tuple[str, ...]]] = MappingProxyType(
+    {Copier.TANIST: (MAP.name,), Copier.MM2: (MM2.name,), Copier.OTHER: (MAP.name,)}
+)
+"""By who copies the records: the strategies of a mirror that names none."""
+
+
+def candidates(spec: MirrorSpec, topic: str, only: str) -> tuple[Translator, ...]:
+    """The strategies for a topic of the source, the preferred first. `only`: the name of the single one, or empty.
 
     Raises:
         Misconfigured: there is no strategy of that name.
     """
-    return (translator(only),) if only else (MAP,)
+    if only:
+        return (translator(only),)
+    choices = [StrategyChoice.parse(text) for text in spec.strategies]
+    return tuple(map(translator, preferred(topic, choices, _PREFERRED[spec.copied_by])))
 
 
 def answered(
@@ -97,7 +121,8 @@ def answered(
         as `candidates`. What cannot be read is a reason in the answers.
     """
     positions = _positions(seen)
-    order = {topic: candidates(chosen.strategy) for topic in sorted({at.topic for at in positions})}
+    spec = seen.spec
+    order = {at.topic: candidates(spec, spec.names.at_source(at).topic, chosen.strategy) for at in sorted(positions)}
     readable = {at: read for at, read in _readable(seen) if at in positions}
     found = dict(_unreadable(seen, positions, readable, order))
     turn = _Turn(Reading(mirror=mirror, seen=seen, stored=stored, wanted={}, context=context), readable, found)
@@ -126,7 +151,8 @@ class _Turn:
         """Read what the strategy needs, and let it answer."""
         for kind in sorted(each.needs) if wanted else ():
             for at, fill in READERS[kind](replace(self.reading, wanted=wanted)).items():
-                self.inputs[at] = replace(self.inputs[at], **fill)
+                missing = {**self.inputs[at].missing, **fill.get("missing", {})}
+                self.inputs[at] = replace(self.inputs[at], **{**fill, "missing": missing})
         for at, positions in wanted.items():
             read = self.inputs[at]
             for position in positions:

@@ -129,7 +129,7 @@ class Deleted:
 
 
 def delete(mirror: str, destination: Cluster, context: CommandContext, *, abandon: str = "") -> Deleted:
-    """Delete an empty mirror; its name can be used again.
+    """Delete an empty mirror, or one that somebody else copies: its name can be used again.
 
     `abandon`: the reason why records of source fences in force, or pending, may be deleted too.
 
@@ -140,7 +140,7 @@ def delete(mirror: str, destination: Cluster, context: CommandContext, *, abando
     identify((destination,), context)
 
     def left_behind(view: StateView) -> tuple[FenceGroup, ...]:
-        spec = snapshot.spec_of(view, name, destination.name)
+        spec = snapshot.spec_of(view, name, destination.name, any_copier=True)
         _ensure_empty(view, spec)
         groups = fence_groups(view, spec)
         fences = tuple(group for group in groups if not_lifted(group.topics))
@@ -151,7 +151,7 @@ def delete(mirror: str, destination: Cluster, context: CommandContext, *, abando
             )
         return fences
 
-    with changing(destination, name, "mirrors delete", context, left_behind) as mirror_now:
+    with changing(destination, name, "mirrors delete", context, left_behind, any_copier=True) as mirror_now:
         groups = left_behind(mirror_now.view())
         abandoned = tuple(each for group in groups if not group.kept for each in not_lifted(group.topics))
         kept = tuple(group for group in groups if group.kept)

@@ -210,6 +210,7 @@ def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest)
 
 
 _ASKED: Final = (
+    "copied_by",
     "source",
     "destination",
     "include",
@@ -221,6 +222,11 @@ _ASKED: Final = (
     "deny_writers",
     "replication_factor",
     "merge_small_batches",
+    "rename",
+    "strategies",
+    "group_include",
+    "group_exclude",
+    "sync_groups_seconds",
 )
 
 

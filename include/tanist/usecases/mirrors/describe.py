@@ -10,23 +10,25 @@ from tanist.domain import losses, records
 from tanist.domain.circle import locate
 from tanist.domain.detached import detached_here, detached_topics, explained
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.growth import growth
+from tanist.domain.followed import is_followed
+from tanist.domain.growth import Growth, growth
 from tanist.domain.lag import KnownEnd, PartitionRow, is_loss_accepted, last_known, maps
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.selection import EVERY_TOPIC
-from tanist.domain.states import MIRROR_STATES, MirrorState
+from tanist.domain.states import MIRROR_STATES, DesiredState, MirrorState
 from tanist.domain.topic_configs import LOG_APPEND_TIME, TIMESTAMP_TYPE
 from tanist.usecases import snapshot
 from tanist.usecases.command import Silence
 from tanist.usecases.mirror import same_as_pinned
+from tanist.usecases.mirrors.followed import followed_in
 from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, MirrorEnds, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.domain.detached_record import TopicDetached
-    from tanist.domain.growth import Growth
+    from tanist.domain.followed import FollowedTopic, FollowedTopics
     from tanist.domain.names import MirrorPartition, SourcePartition
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
     from tanist.domain.selection import Selection
@@ -167,6 +169,43 @@ def _row(
     )
 
 
+def followed_rows(
+    both: MirrorSnapshot, found: FollowedTopics, shown: Iterable[FollowedTopic], context: CommandContext
+) -> tuple[PartitionRow, ...]:
+    """One row per partition of the topics that are `shown`: where both logs end. Never raises."""
+    spec, topics = both.spec, {each.copy: each for each in shown}
+    partitions = [at for each in topics.values() for at in each.partitions()]
+    there = [spec.names.at_source(at) for at in partitions]
+    source = ask(found.source_down or both.source, there, context.first_contact())
+    copies = ask(both.destination, partitions, context.by)
+    return tuple(_followed_row(spec, topics[at.topic], at, source, copies) for at in partitions)
+
+
+def _followed_row(
+    spec: MirrorSpec,
+    topic: FollowedTopic,
+    partition: MirrorPartition,
+    source: MirrorEnds[SourcePartition],
+    destination: MirrorEnds[MirrorPartition],
+) -> PartitionRow:
+    at_source = spec.names.at_source(partition)
+    live, copy = source.found.get(at_source), destination.found.get(partition)
+    return PartitionRow(
+        mirror=spec.mirror,
+        partition=partition,
+        desired=DesiredState.MIRRORING,
+        state=MirrorState.UNKNOWN,
+        source=KnownEnd(SourceOffset(live.high_watermark), live.observed_at) if live else None,
+        destination_end=DestinationOffset(copy.high_watermark) if copy else None,
+        map=OffsetMap(),
+        observed=None,
+        source_error=source.error(at_source),
+        destination_error=destination.error(partition),
+        followed="; ".join(filter(None, (f"copied by {spec.copied_by.in_words}", topic.why))),
+        at_source=at_source,
+    )
+
+
 def reason(observed: PartitionObserved | None) -> str:
     """The row of the state machine that led to the state, and the worker's message."""
     if observed is None:
@@ -184,7 +223,7 @@ def row_reason(row: PartitionRow) -> str:
     """Why a partition is in its state, and what else an operator must know of its copy."""
     missed, lost = row.tombstones_missed, row.lost
     why = {missed.name: f"{missed.name}: {missed.reason}"} if missed is not None else {}
-    said = [row.detached or reason(row.observed), *(why.get(name, name) for name in row.warnings)]
+    said = [row.followed or row.detached or reason(row.observed), *(why.get(name, name) for name in row.warnings)]
     return "; ".join([*said, losses.describe(lost.ranges, lost.earlier)] if lost is not None else said)
 
 
@@ -219,7 +258,7 @@ class Describer:
         first = self._destination()
         first.cluster_id(context.first_contact())
         state = first.state(records.STATE_TOPIC, context.by)
-        specs = (snapshot.spec_of(state, mirror, first.name),) if mirror else state.mirrors()
+        specs = (snapshot.spec_of(state, mirror, first.name, any_copier=True),) if mirror else state.mirrors()
         destinations = chain((first,), (self._destination() for _ in specs))
         pairs = (
             MirrorSnapshot(spec=spec, source=self._snapshot(spec.source), destination=destination)
@@ -231,7 +270,28 @@ class Describer:
         """Of the destination; nothing has been read."""
         return DestinationSnapshot(cluster=self.destination)
 
+    def _followed(self, both: MirrorSnapshot, context: CommandContext) -> Described:
+        """One that somebody else copies: its topics are found now, and nothing is on record of its partitions."""
+        spec, source = both.spec, self._source(both, context)
+        found = followed_in(replace(both, source=source), context)
+        every = {each.copy: each for each in found.topics.values()}
+        shown = [every[name] for name in self.selection.among(every)]
+        seen = followed_rows(replace(both, source=source), found, shown, context)
+        return Described(
+            spec=spec,
+            topics=tuple(sorted(every)),
+            rows=seen,
+            growth=Growth(),
+            source_down=found.source_down,
+            versions=(
+                ask_versions(found.source_down or source, context.first_contact()),
+                ask_versions(both.destination, context.by),
+            ),
+        )
+
     def _described(self, both: MirrorSnapshot, context: CommandContext) -> Described:
+        if is_followed(both.spec):
+            return self._followed(both, context)
         spec, state = both.spec, both.destination.state(records.STATE_TOPIC, context.by)
         every, apart = state.mirrored(spec.mirror), detached_topics(state, spec.mirror)
         here = detached_here(state, spec)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import named
 from tanist.domain.detached import detached_topics
 from tanist.domain.errors import Misconfigured, Refused
+from tanist.domain.followed import copied_here
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
 from tanist.usecases.command import CommandContext
@@ -120,10 +121,12 @@ def wait_for(
     Raises:
         NotYet: the timeout has passed. WaitedInVain: immediately, if a partition is FAILED.
             TopicNotInMirror: an expression matches no topic of the mirror. NothingToWaitFor: the mirror copies none.
+        CopiedByAnother: nobody knows what it is to wait for.
     """
     clock = context.clock
     while True:
         (described,) = describer.describe(mirror, CommandContext(clock=clock, by=clock.deadline(_LOOK_SECONDS)))
+        copied_here(described.spec)
         if not described.topics:
             view = describer.destination.state(STATE_TOPIC, context.by)
             raise NothingToWaitFor(_copies_nothing(described.spec, view))

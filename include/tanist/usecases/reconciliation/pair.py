@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.exclusive import exclusive_ranges
+from tanist.domain.followed import CopyTrouble, is_followed
 from tanist.domain.lag import maps
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.usecases.mirror import identify
-from tanist.usecases.validation.prepare import mirrored
+from tanist.usecases.validation.prepare import chosen_followed, mirrored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.domain.exclusive import ExclusiveRange
+    from tanist.domain.followed import FollowedTopic
     from tanist.domain.names import MirrorPartition
     from tanist.domain.records import TopicDesired
     from tanist.domain.selection import Selection
@@ -43,21 +45,24 @@ class Paired:
 
 
 def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContext) -> Paired:
-    """The topics of a mirror, with the same names at both clusters and the partitions of the source, and their lineage.
+    """The topics of a mirror with their names at both clusters and the partitions of the source, and their lineage.
 
-    The job reports a partition that the mirror topic lacks.
+    The job reports a partition that the mirror topic lacks. If somebody else copies them, `selection` is of their names
+    at the source.
 
     Raises:
         TopicNotInMirror; AnotherCluster: the source leads elsewhere now; Misconfigured: it is not configured;
         CouldNotTell: a cluster does not answer.
     """
     both = clusters.snapshot()
+    if is_followed(clusters.spec):
+        return Paired(clusters.spec.source, tuple(map(_followed_pair, chosen_followed(both, selection, context))))
     found = mirrored(both, selection, context)
     counts = {each.topic: each.at_source for each in found.growth.grown}
     runs = maps(both.destination.state(OFFSETS_TOPIC, context.by), found.spec)
     pairs = (
         TopicPair(
-            t.topic,
+            found.spec.names.source_of(t.topic) or t.topic,
             t.topic,
             counts.get(t.topic, t.partitions),
             found.growth.trouble(t.topic),
@@ -66,6 +71,12 @@ def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContex
         for t in found.topics
     )
     return Paired(found.spec.source, tuple(pairs))
+
+
+def _followed_pair(topic: FollowedTopic) -> TopicPair:
+    none_to_compare = topic.trouble not in {None, CopyTrouble.FEWER_PARTITIONS, CopyTrouble.MORE_PARTITIONS}
+    partitions = max(topic.at_source or 0, topic.at_destination or 0)
+    return TopicPair(topic.source, topic.copy, partitions, topic.why if none_to_compare else "")
 
 
 def _exclusive(

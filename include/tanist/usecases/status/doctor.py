@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failover.health import workers_check
+from tanist.domain.followed import is_followed
 from tanist.domain.logins import PrincipalUnknown
 from tanist.domain.promotions import PromotionRecord
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, PromotionEpoch
@@ -88,7 +89,8 @@ def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandCo
         yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
     kept = [each for each in groups.values() if isinstance(each, GroupPosition)]
     for spec in view.mirrors():
-        yield from _access(spec, view, open_sides, context)
+        if not is_followed(spec):  # nothing of ours writes to the topics of one that somebody else copies
+            yield from _access(spec, view, open_sides, context)
         names = sorted({each.group for each in kept if each.mirror == spec.mirror})
         yield from _groups(spec, names, open_sides, context)
 

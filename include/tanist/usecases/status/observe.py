@@ -17,6 +17,7 @@ from tanist.domain.failback.pending import findings_of, last_tails, pending
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.failover.past_checks import losses_check
+from tanist.domain.followed import is_followed
 from tanist.domain.next_steps.situation import MirrorSituation, is_void, waiting_plans
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.domain.tails import TailStage
@@ -30,6 +31,7 @@ from tanist.usecases.lock import FRESH_MS
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import Observed, assemble
 from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnapshot
+from tanist.usecases.status.followed import followed_situation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -109,7 +111,7 @@ def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorSt
     view = first.stored(STATE_TOPIC, run.by)
     if view is None:
         raise NoStateTopic(f"{first.name!r} (cluster {found}) has no topic {STATE_TOPIC}")
-    specs = (snapshot.spec_of(view, mirror, first.name),) if mirror else view.mirrors()
+    specs = (snapshot.spec_of(view, mirror, first.name, any_copier=True),) if mirror else view.mirrors()
     waited = _find_silent(reading, specs)
     destinations = chain(
         () if waited else (first,), (reading.snapshot() for _ in specs)
@@ -140,6 +142,10 @@ def _seen(
     reading: StatusContext, spec: MirrorSpec, destination: DestinationSnapshot, destination_id: str
 ) -> MirrorStatus:
     run, view = reading.context, destination.state(STATE_TOPIC, reading.context.by)
+    if is_followed(spec):
+        both = replace(reading.clusters(spec).snapshot(), destination=destination)
+        situation = followed_situation(both, destination_id, reading.silence, run)
+        return MirrorStatus(spec=spec, situation=situation, workers=view.workers(), runs=())
     wanted, alive = view.mirrored(spec.mirror), view.workers()
     clusters = reading.clusters(spec)
     both = replace(clusters.snapshot(), destination=destination)

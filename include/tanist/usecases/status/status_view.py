@@ -91,7 +91,7 @@ def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
 
 
 def _troubled(row: PartitionRow) -> bool:
-    return row.state not in _CALM or row.lag != 0
+    return not row.followed and (row.state not in _CALM or row.lag != 0)
 
 
 def _urgency(row: PartitionRow) -> tuple[int, float]:

@@ -6,11 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.compaction import is_compacted
-from tanist.domain.errors import ConnectionLost, SourceSilent, TimedOut, TopicNotInMirror, Unreachable
+from tanist.domain.errors import (
+    ConnectionLost,
+    Misconfigured,
+    SourceSilent,
+    TanistError,
+    TimedOut,
+    TopicNotInMirror,
+    Unreachable,
+)
 from tanist.domain.exclusive import exclusive_ranges
+from tanist.domain.followed import is_followed
 from tanist.domain.growth import growth
 from tanist.domain.lag import maps
 from tanist.domain.lineage import segments
+from tanist.domain.names import MirrorPartition, SourcePartition
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
 from tanist.domain.selection import Selection
@@ -19,14 +29,16 @@ from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import reason
+from tanist.usecases.mirrors.followed import followed_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.domain.exclusive import ExclusiveRange
+    from tanist.domain.followed import FollowedTopic
     from tanist.domain.growth import Growth
     from tanist.domain.lineage import Segment
-    from tanist.domain.names import MirrorName, MirrorPartition, SourcePartition
+    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
@@ -67,6 +79,8 @@ def prepare(clusters: OpenMirror, request: ValidationRequest, context: CommandCo
         not configured; SourceSilent; CouldNotTell: the destination does not answer.
     """
     both, spec = clusters.snapshot(), clusters.spec
+    if is_followed(spec):
+        return _prepare_followed(both, request, context)
     found = mirrored(both, Selection(request.include, request.exclude), context)
     offsets = maps(both.destination.state(OFFSETS_TOPIC, context.by), spec)
     return Prepared(
@@ -76,6 +90,57 @@ def prepare(clusters: OpenMirror, request: ValidationRequest, context: CommandCo
             *(_uncopied(found, at) for at in found.growth.partitions),
         ),
     )
+
+
+def _prepare_followed(both: MirrorSnapshot, request: ValidationRequest, context: CommandContext) -> Prepared:
+    """Of topics that somebody else copies: records, at the offsets that an offset map says, else at the same ones.
+
+    Raises as `chosen_followed`. Misconfigured: batches are to be compared, which only Tanist copies.
+    """
+    spec = both.spec
+    if request.level is Level.BATCHES:
+        raise Misconfigured(f"--level batches: {spec.copied_by.in_words} writes the records in batches of its own")
+    topics = chosen_followed(both, Selection(request.include, request.exclude), context)
+    offsets = maps(both.destination.state(OFFSETS_TOPIC, context.by), spec)
+    return Prepared(
+        level=request.level or Level.RECORDS,
+        partitions=tuple(request for topic in topics for request in _of_followed(topic, offsets)),
+    )
+
+
+def _of_followed(topic: FollowedTopic, offsets: Mapping[MirrorPartition, OffsetMap]) -> Iterator[PartitionRequest]:
+    """All partitions of both sides; those that one of them lacks are not equal."""
+    known = frozenset(topic.partitions())
+    for n in range(max(topic.at_source or 0, topic.at_destination or 0)):
+        at = MirrorPartition(topic.copy, n)
+        yield PartitionRequest(
+            partition=at,
+            at_source=SourcePartition(topic.source, n),
+            state=MirrorState.MIRRORING if at in known else MirrorState.UNKNOWN,
+            note="" if at in known else topic.why,
+            runs=offsets[at].runs if at in offsets else (),
+        )
+
+
+def chosen_followed(both: MirrorSnapshot, selection: Selection, context: CommandContext) -> tuple[FollowedTopic, ...]:
+    """The topics that somebody else copies, and that `selection` has by their names at the source; announces them.
+
+    Raises:
+        TopicNotInMirror: an expression matches none, or there is none. SourceSilent, or what else its error is: the
+        source does not tell its topics.
+    """
+    found = followed_in(both, context)
+    if found.source_down is not None:
+        raise _as_silent(found.source_down)
+    if not found.topics:
+        raise TopicNotInMirror(f"mirror {both.spec.mirror!r} has no topics")
+    names = selection.chosen(found.topics, f"topic of mirror {both.spec.mirror!r}")
+    context.announce(names)
+    return tuple(found.topics[name] for name in names)
+
+
+def _as_silent(error: TanistError) -> TanistError:
+    return SourceSilent(error.reason) if isinstance(error, (Unreachable, TimedOut, ConnectionLost)) else error
 
 
 def mirrored(both: MirrorSnapshot, selection: Selection, context: CommandContext) -> Mirrored:
@@ -93,7 +158,7 @@ def _growth(both: MirrorSnapshot, topics: Sequence[TopicDesired], context: Comma
         same_as_pinned(both.spec, source.cluster_id(context.first_contact()), None)
         return growth(topics, source.partition_counts([topic.topic for topic in topics], context.by))
     except (Unreachable, TimedOut, ConnectionLost) as silent:
-        raise SourceSilent(silent.reason) from silent
+        raise _as_silent(silent) from silent
 
 
 def chosen(view: StateView, mirror: MirrorName, selection: Selection) -> tuple[TopicDesired, ...]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Final
+
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
+from tanist.domain.copier import Copier
 from tanist.domain.detached_record import TopicDetached
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lineage import TopicLineage
@@ -52,6 +57,7 @@ from tanist.domain.tails import (
     TailVerdict,
     TopicTails,
 )
+from tanist.kafka.protocol import stored
 from tanist.kafka.protocol.stored import Unreadable, decode, encode
 
 MIRROR = MirrorName("east.to-west_1")
@@ -713,6 +719,59 @@ def test_every_stored_name_stays_whatever_code_calls_it() -> None:
 
 def test_every_kind_has_a_golden_record() -> None:
     assert {type(record) for record, _, _ in GOLDEN} == set(KINDS.values())
+
+
+FOLLOWED: Final = MirrorSpec(
+    mirror=MIRROR,
+    source="east",
+    destination="west",
+    source_cluster_id="E",
+    destination_cluster_id="W",
+    include=("orders.*",),
+    data_id=ProducerId(-1),
+    marker_id=ProducerId(-1),
+    start_id=ProducerId(-1),
+    created_at=EpochMs(4),
+    mirror_id="i",
+    copied_by=Copier.MM2,
+    rename=("mm2-default",),
+    strategies=("mm2", "timestamp=clicks.*"),
+    group_include=("app-.*",),
+    group_exclude=("app-old",),
+    sync_groups_seconds=60,
+)
+"""Somebody else copies its records."""
+FOLLOWED_TODAY: Final = (
+    b'{"v":2,"mirror":"east.to-west_1","source":"east","destination":"west","source_cluster_id":"E",'
+    b'"destination_cluster_id":"W","include":["orders.*"],"exclude":[],"offsets":"identical","engine":"batches",'
+    b'"replication_factor":null,"max_start_fill":100000000,"data_id":-1,"filler_id":-1,"start_id":-1,"created_at":4,'
+    b'"mirror_id":"i","merge_small_batches":"off","holes":"refuse","on_loss":"continue","deny_writers":false,'
+    b'"copied_by":"mm2","rename":["mm2-default"],"strategies":["mm2","timestamp=clicks.*"],'
+    b'"group_include":["app-.*"],"group_exclude":["app-old"],"sync_groups_seconds":60}'
+)
+
+
+def test_a_mirror_that_somebody_else_copies_is_of_the_second_version() -> None:
+    assert encode(FOLLOWED) == (b"mirror/east.to-west_1", FOLLOWED_TODAY)
+    assert decode(*encode(FOLLOWED)) == FOLLOWED
+
+
+def test_the_version_before_does_not_read_a_mirror_that_somebody_else_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its workers would copy into topics of another replicator. Its kinds had no field of a later version."""
+    monkeypatch.setattr(stored, "_later", lambda _kind: ())
+    found = decode(b"mirror/east.to-west_1", FOLLOWED_TODAY)
+    assert isinstance(found, Unreadable)
+    assert "newer version: 2" in found.why
+
+
+def test_a_mirror_of_our_own_stays_of_the_first_version() -> None:
+    """Also with settings that the version before ignores: its workers go on copying."""
+    own = replace(FOLLOWED, copied_by=Copier.TANIST, rename=(), group_include=())
+    _, value = encode(own)
+    found = json.loads(value or b"")
+    assert found["v"] == 1
+    assert not {"copied_by", "rename", "group_include"} & found.keys()
+    assert found["group_exclude"] == ["app-old"]
 
 
 def test_no_value_is_a_tombstone() -> None:

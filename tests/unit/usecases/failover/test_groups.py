@@ -25,7 +25,7 @@ from tanist.usecases.groups.gather import Freshest, Gathered
 from tanist.usecases.groups.gather import SourceAnswer as AskedSource
 from tanist.usecases.groups.rows import DestinationGroups, PositionRow
 from tanist.usecases.groups.sync import GroupSyncResult
-from tests.builders import DR
+from tests.builders import AT_SOURCE, DR
 from tests.unit.usecases.failover.in_memory import PARTITIONS, TOPICS, FailoverWorld, Killed
 from tests.unit.usecases.failover.runs import PLANNED, killer
 
@@ -99,6 +99,7 @@ def test_a_proof_that_failed_is_in_the_evidence_by_its_own_name(world: FailoverW
 
 def test_every_position_with_a_problem_is_told_once_with_its_proof() -> None:
     row = PositionRow(
+        at_source=AT_SOURCE,
         group="g",
         partition=PARTITIONS[0],
         position=Freshest(SourceOffset(5), EpochMs(1), direct=True),

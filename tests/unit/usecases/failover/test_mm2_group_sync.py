@@ -16,6 +16,7 @@ from tanist.domain.mirrormaker.records import OffsetSync
 from tanist.domain.names import DestinationOffset, SourceOffset, SourcePartition
 from tanist.domain.translation import Rules, Translator, Withheld
 from tanist.domain.translators import by_mm2
+from tanist.usecases.groups import strategies
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, translate_groups
 from tests.unit.usecases.failover.test_group_positions import AT, GROUP, Moving, nowhere
@@ -39,8 +40,14 @@ def by_syncs() -> Translator:
     )
 
 
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The strategy that these positions are translated by."""
+    monkeypatch.setattr(strategies, "TRANSLATORS", {"mm2": by_syncs()})
+
+
 def asking(**rules: bool) -> SyncRequest:
-    return SyncRequest(chosen=Chosen(translator=by_syncs()), rules=Rules(**rules))
+    return SyncRequest(chosen=Chosen(strategy="mm2"), rules=Rules(**rules))
 
 
 def translated(moving: Moving) -> GroupSyncResult:

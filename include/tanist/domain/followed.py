@@ -1,0 +1,209 @@
+"""The topics and groups of a mirror that somebody else copies: found by its filters and names whenever they are asked.
+
+Nothing of them is on record: what the source has, and what is at the destination under the name of its copy, is all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.copier import CopiedByAnother, Copier
+from tanist.domain.errors import TanistError
+from tanist.domain.names import MirrorPartition
+from tanist.domain.problems import ProblemCollector
+from tanist.domain.selection import EVERYTHING, Selection, topic_pattern
+from tanist.domain.translators.choice import StrategyChoice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import MirrorSpec
+
+_INTERNAL: Final = ("__", ".internal", "-internal", ".replica")
+_HEARTBEATS: Final = "heartbeats"
+
+
+def is_followed(spec: MirrorSpec) -> bool:
+    """Whether somebody else copies the records of the mirror."""
+    return spec.copied_by is not Copier.TANIST
+
+
+def copied_here(spec: MirrorSpec) -> MirrorSpec:
+    """`spec`, of a mirror whose records Tanist copies. What writes to topics of a mirror is allowed for no other one.
+
+    Raises:
+        CopiedByAnother: somebody else copies them.
+    """
+    if is_followed(spec):
+        raise CopiedByAnother(f"{spec.copied_by.in_words} copies the records of mirror {spec.mirror!r}, not Tanist")
+    return spec
+
+
+# ── which topics ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def is_internal(topic: str) -> bool:
+    """Whether a topic is one of clients or replicators, by MirrorMaker 2's conventions.
+
+    `topics.exclude` of MirrorMaker 2 by default, `ReplicationPolicy.isInternalTopic`, and its heartbeats.
+    """
+    first, *ends = _INTERNAL
+    heartbeats = topic == _HEARTBEATS or topic.endswith(f".{_HEARTBEATS}")
+    return topic.startswith(first) or topic.endswith(tuple(ends)) or heartbeats
+
+
+def copies_of(spec: MirrorSpec, topics: Iterable[str]) -> dict[str, str]:
+    """Of the `topics` of the source those that are in the mirror, each with the name of its copy, sorted.
+
+    An internal topic is in it only if a filter is its plain name.
+    """
+    chosen = Selection(spec.include or EVERYTHING, spec.exclude)
+    named = frozenset(Selection(spec.include).literals())
+    found = (
+        (topic, spec.names.copy_of(topic)) for topic in chosen.of(topics) if topic in named or not is_internal(topic)
+    )
+    return {topic: copy for topic, copy in found if copy is not None}
+
+
+def sources_of(spec: MirrorSpec, copies: Iterable[str]) -> dict[str, str]:
+    """The same by the topics of the destination, where the source does not answer.
+
+    With equal names on both sides these are all topics that the filters match, whoever made them.
+    """
+    return copies_of(spec, (source for copy in copies if (source := spec.names.source_of(copy)) is not None))
+
+
+class CopyTrouble(StrEnum):
+    """What is wrong with a copy. AMBIGUOUS: the topic of its name belongs to another mirror."""
+
+    MISSING, UNREADABLE, AMBIGUOUS = "MISSING", "UNREADABLE", "AMBIGUOUS"
+    FEWER_PARTITIONS, MORE_PARTITIONS = "FEWER_PARTITIONS", "MORE_PARTITIONS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedTopic:
+    """A topic of the source and its copy. Numbers of partitions: None if there is no such topic, or it is not known.
+
+    Topic ids are empty where they are not reported. `trouble`: None: the copy has as many partitions as the source, as
+    far as that is known. `why`: the trouble in words.
+    """
+
+    source: str
+    copy: str
+    at_source: int | None = None
+    at_destination: int | None = None
+    source_topic_id: str = ""
+    copy_topic_id: str = ""
+    trouble: CopyTrouble | None = None
+    why: str = ""
+
+    def partitions(self) -> tuple[MirrorPartition, ...]:
+        """Those of the copy that have a partition at the source; if the source is not known, all of the copy.
+
+        None of a copy that belongs to another mirror.
+        """
+        if self.at_destination is None or self.trouble is CopyTrouble.AMBIGUOUS:
+            return ()
+        count = self.at_destination if self.at_source is None else min(self.at_source, self.at_destination)
+        return tuple(MirrorPartition(self.copy, n) for n in range(count))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsSeen:
+    """What one cluster tells of topics: partitions, or why they are not known, and ids."""
+
+    partitions: Mapping[str, int | TanistError] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedTopics:
+    """The topics of a mirror by their names at the source. `source_down`: why the source did not tell them."""
+
+    topics: Mapping[str, FollowedTopic]
+    source_down: TanistError | None = None
+
+    def partitions(self) -> tuple[MirrorPartition, ...]:
+        """All partitions that have a copy, sorted."""
+        return tuple(sorted(at for each in self.topics.values() for at in each.partitions()))
+
+    def troubled(self) -> tuple[FollowedTopic, ...]:
+        """Those with which something is wrong."""
+        return tuple(each for each in self.topics.values() if each.trouble is not None)
+
+
+def paired(
+    wanted: Mapping[str, str],
+    source: TopicsSeen | TanistError,
+    destination: TopicsSeen,
+    owners: Mapping[str, MirrorName],
+) -> FollowedTopics:
+    """What is known of each topic and its copy. `wanted`: the copy of each topic. `source`: or why it is silent.
+
+    `owners`: topics of the destination that are in mirrors which Tanist copies there.
+    """
+    down = source if isinstance(source, TanistError) else None
+    there = TopicsSeen() if isinstance(source, TanistError) else source
+    found = (_pair(topic, copy, there, destination, owners.get(copy)) for topic, copy in wanted.items())
+    return FollowedTopics(topics={each.source: each for each in found}, source_down=down)
+
+
+def _pair(topic: str, copy: str, there: TopicsSeen, here: TopicsSeen, owner: MirrorName | None) -> FollowedTopic:
+    counts = (there.partitions.get(topic), here.partitions.get(copy))
+    trouble, why = next(_troubles(copy, *counts, owner), (None, ""))
+    at_source, at_destination = (count if isinstance(count, int) else None for count in counts)
+    return FollowedTopic(
+        source=topic,
+        copy=copy,
+        at_source=at_source,
+        at_destination=at_destination,
+        source_topic_id=there.ids.get(topic, ""),
+        copy_topic_id=here.ids.get(copy, ""),
+        trouble=trouble,
+        why=why,
+    )
+
+
+def _troubles(
+    copy: str, at_source: int | TanistError | None, at_destination: int | TanistError | None, owner: MirrorName | None
+) -> Iterator[tuple[CopyTrouble, str]]:
+    if owner is not None:
+        yield CopyTrouble.AMBIGUOUS, f"{copy} is in mirror {owner!r}, which Tanist copies"
+    if at_destination is None or isinstance(at_destination, UnknownTopicOrPartition):
+        yield CopyTrouble.MISSING, f"the destination has no topic {copy}"
+    for error in (at_source, at_destination):
+        if isinstance(error, TanistError):
+            yield CopyTrouble.UNREADABLE, str(error)
+    if isinstance(at_source, int) and isinstance(at_destination, int):
+        seen = f"{copy} has {at_destination} partition(s), and {at_source} at the source"
+        if at_destination < at_source:
+            yield CopyTrouble.FEWER_PARTITIONS, seen
+        if at_destination > at_source:
+            yield CopyTrouble.MORE_PARTITIONS, seen
+
+
+# ── which groups, and how they are translated ─────────────────────────────────────────────────────────────────────
+
+
+def group_is_followed(spec: MirrorSpec, group: str) -> bool:
+    """Whether positions of `group` are kept and translated. Without filters those of all groups are."""
+    return _group_matches(spec.group_include, spec.group_exclude, group)
+
+
+@lru_cache(maxsize=1 << 14)
+def _group_matches(include: tuple[str, ...], exclude: tuple[str, ...], group: str) -> bool:
+    wanted = not include or any(topic_pattern(text).fullmatch(group) for text in include)
+    return wanted and not any(topic_pattern(text).fullmatch(group) for text in exclude)
+
+
+def strategy_problems(settings: Sequence[str]) -> tuple[TanistError, ...]:
+    """What is wrong with STRATEGY or STRATEGY=REGEX texts; empty: nothing."""
+    found = ProblemCollector()
+    for text in settings:
+        found.attempt(partial(StrategyChoice.parse, text))
+    return tuple(found.problems)

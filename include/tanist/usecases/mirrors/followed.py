@@ -1,0 +1,67 @@
+"""The topics of a mirror that somebody else copies, as both clusters have them now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tanist.domain.answers import attempt
+from tanist.domain.errors import TanistError
+from tanist.domain.followed import FollowedTopics, TopicsSeen, copies_of, is_followed, paired, sources_of
+from tanist.domain.records import STATE_TOPIC
+from tanist.usecases.mirror import same_as_pinned
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tanist.domain.names import MirrorPartition
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.mirror import OpenMirror
+    from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
+
+
+def followed(mirror: OpenMirror, context: CommandContext) -> FollowedTopics:
+    """The topics of the source that are in the mirror, and their copies. A silent source is a fact here, no error.
+
+    Then the topics of the destination tell what is in it. Needs DESCRIBE on the topics of both clusters.
+
+    Raises:
+        what the destination answers if it cannot be read.
+    """
+    return followed_in(mirror.snapshot(), context)
+
+
+def followed_in(both: MirrorSnapshot, context: CommandContext) -> FollowedTopics:
+    """As `followed`, from a snapshot."""
+    spec, here = both.spec, both.destination
+    there = attempt(lambda: _at_source(both, context))
+    if isinstance(there, TanistError):
+        wanted = sources_of(spec, here.topic_names(context.by))
+    else:
+        wanted = copies_of(spec, there.partitions)
+    copies = _seen(here, wanted.values(), context.by)
+    owners = here.state(STATE_TOPIC, context.by).of_other_mirrors(spec.mirror)
+    return paired(wanted, there, copies, owners)
+
+
+def _at_source(both: MirrorSnapshot, context: CommandContext) -> TopicsSeen:
+    source, by = both.reachable_source(), context.first_contact()
+    same_as_pinned(both.spec, source.cluster_id(by), None)
+    return _seen(source, copies_of(both.spec, source.topic_names(by)), by)
+
+
+def _seen(cluster: ClusterSnapshot[Any], topics: Collection[str], by: Deadline) -> TopicsSeen:
+    seen = cluster.registry(sorted(topics), by)
+    return TopicsSeen(partitions=seen.partitions, ids=seen.topic_ids)
+
+
+def mirror_partitions(mirror: OpenMirror, context: CommandContext) -> frozenset[MirrorPartition]:
+    """The mirror partitions of any mirror: on record, or, if somebody else copies them, found now.
+
+    Raises:
+        what the destination answers if it cannot be read.
+    """
+    if is_followed(mirror.spec):
+        return frozenset(followed(mirror, context).partitions())
+    view = mirror.destination.state(STATE_TOPIC, context.by)
+    return frozenset(at for topic in view.mirrored(mirror.spec.mirror) for at in topic.all_partitions())

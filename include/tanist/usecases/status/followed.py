@@ -1,0 +1,58 @@
+"""`tanist status` of a mirror that somebody else copies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tanist.domain.answers import attempt
+from tanist.domain.circle import locate
+from tanist.domain.errors import AnotherCluster, TanistError
+from tanist.domain.failover.followed_health import followed_status
+from tanist.domain.failover.health import groups_check, workers_check
+from tanist.domain.followed import FollowedTopics
+from tanist.domain.next_steps.situation import MirrorSituation
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
+from tanist.usecases.mirror import same_as_pinned
+from tanist.usecases.mirrors.describe import followed_rows
+from tanist.usecases.mirrors.followed import followed_in
+
+if TYPE_CHECKING:
+    from tanist.usecases.command import CommandContext, Silence
+    from tanist.usecases.snapshot import MirrorSnapshot
+
+
+def followed_situation(
+    both: MirrorSnapshot, destination_id: str, silence: Silence, context: CommandContext
+) -> MirrorSituation:
+    """What is known of it now. A source that is silent is not asked again.
+
+    Raises:
+        what the destination answers if it cannot be read.
+    """
+    spec, by = both.spec, context.by
+    seen = replace(both, source=silence.of(spec.source) or both.source)
+    elsewhere = attempt(lambda: same_as_pinned(spec, None, destination_id))
+    if isinstance(elsewhere, TanistError):
+        topics = FollowedTopics(topics={}, source_down=elsewhere)
+    else:
+        topics = followed_in(seen, context)
+        _keep(topics, silence, spec.source)
+    rows = followed_rows(seen, topics, topics.topics.values(), context)
+    view, now = both.destination.state(STATE_TOPIC, by), context.clock.now()
+    kept = both.destination.state(GROUPS_TOPIC, by).groups_followed(spec)
+    past = (workers_check(view.workers(), now), groups_check(kept, now))
+    return MirrorSituation(
+        place=locate(spec.mirror, view),
+        destination=both.destination.name,
+        status=followed_status(spec, topics, rows, past),
+        source_answers=topics.source_down is None,
+        rows=rows,
+        now=now,
+    )
+
+
+def _keep(topics: FollowedTopics, silence: Silence, source: str) -> None:
+    down = topics.source_down
+    if down is not None and not isinstance(down, AnotherCluster):
+        silence.keep(source, down)

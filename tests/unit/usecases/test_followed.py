@@ -1,0 +1,480 @@
+"""A mirror whose records somebody else copies: registered, found again, and left alone by all that writes to topics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.checks import Mode, Readiness, Verdict
+from tanist.domain.copier import CopiedByAnother, Copier
+from tanist.domain.errors import AuthorizationFailed, MirrorExists, Misconfigured, SameCluster, TopicAlreadyInMirror
+from tanist.domain.failover.many import mirrors_at
+from tanist.domain.followed import CopyTrouble, FollowedTopics, copies_of, group_is_followed, is_internal
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset, SourcePartition
+from tanist.domain.next_steps.rules import guide
+from tanist.domain.next_steps.step import NextStage
+from tanist.domain.problems import Problems, each
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition
+from tanist.domain.selection import Selection
+from tanist.domain.translation import Exact, Proof, Translator, Unknown
+from tanist.domain.translators.by_map import MAP
+from tanist.fetcher.planning import owned
+from tanist.ports.positions import ProofResult
+from tanist.usecases import snapshot
+from tanist.usecases.groups import strategies
+from tanist.usecases.groups.gather import Chosen
+from tanist.usecases.groups.sync import SyncRequest, translate_groups
+from tanist.usecases.lock import Purpose, changing, mirror_lock
+from tanist.usecases.mirror import OpenMirror, spec_at
+from tanist.usecases.mirrors import administer, desire, detach
+from tanist.usecases.mirrors.create import CreateRequest, create
+from tanist.usecases.mirrors.describe import Describer, listing
+from tanist.usecases.mirrors.follow import FollowRequest, follow
+from tanist.usecases.mirrors.followed import followed, mirror_partitions
+from tanist.usecases.mirrors.wait import Goal, wait_for
+from tanist.usecases.status.observe import MirrorStatus, observe
+from tanist.usecases.status.status_view import board_item
+from tests.builders import a_command, a_mirror, a_topic, a_view, a_worker
+from tests.fakes.cluster import nowhere, pair_with
+from tests.fakes.failover import GuardedCluster
+from tests.fakes.positions import MemoryGroups, MemoryPositions
+from tests.unit.usecases.readings import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tanist.ports.clock import Deadline
+    from tanist.ports.positions import Pair
+
+MM = MirrorName("mm")
+REQUEST = FollowRequest(mirror=MM, copied_by=Copier.MM2, include=("orders.*",), rename=("mm2-default",))
+
+
+@pytest.fixture
+def east() -> GuardedCluster:
+    east = GuardedCluster("east")
+    for topic, partitions in (("orders", 3), ("orders-eu", 2), ("orders.internal", 1), ("west.orders", 1), ("pay", 1)):
+        east.with_topic(topic, partitions, 10)
+    return east
+
+
+@pytest.fixture
+def west() -> GuardedCluster:
+    return GuardedCluster("west").with_topic("east.orders", 3, 10).with_topic("local", 1, 5)
+
+
+def opened(east: GuardedCluster, west: GuardedCluster, mirror: str = MM) -> OpenMirror:
+    spec = west.view(STATE_TOPIC).mirror(mirror)
+    assert spec is not None
+    return OpenMirror(spec=spec, source=east.side(), destination=west.side(), pair=pair_with(), from_source=nowhere)
+
+
+def registered(east: GuardedCluster, west: GuardedCluster, request: FollowRequest = REQUEST) -> OpenMirror:
+    assert follow(request, east.side(), west.side(), a_command()).changed
+    return opened(east, west, request.mirror)
+
+
+# ── registering ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_only_state_topics_and_the_spec_are_written(east: GuardedCluster, west: GuardedCluster) -> None:
+    done = follow(REQUEST, east.side(), west.side(), a_command())
+    assert west.calls == [f"create {OFFSETS_TOPIC}", f"create {STATE_TOPIC}", "append mirror/mm"]
+    assert east.calls == []
+    assert (done.spec.data_id, done.spec.marker_id, done.spec.start_id) == (-1, -1, -1)
+    assert west.view(STATE_TOPIC).mirror(MM) == done.spec
+    assert not west.view(STATE_TOPIC).topics(MM)
+    assert {name: each.copy for name, each in done.topics.topics.items()} == {
+        "orders": "east.orders",
+        "orders-eu": "east.orders-eu",
+    }
+    assert done.warnings == ("orders-eu: MISSING: the destination has no topic east.orders-eu",)
+
+
+def test_it_needs_no_more_than_to_read(east: GuardedCluster, west: GuardedCluster) -> None:
+    for cluster in (east, west):
+        for topic in tuple(cluster.topics):
+            cluster.denied |= {(what, topic) for what in ("DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS", "WRITE")}
+    assert registered(east, west).spec.copied_by is Copier.MM2
+
+
+def test_the_same_request_changes_nothing_and_another_is_refused(east: GuardedCluster, west: GuardedCluster) -> None:
+    before = registered(east, west).spec
+    calls = list(west.calls)
+    again = follow(REQUEST, east.side(), west.side(), a_command())
+    assert (again.changed, again.spec, west.calls) == (False, before, calls)
+    with pytest.raises(MirrorExists, match="exists with rename mm2-default, not identity"):
+        follow(replace(REQUEST, rename=("identity",)), east.side(), west.side(), a_command())
+    with pytest.raises(MirrorExists, match="exists with copied_by mm2, not tanist"):
+        create(CreateRequest(mirror=MM), east.side(), west.side(), a_command())
+
+
+def test_a_dry_run_shows_the_topics_and_writes_nothing(east: GuardedCluster, west: GuardedCluster) -> None:
+    shown = follow(REQUEST, east.side(), west.side(), a_command(dry_run=True))
+    assert shown.changed
+    assert [*shown.topics.topics] == ["orders", "orders-eu"]
+    assert west.calls == []
+
+
+def test_all_that_is_wrong_is_said_before_any_cluster_is_asked(east: GuardedCluster, west: GuardedCluster) -> None:
+    east.dead = west.dead = True
+    wrong = FollowRequest(
+        mirror="m/m",
+        copied_by=Copier.OTHER,
+        include=("(",),
+        group_exclude=(")",),
+        rename=("a=c", "b=c", "x"),
+        strategies=("guess", "mm2=["),
+    )
+    with pytest.raises(Problems) as raised:
+        follow(wrong, east.side(), west.side(), a_command())
+    assert len(each(raised.value)) == 7
+    assert all(isinstance(one, Misconfigured) for one in each(raised.value))
+    with pytest.raises(SameCluster):
+        follow(REQUEST, east.side(), east.side(), a_command())
+
+
+def test_one_cluster_under_two_names_is_refused(east: GuardedCluster) -> None:
+    other = GuardedCluster("west", id=east.id)
+    with pytest.raises(SameCluster):
+        follow(REQUEST, east.side(), other.side(), a_command())
+    assert other.calls == []
+
+
+def test_a_copy_that_tanist_copies_in_another_mirror_is_refused(east: GuardedCluster, west: GuardedCluster) -> None:
+    other = a_mirror(MirrorName("own"))
+    west.with_topic(STATE_TOPIC).write(STATE_TOPIC, other, a_topic("east.orders", mirror=other.mirror))
+    with pytest.raises(TopicAlreadyInMirror, match=r"'east\.orders' is in mirror 'own', which Tanist copies"):
+        follow(REQUEST, east.side(), west.side(), a_command())
+
+
+def test_a_missing_right_at_the_state_topic_changes_nothing(east: GuardedCluster, west: GuardedCluster) -> None:
+    west.denied |= {("CREATE", name) for name in (STATE_TOPIC, OFFSETS_TOPIC, "kafka-cluster")}
+    with pytest.raises((AuthorizationFailed, Problems)):
+        follow(REQUEST, east.side(), west.side(), a_command())
+    assert west.calls == []
+
+
+# ── its topics ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def troubles(found: FollowedTopics) -> dict[str, CopyTrouble | None]:
+    return {name: topic.trouble for name, topic in found.topics.items()}
+
+
+def test_topics_are_those_of_both_clusters_now(east: GuardedCluster, west: GuardedCluster) -> None:
+    mirror = registered(east, west)
+    assert troubles(followed(mirror, a_command())) == {"orders": None, "orders-eu": CopyTrouble.MISSING}
+    west.with_topic("east.orders-eu", 1)
+    east.with_topic("orders-us", 1)
+    west.with_topic("east.orders-us", 2)
+    found = followed(mirror, a_command())
+    assert troubles(found) == {
+        "orders": None,
+        "orders-eu": CopyTrouble.FEWER_PARTITIONS,
+        "orders-us": CopyTrouble.MORE_PARTITIONS,
+    }
+    orders = found.topics["orders"]
+    assert (orders.at_source, orders.at_destination) == (3, 3)
+    assert (orders.source_topic_id, orders.copy_topic_id) == ("id-of-orders", "id-of-east.orders")
+    assert found.partitions() == (
+        *(MirrorPartition("east.orders", n) for n in range(3)),
+        MirrorPartition("east.orders-eu", 0),
+        MirrorPartition("east.orders-us", 0),
+    )
+
+
+def test_a_silent_source_leaves_the_copies_of_the_destination(east: GuardedCluster, west: GuardedCluster) -> None:
+    mirror = registered(east, west)
+    east.dead = True
+    found = followed(mirror, a_command())
+    assert found.source_down is not None
+    assert troubles(found) == {"orders": None}
+    assert mirror_partitions(mirror, a_command()) == {MirrorPartition("east.orders", n) for n in range(3)}
+
+
+def test_another_cluster_behind_the_name_of_the_source_is_not_followed(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    mirror = registered(east, west)
+    east.id = "another"
+    found = followed(mirror, a_command())
+    assert "CLUSTER_ID_MISMATCH" in str(found.source_down)
+
+
+def test_a_copy_that_tanist_copies_since_is_ambiguous(east: GuardedCluster, west: GuardedCluster) -> None:
+    mirror = registered(east, west)
+    other = a_mirror(MirrorName("own"))
+    west.write(STATE_TOPIC, other, a_topic("east.orders", mirror=other.mirror))
+    found = followed(mirror, a_command())
+    assert found.topics["orders"].trouble is CopyTrouble.AMBIGUOUS
+    assert found.partitions() == ()
+
+
+def test_partitions_of_a_mirror_of_our_own_are_those_on_record(east: GuardedCluster, west: GuardedCluster) -> None:
+    west.with_topic(STATE_TOPIC).write(STATE_TOPIC, a_mirror(), a_topic(partitions=2))
+    assert mirror_partitions(opened(east, west, "dr"), a_command()) == {MirrorPartition("orders", n) for n in range(2)}
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["__consumer_offsets", "mm2-offset-syncs.west.internal", "c-internal", "a.replica", "heartbeats", "a.heartbeats"],
+)
+def test_internal_topics_are_not_in_the_mirror_unless_they_are_named(topic: str) -> None:
+    assert is_internal(topic)
+    assert copies_of(a_mirror(copied_by=Copier.OTHER, include=(".*",)), [topic]) == {}
+
+
+def test_an_internal_topic_is_in_the_mirror_by_its_name() -> None:
+    spec = a_mirror(copied_by=Copier.OTHER, include=("a\\.replica",))
+    assert copies_of(spec, ["a.replica", "b"]) == {"a.replica": "a.replica"}
+
+
+def test_without_filters_every_topic_that_is_not_internal_is_in_the_mirror() -> None:
+    spec = a_mirror(copied_by=Copier.OTHER, exclude=("b",), rename=("{topic}-dr",))
+    assert copies_of(spec, ["c", "b", "a", "__x"]) == {"a": "a-dr", "c": "c-dr"}
+
+
+def test_groups_are_chosen_by_the_filters_of_the_mirror() -> None:
+    spec = a_mirror(copied_by=Copier.MM2, group_include=("app-.*",), group_exclude=("app-old",))
+    assert [group_is_followed(spec, group) for group in ("app-1", "app-old", "other")] == [True, False, False]
+    assert group_is_followed(a_mirror(), "anything")
+
+
+# ── what works on it ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_is_listed(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west)
+    (listed,) = listing(west.view(STATE_TOPIC))
+    assert (listed.spec.mirror, listed.spec.copied_by) == (MM, Copier.MM2)
+
+
+def test_describe_shows_both_names_and_no_lag_that_nobody_knows(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west)
+    clusters = {"east": east.side()}
+    (found,) = Describer(west.side(), clusters.__getitem__).describe(MM, a_command())
+    assert found.topics == ("east.orders", "east.orders-eu")
+    rows = {str(row.partition): row for row in found.rows}
+    assert rows.keys() == {"east.orders-0", "east.orders-1", "east.orders-2"}
+    row = rows["east.orders-0"]
+    assert (row.at_source, row.shown_state, row.lag, row.mode) == (
+        SourcePartition("orders", 0),
+        "FOLLOWED",
+        None,
+        "unknown",
+    )
+    assert (row.source and row.source.high_watermark, row.destination_end) == (10, 10)
+    only = Describer(west.side(), clusters.__getitem__, Selection(("east.orders-eu",)))
+    assert [str(row.partition) for row in only.describe(MM, a_command())[0].rows] == []
+
+
+def test_describe_shows_the_destination_alone_if_the_source_is_silent(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    registered(east, west)
+    east.dead = True
+    (found,) = Describer(west.side(), {"east": east.side()}.__getitem__).describe(MM, a_command())
+    assert found.source_down is not None
+    assert {row.source for row in found.rows} == {None}
+    assert len(found.rows) == 3
+
+
+def test_removing_it_deletes_its_records_and_touches_nothing_else(east: GuardedCluster, west: GuardedCluster) -> None:
+    mirror = registered(east, west)
+    position = GroupPosition(
+        mirror=MM, group="g", partition=SourcePartition("orders", 0), offset=SourceOffset(3), at=EpochMs(1)
+    )
+    west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, position)
+    topics, before = dict(west.topics), len(west.calls)
+    assert administer.delete(MM, west.side(), a_command()).spec == mirror.spec
+    assert west.view(STATE_TOPIC).mirror(MM) is None
+    assert not west.view(GROUPS_TOPIC).keys_of(MM)
+    assert west.topics == topics
+    assert all(call.startswith("append") for call in west.calls[before:])
+    assert east.calls == []
+
+
+# ── what is refused ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _opened_like_a_failover(west: GuardedCluster) -> object:
+    """As `ClusterRegistry.open_mirror` does for `failover`, `failback`, `fence` and `mirrors reverse`."""
+    return spec_at(west.side(), MM, a_command())
+
+
+REFUSED: dict[str, Callable[[GuardedCluster, GuardedCluster], Any]] = {
+    "open for a failover": lambda _, west: _opened_like_a_failover(west),
+    "add": lambda east, west: desire.add(
+        MM, Selection(("orders",)), west.side(), {"east": east.side()}.__getitem__, a_command()
+    ),
+    "pause": lambda _, west: desire.set_desired(MM, Selection(("orders",)), desire.paused, west.side(), a_command()),
+    "resume": lambda _, west: desire.set_desired(MM, Selection(("orders",)), desire.resumed, west.side(), a_command()),
+    "alter": lambda _, west: administer.alter(
+        MM, administer.Alteration(replication_factor=3), west.side(), a_command()
+    ),
+    "detach": lambda _, west: detach.detach_topics(MM, Selection(("orders",)), west.side(), a_command()),
+    "change": lambda _, west: changing(west.side(), MM, "anything", a_command()).__enter__(),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_copies_or_fences_or_opens_topics_is_refused_by_name(
+    what: str, east: GuardedCluster, west: GuardedCluster
+) -> None:
+    registered(east, west)
+    before = len(west.calls)
+    with pytest.raises(CopiedByAnother, match="MirrorMaker 2 copies the records of mirror 'mm', not Tanist") as raised:
+        REFUSED[what](east, west)
+    assert raised.value.exit_code == 2
+    assert "tanist groups sync" in raised.value.operator_action
+    assert len(west.calls) == before
+
+
+def test_its_lock_can_be_held(east: GuardedCluster, west: GuardedCluster) -> None:
+    """By what reads it and commits positions of its groups."""
+    registered(east, west)
+    with mirror_lock(west.side(), MM, Purpose(operation="groups sync"), a_command()) as lock:
+        assert lock.spec.copied_by is Copier.MM2
+
+
+def test_a_mirror_of_our_own_is_found_as_before(east: GuardedCluster, west: GuardedCluster) -> None:
+    west.with_topic(STATE_TOPIC).write(STATE_TOPIC, a_mirror())
+    assert snapshot.spec_of(west.view(STATE_TOPIC), MirrorName("dr"), "west") == a_mirror()
+
+
+def test_workers_own_none_of_its_partitions_even_if_topics_of_it_are_on_record() -> None:
+    """A record of it would be wrong; copying into somebody else's topic would be worse."""
+    own, theirs = a_mirror(), a_mirror(MM, copied_by=Copier.MM2)
+    view = a_view(own, a_topic(), theirs, a_topic("theirs", mirror=MM))
+    assert [mine.spec.mirror for mine in owned(view, frozenset(range(50)), 50)] == ["dr"]
+
+
+def test_failovers_of_all_mirrors_leave_it_out() -> None:
+    view = a_view(a_mirror(), a_mirror(MM, copied_by=Copier.OTHER))
+    assert [each.mirror for each in mirrors_at({"west": view})] == ["dr"]
+
+
+def test_nobody_waits_for_it(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west)
+    describer = Describer(west.side(), {"east": east.side()}.__getitem__)
+    with pytest.raises(CopiedByAnother):
+        wait_for(MM, Goal.parse("lag=0"), describer, a_command())
+
+
+# ── its groups ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Asked:
+    """The port `Proofs`, of records that are all equal; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.pairs: list[Pair] = []
+
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> dict[Pair, ProofResult]:
+        self.pairs += pairs
+        return dict.fromkeys(pairs, ProofResult(Proof.MATCH, ""))
+
+
+def test_positions_are_read_by_the_names_of_the_source_and_proved_by_both(
+    east: GuardedCluster, west: GuardedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror, proofs = registered(east, west), Asked()
+    here, there = MemoryGroups(east), MemoryGroups(west)
+    here.commit("g", SourcePartition("orders", 1), 4)
+    here.commit("g", SourcePartition("pay", 0), 1)
+    mirror = replace(
+        mirror,
+        source=replace(east.side(), positions=lambda name: MemoryPositions(here, name)),
+        destination=replace(west.side(), positions=lambda name: MemoryPositions(there, name)),
+        pair=pair_with(proofs=proofs),
+    )
+    offered = Translator(
+        name="offered",
+        basis="test",
+        needs=frozenset(),
+        translate=lambda position, _: Exact(DestinationOffset(position + 1)),
+        explain=lambda _position, _read: "",
+    )
+    monkeypatch.setattr(strategies, "TRANSLATORS", {each.name: each for each in (MAP, offered)})
+    (row,) = translate_groups(mirror, SyncRequest(chosen=Chosen(strategy="offered")), a_command()).rows
+    assert (row.group, row.partition, row.at_source) == (
+        "g",
+        MirrorPartition("east.orders", 1),
+        SourcePartition("orders", 1),
+    )
+    (pair,) = proofs.pairs
+    assert (str(pair.at_source), pair.source, str(pair.at), pair.destination) == ("orders-1", 4, "east.orders-1", 5)
+    (unmapped,) = translate_groups(mirror, SyncRequest(chosen=Chosen(strategy="map")), a_command()).rows
+    assert isinstance(unmapped.translation, Unknown), "nobody promises that offsets are the same"
+    assert "keeps no offset map" in unmapped.reason
+
+
+# ── what is said of it ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def seen(east: GuardedCluster, west: GuardedCluster) -> MirrorStatus:
+    (found,) = observe(reading(east, west), MM)
+    return found
+
+
+def test_its_status_says_what_can_be_said_and_is_never_go(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west, replace(REQUEST, exclude=("orders-eu",)))
+    found = seen(east, west)
+    checks = {check.name: check for check in found.status.checks}
+    assert {name: check.verdict.value for name, check in checks.items()} == {
+        "source": "PASS",
+        "topics": "PASS",
+        "destination": "PASS",
+        "lag": "UNKNOWN",
+        "workers": "FAIL",
+        "groups": "UNKNOWN",
+    }
+    assert "tanist reconcile mm" in checks["lag"].reason
+    assert {found.status.word(mode) for mode in Mode} == {Readiness.NO_GO}
+    (limitation,) = found.status.limitations[Mode.UNPLANNED]
+    assert (limitation.name, limitation.blocks) == (CopiedByAnother.name, True)
+    item = board_item(found, EpochMs(1))
+    assert (item["partitions"], item["lag"]["unknown"], item["troubled"]) == ({"FOLLOWED": 3}, 3, [])
+
+
+def test_its_status_names_copies_that_do_not_fit(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west)
+    (topics,) = [check for check in seen(east, west).status.checks if check.name == "topics"]
+    assert topics.verdict is Verdict.FAIL
+    assert topics.reason == "orders-eu: the destination has no topic east.orders-eu"
+
+
+def test_its_status_with_a_silent_source_is_unknown(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west)
+    east.dead = True
+    checks = {check.name: check for check in seen(east, west).status.checks}
+    assert checks["source"].verdict is checks["topics"].verdict is Verdict.UNKNOWN
+    assert checks["destination"].observed == "3 of 3 answer"
+
+
+def test_a_destination_that_is_another_cluster_now_is_said_and_nothing_is_read(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    registered(east, west)
+    west.id = "another"
+    checks = {check.name: check for check in seen(east, west).status.checks}
+    assert "CLUSTER_ID_MISMATCH" in checks["source"].reason
+    assert seen(east, west).rows == ()
+
+
+def test_the_next_step_moves_its_groups(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west)
+    found = guide(seen(east, west).situation)
+    assert found.stage is NextStage.FOLLOWED
+    assert [step.command for step in found.steps] == [
+        "tanist fetcher run --destination west",
+        "tanist groups sync mm --destination west",
+    ]
+    assert not any(CopiedByAnother.name in missing for missing in found.missing)
+    west.write(STATE_TOPIC, a_worker(at=a_command().clock.now()))
+    assert [step.command for step in guide(seen(east, west).situation).steps] == [
+        "tanist groups sync mm --destination west"
+    ]
