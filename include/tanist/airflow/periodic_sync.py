@@ -18,6 +18,7 @@ from tanist.airflow.markdown import table
 from tanist.airflow.tasks import WHY, at_work, next_of
 from tanist.domain.copier import CopiedByAnother
 from tanist.domain.errors import MirrorLocked, Misconfigured, TanistError
+from tanist.domain.followed import sync_is_due
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
@@ -32,11 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.airflow.tasks import FailoverTask
+    from tanist.domain.records import MirrorSpec
     from tanist.usecases.groups.rows import PositionRow
 
 DONE: Final = "done"
 """The XCom in which each mapped task stores its result."""
 MIRRORS: Final = "mirrors"
+SCHEDULE_SECONDS: Final = 60
+"""Between two runs of `mirror_group_offsets`."""
 _MOST_SHOWN: Final = 100
 _GROUPS: Final = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "committed", "reason")
 
@@ -146,6 +150,8 @@ def _metadata(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
 def _positions(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
     there = task.registry.connect(destination)
     found = task.registry.open_mirror(there, mirror_name(mirror), task.context, any_copier=True)
+    if not _is_due(found.spec):
+        return _SyncResult(summary=f"not due: every {found.spec.sync_groups_seconds} s", page="")
     synced = sync_locked(found, SyncRequest(), task.context)
     shown = sorted(synced.rows, key=lambda row: row.committed)
     return _SyncResult(
@@ -155,6 +161,16 @@ def _positions(task: FailoverTask, destination: str, mirror: str) -> _SyncResult
         again=_describe_rows(synced.failed),
         counts={"positions": len(synced.rows), "committed": sum(row.committed for row in synced.rows)},
     )
+
+
+def _is_due(spec: MirrorSpec) -> bool:
+    """Runs that somebody has triggered are due for every mirror."""
+    run = get_current_context()["dag_run"]
+    at = run.logical_date
+    if at is None or run.run_type != "scheduled":
+        return True
+    now = int(at.timestamp())
+    return sync_is_due(spec, now - SCHEDULE_SECONDS, now)
 
 
 def _describe_rows(rows: Iterable[PositionRow]) -> list[str]:

@@ -201,6 +201,15 @@ def _group_matches(include: tuple[str, ...], exclude: tuple[str, ...], group: st
     return wanted and not any(topic_pattern(text).fullmatch(group) for text in exclude)
 
 
+def sync_is_due(spec: MirrorSpec, before: int, now: int) -> bool:
+    """Whether positions of its groups are committed by the run at `now`, the one before it having been at `before`.
+
+    Both are in seconds since 1970, as the schedule has them, so that an interval is never missed.
+    """
+    every = spec.sync_groups_seconds
+    return every == 0 or before // every != now // every
+
+
 def strategy_problems(settings: Sequence[str]) -> tuple[TanistError, ...]:
     """What is wrong with STRATEGY or STRATEGY=REGEX texts; empty: nothing."""
     found = ProblemCollector()

@@ -11,7 +11,14 @@ from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.copier import CopiedByAnother, Copier
 from tanist.domain.errors import AuthorizationFailed, MirrorExists, Misconfigured, SameCluster, TopicAlreadyInMirror
 from tanist.domain.failover.many import mirrors_at
-from tanist.domain.followed import CopyTrouble, FollowedTopics, copies_of, group_is_followed, is_internal
+from tanist.domain.followed import (
+    CopyTrouble,
+    FollowedTopics,
+    copies_of,
+    group_is_followed,
+    is_internal,
+    sync_is_due,
+)
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset, SourcePartition
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.next_steps.step import NextStage
@@ -478,3 +485,18 @@ def test_the_next_step_moves_its_groups(east: GuardedCluster, west: GuardedClust
     assert [step.command for step in guide(seen(east, west).situation).steps] == [
         "tanist groups sync mm --destination west"
     ]
+
+
+@pytest.mark.parametrize(
+    ("every", "runs"),
+    [(0, [60, 120, 180]), (60, [60, 120, 180]), (30, [60, 120, 180]), (120, [120]), (90, [120, 180]), (3600, [])],
+)
+def test_s0_6_positions_are_committed_at_the_interval_of_the_mirror(every: int, runs: list[int]) -> None:
+    spec = a_mirror(sync_groups_seconds=every)
+    assert [now for now in (60, 120, 180) if sync_is_due(spec, now - 60, now)] == runs
+
+
+def test_s0_6_no_interval_is_missed_or_taken_twice() -> None:
+    spec = a_mirror(sync_groups_seconds=300)
+    due = [now for now in range(0, 86_400, 60) if sync_is_due(spec, now - 60, now)]
+    assert due == list(range(0, 86_400, 300))
