@@ -167,6 +167,7 @@ class MemoryCluster:
             transactions=nothing,
             deletion=nothing,
             sizes=nothing,
+            times=nothing,
             replays=nothing,
             small_state=self.brokers < 3,
         )

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 from tanist.domain.offset_map import OffsetMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from tanist.domain.errors import TanistError
     from tanist.domain.log_ends import Span
     from tanist.domain.names import DestinationOffset, SourceOffset
+    from tanist.domain.record_times import TimedPosition
 
 OUR_MARK: Final = "tanist "
 """The beginning of the metadata of our commits, as in "tanist m1 east@1234"."""
@@ -75,17 +77,20 @@ class InputKind(StrEnum):
     """What is read of mirror partitions before positions are translated: a field of `Inputs`."""
 
     OFFSET_MAP = "offset map"
+    RECORD_TIMES = "timestamps of records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """What was read of one mirror partition; what its translator does not need is at its default.
 
-    `copy`: where its log begins and ends; None: it could not be read.
+    `copy`: where its log begins and ends; None: it could not be read. `times`: of each committed offset; an error: they
+    could not be read.
     """
 
     copy: Span[DestinationOffset] | None
     map: OffsetMap = field(default_factory=OffsetMap)
+    times: Mapping[SourceOffset, TimedPosition] | TanistError = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tanist.ports.positions import Positions, Proofs
     from tanist.ports.state import StateStore
     from tanist.ports.tails import DivergentTails, Quarantine, Replays
+    from tanist.ports.times import RecordTimes
     from tanist.ports.topics import Configs, LogSizes, TopicDeletion, Topics
 
 
@@ -68,6 +69,7 @@ class Cluster:
     transactions: OpenTransactions
     deletion: TopicDeletion
     sizes: LogSizes
+    times: RecordTimes
     replays: Replays
     small_state: bool = False
     _readers: dict[str, StateStore] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -276,6 +276,7 @@ def side_of(cluster: KafkaCluster) -> Cluster:
         transactions=cluster.transactions,
         deletion=cluster.deletion,
         sizes=cluster.sizes,
+        times=cluster.times,
         replays=cluster.replays,
         small_state=cluster.small_state,
     )

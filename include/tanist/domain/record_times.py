@@ -1,0 +1,147 @@
+"""Timestamps of records, and what was read of both logs to translate a committed offset by them. Pure values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tanist.domain.log_ends import Span
+
+UNREAD_BYTES: Final = 1 << 20
+"""Of one partition: so much of what its groups have not read is read for its timestamps, from the end backwards."""
+POLL_TIMEOUT_MS: Final = 1000
+"""How long one request for records may take (`consumer.poll.timeout.ms` of MirrorGroupOffsetConnector)."""
+
+
+class TimestampType(StrEnum):
+    """`message.timestamp.type`, as the attributes of a batch have it: who has stamped its records."""
+
+    CREATE, LOG_APPEND = "CreateTime", "LogAppendTime"
+
+
+class TimedRecord(NamedTuple):
+    """A record that is not a marker, by its offset in one log.
+
+    `digest`: of its timestamp, key, value and headers. Where two are equal, the records are taken to be the same.
+    """
+
+    offset: int
+    timestamp: EpochMs
+    digest: bytes
+    type: TimestampType = TimestampType.CREATE
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """`unread_bytes`: see UNREAD_BYTES; 0: only the record at each position. `poll_timeout_ms`: of a request."""
+
+    unread_bytes: int = UNREAD_BYTES
+    poll_timeout_ms: int = POLL_TIMEOUT_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadRecords:
+    """What a log holds from a position on, as far as it was read.
+
+    `record`: the first one that readers of committed records see; None: there is none up to the end of the log.
+    `missing`: some offsets from the position up to `record` hold nothing any more: records were cleaned or deleted.
+    `earliest`: the first one of the least timestamp, those of aborted and open transactions included, since a copier
+    may read them. `until`: all offsets below were read; `whole`: that is the end of the log.
+    """
+
+    record: TimedRecord | None
+    missing: bool
+    earliest: TimedRecord | None
+    until: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadLog:
+    """One log from several positions on. `end`: its high watermark. `offsets`: of all records read, by their digests.
+
+    Of equal records, the first one.
+    """
+
+    start: int
+    end: int
+    unread: Mapping[int, UnreadRecords]
+    offsets: Mapping[bytes, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSince:
+    """The first record of a time or later.
+
+    `offset`: as ListOffsets answers; it may be a marker's, which has the broker's time. `record`: the first one from
+    there on that is late enough and that readers of committed records see; None: there is none. `certain`: all records
+    from `offset` to `record` were read; otherwise it was found by bisection, and is the first one only if their
+    timestamps are in order. `following`: records from `record` on that came along, in order.
+    """
+
+    offset: int
+    record: TimedRecord | None
+    certain: bool = True
+    following: tuple[TimedRecord, ...] = ()
+
+
+class Witness(NamedTuple):
+    """A record that both logs hold, byte for byte and with the same timestamp."""
+
+    source: SourceOffset
+    destination: DestinationOffset
+
+
+class Floor(NamedTuple):
+    """The largest answer for a lower position, which is safe for all positions from there on."""
+
+    position: SourceOffset
+    offset: DestinationOffset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedPosition:
+    """What was read of both logs about one committed offset.
+
+    `source`, `copy`: where both logs began and ended; the end of the copy was read first. `copy_last`: its last record.
+    `before`: the source's last record before the position, where there is none at it or some are missing. `first`: the
+    source's first record since the timestamp of `unread.earliest`. `copied`: the same in the copy, None: it has none
+    yet. `copied_before`: its last record before that, and `lowered`: its first one since `before`, both only where
+    records are missing; `lowered_witness`: a record of both logs that `lowered` rests on. `witness`: the same of
+    `copied`. `seed_answer`: what MirrorGroupOffsetConnector would commit, None: nothing.
+    """
+
+    source: Span[SourceOffset]
+    copy: Span[DestinationOffset]
+    unread: UnreadRecords
+    copy_last: TimedRecord | None = None
+    before: TimedRecord | None = None
+    first: FirstSince | None = None
+    copied: FirstSince | None = None
+    copied_before: TimedRecord | None = None
+    witness: Witness | None = None
+    lowered: FirstSince | None = None
+    lowered_witness: Witness | None = None
+    seed_answer: DestinationOffset | None = None
+    floor: Floor | None = None
+
+
+def witness(offsets: Mapping[bytes, int], copies: Iterable[TimedRecord], until: int, since: EpochMs) -> Witness | None:
+    """The first of `copies` that is a record of the source below `until`, and not older than `since`.
+
+    `offsets`: of records of the source by their digests; all from the position up to `until` are as late as `since`.
+    `copies`: records of the copy, from its first one since `since` on. All copies of the witness are among them or
+    behind them, for they are late enough. Of copies made in order, whatever follows a record in the source follows its
+    first copy. So no unread record has been copied only before the first of `copies`.
+    """
+    for copy in copies:
+        offset = offsets.get(copy.digest)
+        if offset is not None and offset < until and copy.timestamp >= since:
+            return Witness(SourceOffset(offset), DestinationOffset(copy.offset))
+    return None
