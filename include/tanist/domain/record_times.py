@@ -50,13 +50,13 @@ class UnreadRecords:
     """What a log holds from a position on, as far as it was read.
 
     `record`: the first one that readers of committed records see; None: there is none up to the end of the log.
-    `missing`: some offsets from the position up to `record` hold nothing any more: records were cleaned or deleted.
+    `missing`: the first offset below `until` that holds nothing any more: a record may have been cleaned or deleted.
     `earliest`: the first one of the least timestamp, those of aborted and open transactions included, since a copier
     may read them. `until`: all offsets below were read; `whole`: that is the end of the log.
     """
 
     record: TimedRecord | None
-    missing: bool
+    missing: int | None
     earliest: TimedRecord | None
     until: int
     whole: bool
@@ -110,11 +110,11 @@ class TimedPosition:
     """What was read of both logs about one committed offset.
 
     `source`, `copy`: where both logs began and ended; the end of the copy was read first. `copy_last`: its last record.
-    `before`: the source's last record before the position, where there is none at it or some are missing. `first`: the
-    source's first record since the timestamp of `unread.earliest`. `copied`: the same in the copy, None: it has none
-    yet. `copied_before`: its last record before that, and `lowered`: its first one since `before`, both only where
-    records are missing; `lowered_witness`: a record of both logs that `lowered` rests on. `witness`: the same of
-    `copied`. `seed_answer`: what MirrorGroupOffsetConnector would commit, None: nothing.
+    `before`: the source's last record before the position, where there is none at it, or missing ones matter.
+    `first`: the source's first record since the timestamp of `unread.earliest`. `copied`: the same in the copy, None:
+    it has none yet; `witness`: a record of both logs that it rests on. `copied_before`: the copy's last record before
+    that, and `lowered`: its first one since `before`, both only where missing records matter. `seed_answer`: what
+    MirrorGroupOffsetConnector would commit, None: nothing. `floor`: of the lower positions.
     """
 
     source: Span[SourceOffset]
@@ -133,15 +133,17 @@ class TimedPosition:
 
 
 def witness(offsets: Mapping[bytes, int], copies: Iterable[TimedRecord], until: int, since: EpochMs) -> Witness | None:
-    """The first of `copies` that is a record of the source below `until`, and not older than `since`.
+    """The lowest record of the source below `until`, not older than `since`, that is among `copies`.
 
     `offsets`: of records of the source by their digests; all from the position up to `until` are as late as `since`.
     `copies`: records of the copy, from its first one since `since` on. All copies of the witness are among them or
     behind them, for they are late enough. Of copies made in order, whatever follows a record in the source follows its
-    first copy. So no unread record has been copied only before the first of `copies`.
+    first copy. So no unread record has been copied only before the first of `copies`; but for one between the position
+    and the witness that the source has cleaned, whose timestamp is not known.
     """
-    for copy in copies:
-        offset = offsets.get(copy.digest)
-        if offset is not None and offset < until and copy.timestamp >= since:
-            return Witness(SourceOffset(offset), DestinationOffset(copy.offset))
-    return None
+    found = [
+        Witness(SourceOffset(offset), DestinationOffset(copy.offset))
+        for copy in copies
+        if (offset := offsets.get(copy.digest)) is not None and offset < until and copy.timestamp >= since
+    ]
+    return min(found, default=None)

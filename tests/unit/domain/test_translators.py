@@ -12,7 +12,9 @@ from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.translation import Exact, Inputs, Proof, Rules, Translator, Unknown, Withheld, decide
-from tanist.usecases.groups.gather import TRANSLATORS
+from tanist.domain.translators.by_timestamp import TIMESTAMP
+from tanist.usecases.groups import gather
+from tests.fakes.times import MemoryLog, timed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,8 +62,24 @@ def with_a_map(history: History) -> Inputs:
     )
 
 
-SUBJECTS: Mapping[str, Callable[[History], Inputs]] = {"map": with_a_map}
+def with_times(history: History) -> Inputs:
+    """Several records have the same timestamp, and the copy has those that lie in it."""
+    source, copy = MemoryLog(), MemoryLog(start=history.copy.start)
+    for s, d in history.records:
+        while source.end < s:
+            source.add(1_000 + 5 * source.end)
+        at = 1_000 + s - s % 3
+        source.add(at, f"record {s}")
+        if history.copy.start <= d < history.copy.end:
+            copy.end = d
+            copy.add(at, f"record {s}")
+    copy.end = history.copy.end
+    return Inputs(copy=history.copy, times=timed(source, copy, range(source.end + 4)))
+
+
+SUBJECTS: Mapping[str, Callable[[History], Inputs]] = {"map": with_a_map, "timestamp": with_times}
 """By the name of each strategy: what it is given of a log."""
+TRANSLATORS: Mapping[str, Translator] = {**gather.TRANSLATORS, TIMESTAMP.name: TIMESTAMP}
 
 
 def answers(name: str) -> list[tuple[History, dict[int, Translation]]]:

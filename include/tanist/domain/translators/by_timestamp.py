@@ -100,7 +100,7 @@ def _found(position: SourceOffset, seen: TimedPosition, found: FirstSince, copie
             f"no record of the mirror partition from {offset} on is one of the source near the position: "
             "whether the copy keeps the source's timestamps could not be proved"
         )
-    if _is_missing(seen, seen.copied_before):
+    if missing_matters(position, seen) and not _is_same(seen.before, seen.copied_before):
         return _lowered(seen, DestinationOffset(found.offset))
     if not (found.certain or _is_same(copied, record) or _is_first(seen, copied)):
         marker = f"offset {found.offset} is a marker with the broker's time"
@@ -138,19 +138,20 @@ def _at_the_end(seen: TimedPosition) -> Translation:
     """The group has read everything, and so all that the copy had before: its end was read before the source's."""
     if _is_same(seen.before, seen.copy_last):
         return Exact(seen.copy.end)
-    if _is_missing(seen, seen.copy_last):
+    if seen.unread.missing is not None:
         return _lowered(seen, seen.copy.end)
     return Conservative(
         seen.copy.end, "at the end of the source, whose last record is not the last one of the mirror partition (yet)"
     )
 
 
-def _is_missing(seen: TimedPosition, copied_before: TimedRecord | None) -> bool:
-    """Whether the copy may have records from the position on that the source has no more.
+def missing_matters(position: SourceOffset, seen: TimedPosition) -> bool:
+    """Whether the copy may have, before the answer, records from the position on that the source has no more.
 
-    It has none if the records on both sides of them lie side by side in the copy.
+    Not behind the witness. And not if what the source has before the position lies directly before the answer.
     """
-    return seen.unread.missing and not _is_same(seen.before, copied_before)
+    missing, proof = seen.unread.missing, seen.witness
+    return missing is not None and (proof is None or position <= missing < proof.source)
 
 
 def _lowered(seen: TimedPosition, offset: DestinationOffset) -> Translation:
@@ -226,7 +227,9 @@ def _source(seen: TimedPosition) -> str:
     if record is None:
         last = "it has none" if seen.before is None else f"the last one is {_named(seen.before)}"
         return f"the source has no record at or behind the position, {last}"
-    return f"the source has record {_named(record)} there" + (", behind missing ones" if seen.unread.missing else "")
+    return f"the source has record {_named(record)} there" + (
+        "" if seen.unread.missing is None else f", a record is missing from {seen.unread.missing} on"
+    )
 
 
 def _since(seen: TimedPosition) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +33,7 @@ class _Seen(NamedTuple):
     """Of a range of offsets that was read: as in `UnreadRecords`."""
 
     record: TimedRecord | None
-    missing: bool
+    missing: int | None
     earliest: TimedRecord | None
 
 
@@ -56,7 +56,7 @@ class _Log:
     def __post_init__(self) -> None:
         end = self.ends.high_watermark
         self.low = self.at = end
-        self.above = UnreadRecords(record=None, missing=False, earliest=None, until=end, whole=True)
+        self.above = UnreadRecords(record=None, missing=None, earliest=None, until=end, whole=True)
 
     def unread(self, position: int) -> Reading[UnreadRecords]:
         """From `position` on, which is lower than those before."""
@@ -67,17 +67,13 @@ class _Log:
         record = seen.record or self.above.record
         self.above = UnreadRecords(
             record=record,
-            missing=seen.missing or (seen.record is None and self.above.missing),
+            missing=self.above.missing if seen.missing is None else seen.missing,
             earliest=_earlier(seen.earliest, self.above.earliest),
             until=self.above.until,
             whole=self.above.whole,
         )
         self.at = begin
-        if position >= begin:
-            return self.above
-        return UnreadRecords(
-            record=record, missing=True, earliest=self.above.earliest, until=self.above.until, whole=self.above.whole
-        )
+        return self.above if position >= begin else replace(self.above, missing=position)
 
     def _read(self, begin: int) -> Reading[None]:
         """Up to what was read before; or, where too many bytes are between, until there is a record."""
@@ -95,7 +91,7 @@ class _Log:
             position = max(part.until, position)
             size = MOST_BYTES
         if position < self.low:
-            self.above = UnreadRecords(record=None, missing=False, earliest=None, until=position, whole=position >= end)
+            self.above = UnreadRecords(record=None, missing=None, earliest=None, until=position, whole=position >= end)
             self.at, self.batches = position, deque()
         kept = [each for each in found if each.base < self.low] if position >= self.low else found
         for record in (each for batch in kept for each in batch.records):
@@ -120,22 +116,24 @@ def _seen(batches: deque[TimedBatch], begin: int, end: int) -> _Seen:
         if begin <= each.offset < end
     ]
     record = next((each for each in visible(batches, begin) if each.offset < end), None)
-    missing = _is_missing(batches, begin, end if record is None else record.offset)
-    return _Seen(record, missing, min(inside, key=lambda each: (each.timestamp, each.offset), default=None))
+    return _Seen(
+        record, _missing(batches, begin, end), min(inside, key=lambda each: (each.timestamp, each.offset), default=None)
+    )
 
 
-def _is_missing(batches: Iterable[TimedBatch], begin: int, end: int) -> bool:
-    """Whether an offset in [begin, end) is of no batch, or of a batch that has no record there any more."""
+def _missing(batches: Iterable[TimedBatch], begin: int, end: int) -> int | None:
+    """The first offset in [begin, end) that is of no batch, or of a batch that has no record there any more."""
     position = begin
     for batch in batches:
         if position >= end or batch.base > position:
             break
-        if not batch.dense:
-            there = {each.offset for each in batch.records}
-            if any(offset not in there for offset in range(position, min(end, batch.next_offset))):
-                return True
+        there = frozenset[int]() if batch.dense else {each.offset for each in batch.records}
+        inside = range(position, position if batch.dense else min(end, batch.next_offset))
+        gap = next((offset for offset in inside if offset not in there), None)
+        if gap is not None:
+            return gap
         position = max(position, batch.next_offset)
-    return position < end
+    return position if position < end else None
 
 
 def _earlier(one: TimedRecord | None, later: TimedRecord | None) -> TimedRecord | None:

@@ -9,10 +9,10 @@ from tanist.domain.errors import TanistError
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.record_times import ReadLimits, TimedPosition, UnreadLog, witness
-from tanist.domain.translators.by_timestamp import with_floors
+from tanist.domain.translators.by_timestamp import missing_matters, with_floors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from tanist.domain.names import EpochMs, MirrorPartition, SourcePartition, TopicNames
     from tanist.domain.record_times import FirstSince, TimedRecord, UnreadRecords, Witness
@@ -65,14 +65,16 @@ def _read(mirror: OpenMirror, source: RecordTimes, each: _Questions) -> None:
         pair.copy_last = last[pair.copy.end]
     for pair, log in each.of_source(source.unread, lambda pair: pair.wanted, names):
         pair.log = log
-    for pair, before in each.of_source(source.before, _Pair.without_record, names):
-        pair.before = before
     for pair, first in each.of_source(source.since, _Pair.earliest_times, names):
         pair.first = first
-    for pair, copied in each.of_copies(destination.since, _Pair.times):
-        pair.copied = copied
-    for pair, before in each.of_copies(destination.before, _Pair.behind_missing):
-        pair.copied_before = before
+    for pair, copied in each.of_copies(destination.since, _Pair.record_times):
+        pair.copied |= copied
+    for pair, before in each.of_source(source.before, _Pair.without_record, names):
+        pair.before = before
+    for pair, copied in each.of_copies(destination.since, _Pair.times_before):
+        pair.copied |= copied
+    for pair, preceding in each.of_copies(destination.before, _Pair.behind_missing):
+        pair.copied_before = preceding
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +118,30 @@ class _Pair:
     log: UnreadLog = _NOTHING
     before: Mapping[int, TimedRecord | None] = field(default_factory=dict)
     first: Mapping[EpochMs, FirstSince | None] = field(default_factory=dict)
-    copied: Mapping[EpochMs, FirstSince | None] = field(default_factory=dict)
+    copied: dict[EpochMs, FirstSince | None] = field(default_factory=dict)
     copied_before: Mapping[int, TimedRecord | None] = field(default_factory=dict)
-
-    def without_record(self) -> set[int]:
-        """The positions at which the source has no record, or has some no more."""
-        return {at for at, each in self.log.unread.items() if each.record is None or each.missing}
 
     def earliest_times(self) -> set[EpochMs]:
         """The earliest timestamps that are unread."""
-        found = [each.earliest for each in self.log.unread.values()]
-        return {each.timestamp for each in found if each is not None and each.timestamp >= 0}
+        return _times(each.earliest for each in self.log.unread.values())
 
-    def times(self) -> set[EpochMs]:
-        """Since when the copy is searched: also since each record itself, and since what precedes missing ones."""
+    def record_times(self) -> set[EpochMs]:
+        """Since when the copy is searched: also since each record itself, as MirrorGroupOffsetConnector does."""
         exact = [each.record for at, each in self.log.unread.items() if each.record and each.record.offset == at]
-        more = {each.timestamp for each in (*exact, *self.before.values()) if each is not None}
-        return self.earliest_times() | {time for time in more if time >= 0}
+        return self.earliest_times() | _times(exact)
+
+    def without_record(self) -> set[int]:
+        """The positions at which the source has no record, or misses some that matter."""
+        seen = self.positions()
+        return {at for at, each in seen.items() if each.unread.record is None or missing_matters(at, each)}
+
+    def times_before(self) -> set[EpochMs]:
+        """The same, since what precedes missing records."""
+        return _times(self.before.values())
 
     def behind_missing(self) -> set[int]:
         """The offsets in the copy whose predecessors are compared."""
-        found = [self._copied(each.earliest) for each in self.log.unread.values() if each.missing]
+        found = [self._copied(self.log.unread[at].earliest) for at in self.before]
         return {each.record.offset for each in found if each is not None and each.record is not None}
 
     def _copied(self, since: TimedRecord | None) -> FirstSince | None:
@@ -147,6 +152,7 @@ class _Pair:
         return found
 
     def positions(self) -> dict[SourceOffset, TimedPosition]:
+        """What is known of each."""
         offsets = self._offsets()
         return {at: self._position(at, self.log.unread[at], offsets) for at in self.wanted}
 
@@ -184,6 +190,11 @@ class _Pair:
             return None
         found = self.copied.get(unread.record.timestamp)
         return None if found is None else DestinationOffset(found.offset)
+
+
+def _times(records: Iterable[TimedRecord | None]) -> set[EpochMs]:
+    """Those that can be searched for; a record may have none (-1)."""
+    return {each.timestamp for each in records if each is not None and each.timestamp >= 0}
 
 
 def _witness(
