@@ -91,7 +91,7 @@ class FirstSince:
     following: tuple[TimedRecord, ...] = ()
 
 
-class Witness(NamedTuple):
+class CommonRecord(NamedTuple):
     """A record that both logs hold, byte for byte and with the same timestamp."""
 
     source: SourceOffset
@@ -112,7 +112,7 @@ class TimedPosition:
     `source`, `copy`: where both logs began and ended; the end of the copy was read first. `copy_last`: its last record.
     `before`: the source's last record before the position, where there is none at it, or missing ones matter.
     `first`: the source's first record since the timestamp of `unread.earliest`. `copied`: the same in the copy, None:
-    it has none yet; `witness`: a record of both logs that it rests on. `copied_before`: the copy's last record before
+    it has none yet; `common`: a record of both logs that it rests on. `copied_before`: the copy's last record before
     that, and `lowered`: its first one since `before`, both only where missing records matter. `seed_answer`: what
     MirrorGroupOffsetConnector would commit, None: nothing. `floor`: of the lower positions.
     """
@@ -125,24 +125,26 @@ class TimedPosition:
     first: FirstSince | None = None
     copied: FirstSince | None = None
     copied_before: TimedRecord | None = None
-    witness: Witness | None = None
+    common: CommonRecord | None = None
     lowered: FirstSince | None = None
-    lowered_witness: Witness | None = None
+    lowered_common: CommonRecord | None = None
     seed_answer: DestinationOffset | None = None
     floor: Floor | None = None
 
 
-def witness(offsets: Mapping[bytes, int], copies: Iterable[TimedRecord], until: int, since: EpochMs) -> Witness | None:
+def common_record(
+    offsets: Mapping[bytes, int], copies: Iterable[TimedRecord], until: int, since: EpochMs
+) -> CommonRecord | None:
     """The lowest record of the source below `until`, not older than `since`, that is among `copies`.
 
     `offsets`: of records of the source by their digests; all from the position up to `until` are as late as `since`.
-    `copies`: records of the copy, from its first one since `since` on. All copies of the witness are among them or
+    `copies`: records of the copy, from its first one since `since` on. All copies of that record are among them or
     behind them, for they are late enough. Of copies made in order, whatever follows a record in the source follows its
     first copy. So no unread record has been copied only before the first of `copies`; but for one between the position
-    and the witness that the source has cleaned, whose timestamp is not known.
+    and that record that the source has cleaned, whose timestamp is not known.
     """
     found = [
-        Witness(SourceOffset(offset), DestinationOffset(copy.offset))
+        CommonRecord(SourceOffset(offset), DestinationOffset(copy.offset))
         for copy in copies
         if (offset := offsets.get(copy.digest)) is not None and offset < until and copy.timestamp >= since
     ]

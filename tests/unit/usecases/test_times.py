@@ -17,7 +17,7 @@ from tests.fakes.times import MemoryLog, MemoryTimes, between
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OTHER = MirrorPartition("orders", 1)
+SECOND = MirrorPartition("orders", 1)
 POSITION = SourceOffset(1)
 
 
@@ -29,7 +29,7 @@ def a_log(*times: int) -> MemoryLog:
 
 
 def spans(*ends: int) -> dict[MirrorPartition, Span[DestinationOffset] | TanistError]:
-    at = (AT, OTHER)
+    at = (AT, SECOND)
     return {at[n]: Span(DestinationOffset(0), DestinationOffset(end)) for n, end in enumerate(ends)}
 
 
@@ -53,8 +53,8 @@ class Counted(MemoryTimes):
 
 
 def test_many_partitions_take_one_request_of_each_kind() -> None:
-    source, copy = (Counted({AT: a_log(1, 2, 3), OTHER: a_log(1, 2, 3)}) for _ in range(2))
-    wanted = {AT: [POSITION], OTHER: [POSITION, SourceOffset(2)]}
+    source, copy = (Counted({AT: a_log(1, 2, 3), SECOND: a_log(1, 2, 3)}) for _ in range(2))
+    wanted = {AT: [POSITION], SECOND: [POSITION, SourceOffset(2)]}
     read_times(between(source, copy), wanted, spans(3, 3), a_command())
     assert source.calls == [("unread", 2), ("since", 2)]
     assert copy.calls == [("before", 2), ("since", 2)]
@@ -62,21 +62,21 @@ def test_many_partitions_take_one_request_of_each_kind() -> None:
 
 def test_a_source_that_cannot_be_reached_is_the_reason_of_each_partition() -> None:
     dead = Unreachable("east:9092")
-    found = read_times(between(dead, MemoryTimes({})), {AT: [POSITION], OTHER: []}, spans(3, 3), a_command())
-    assert found == {AT: dead, OTHER: dead}
+    found = read_times(between(dead, MemoryTimes({})), {AT: [POSITION], SECOND: []}, spans(3, 3), a_command())
+    assert found == {AT: dead, SECOND: dead}
 
 
 def test_an_error_of_one_partition_is_no_error_of_another_one() -> None:
     late = TimedOut("orders-1")
-    logs = {AT: a_log(1, 2, 3), OTHER: a_log(1, 2, 3)}
-    source, copy = Counted(logs, failing={OTHER: late}), Counted(logs)
-    found = read_times(between(source, copy), dict.fromkeys((AT, OTHER), [POSITION]), spans(3, 3), a_command())
-    assert found[OTHER] is late
+    logs = {AT: a_log(1, 2, 3), SECOND: a_log(1, 2, 3)}
+    source, copy = Counted(logs, failing={SECOND: late}), Counted(logs)
+    found = read_times(between(source, copy), {AT: [POSITION], SECOND: [POSITION]}, spans(3, 3), a_command())
+    assert found[SECOND] is late
     assert not isinstance(found[AT], TanistError)
     assert copy.calls == [("before", 2), ("since", 1)]
-    assert isinstance(TIMESTAMP.translate(POSITION, Inputs(copy=None, times=found[OTHER])), Unknown)
-    copies = {**spans(3), OTHER: late}
-    assert read_times(between(MemoryTimes(logs), copy), {OTHER: [POSITION]}, copies, a_command()) == {OTHER: late}
+    assert isinstance(TIMESTAMP.translate(POSITION, Inputs(copy=None, times=found[SECOND])), Unknown)
+    copies = {**spans(3), SECOND: late}
+    assert read_times(between(MemoryTimes(logs), copy), {SECOND: [POSITION]}, copies, a_command()) == {SECOND: late}
 
 
 def test_what_was_copied_after_the_end_of_the_copy_was_read_is_not_mirrored_yet() -> None:
@@ -98,7 +98,7 @@ def test_nothing_wanted_is_nothing_read() -> None:
 
 
 def test_a_position_is_at_least_where_a_lower_one_is() -> None:
-    """What it leaves unread is part of what the lower one does: that one is exact, and this one has a deleted record."""
+    """What it leaves unread is part of what the lower one does; its own record was cleaned."""
     source, copy = a_log(1, 2, 3, 4), a_log(1, 2, 3, 4)
     del source.entries[2], copy.entries[1]
     mirror = between(MemoryTimes({AT: source}), MemoryTimes({AT: copy}))

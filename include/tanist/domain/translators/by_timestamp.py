@@ -10,12 +10,12 @@ A position is committed only if this is proved, by either of
   before the answer, in whatever order they were copied;
 - as many of them as `ReadLimits` allow were read, and the copy holds one of those (or an earlier one), byte for byte
   and with its timestamp, at or behind the answer: since records are copied in order, so do the copies of all that
-  follow it (`record_times.witness`).
+  follow it (`record_times.common_record`).
 
-Both rest on timestamps that the copy has kept, so both need such a witness. What is not proved: records are taken to be
-the same if their bytes are. Where more is unread than was read, a record that the source holds twice can be such a
-witness by mistake, if the copy has lost all records read from the position on, and the records between both occurrences
-have earlier timestamps.
+Both rest on timestamps that the copy has kept, so both need such a common record. What is not proved: records are taken
+to be the same if their bytes are. Where more is unread than was read, a record that the source holds twice can be
+mistaken for the common one, if the copy has lost all records read from the position on, and the records between both
+occurrences have earlier timestamps.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def judge(position: SourceOffset, seen: TimedPosition) -> Translation:
 def _found(position: SourceOffset, seen: TimedPosition, found: FirstSince, copied: TimedRecord) -> Translation:
     """`copied`: the first record of the copy that is as late as the earliest unread one."""
     record, offset = seen.unread.record, DestinationOffset(copied.offset)
-    if seen.witness is None:
+    if seen.common is None:
         return Unknown(
             f"no record of the mirror partition from {offset} on is one of the source near the position: "
             "whether the copy keeps the source's timestamps could not be proved"
@@ -148,9 +148,9 @@ def _at_the_end(seen: TimedPosition) -> Translation:
 def missing_matters(position: SourceOffset, seen: TimedPosition) -> bool:
     """Whether the copy may have, before the answer, records from the position on that the source has no more.
 
-    Not behind the witness. And not if what the source has before the position lies directly before the answer.
+    Not behind the common record. And not if what the source has before the position lies directly before the answer.
     """
-    missing, proof = seen.unread.missing, seen.witness
+    missing, proof = seen.unread.missing, seen.common
     return missing is not None and (proof is None or position <= missing < proof.source)
 
 
@@ -158,7 +158,7 @@ def _lowered(seen: TimedPosition, offset: DestinationOffset) -> Translation:
     """At most `offset`: where the copy has the record before the missing ones. Their timestamps are not known."""
     gone = "the source has deleted or cleaned records at the position, which the mirror partition may still have"
     lowered = seen.lowered
-    if lowered is None or lowered.record is None or seen.lowered_witness is None:
+    if lowered is None or lowered.record is None or seen.lowered_common is None:
         return Conservative(seen.copy.start, f"{gone}: from its start on")
     before = lowered.record.offset if lowered.certain else lowered.offset
     return Conservative(DestinationOffset(min(offset, before)), f"{gone}: from the record before them on")
@@ -247,9 +247,9 @@ def _copied(found: FirstSince | None) -> str:
 
 
 def _proof(seen: TimedPosition) -> str:
-    if seen.witness is None:
+    if seen.common is None:
         return "no record was found in both logs"
-    return f"source record {seen.witness.source} is destination record {seen.witness.destination}"
+    return f"source record {seen.common.source} is destination record {seen.common.destination}"
 
 
 def _seed(answer: DestinationOffset | None) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.errors import TanistError
 from tanist.domain.record_times import FirstSince, TimedRecord, UnreadLog
+from tanist.kafka.adapters.concurrent_reading import TimedPart, part_of, side_by_side
 from tanist.kafka.adapters.log_reader import UnreadSpan
-from tanist.kafka.adapters.side_by_side import TimedPart, part_of, side_by_side
 from tanist.kafka.adapters.unread_records import unread_log
 from tanist.kafka.protocol.frames import Isolation
 from tanist.kafka.protocol.timed_records import visible
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.names import EpochMs, TopicPartition
     from tanist.domain.record_times import ReadLimits
-    from tanist.kafka.adapters.side_by_side import Reading
+    from tanist.kafka.adapters.concurrent_reading import Reading
     from tanist.kafka.wire.leaders import Answers
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline

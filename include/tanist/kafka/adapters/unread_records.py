@@ -8,8 +8,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from tanist.domain.record_times import TimedRecord, UnreadLog, UnreadRecords
+from tanist.kafka.adapters.concurrent_reading import FIRST_BYTES, MOST_BYTES, part_of
 from tanist.kafka.adapters.log_reader import UnreadSpan
-from tanist.kafka.adapters.side_by_side import FIRST_BYTES, MOST_BYTES, part_of
 from tanist.kafka.protocol.frames import Isolation
 from tanist.kafka.protocol.timed_records import visible
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from tanist.domain.log_ends import LogEnds
-    from tanist.kafka.adapters.side_by_side import Reading, TimedPart
+    from tanist.kafka.adapters.concurrent_reading import Reading, TimedPart
     from tanist.kafka.protocol.timed_records import TimedBatch
 
 

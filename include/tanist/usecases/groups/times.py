@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from tanist.domain.errors import TanistError
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.record_times import ReadLimits, TimedPosition, UnreadLog, witness
+from tanist.domain.record_times import ReadLimits, TimedPosition, UnreadLog, common_record
 from tanist.domain.translators.by_timestamp import missing_matters, with_floors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from tanist.domain.names import EpochMs, MirrorPartition, SourcePartition, TopicNames
-    from tanist.domain.record_times import FirstSince, TimedRecord, UnreadRecords, Witness
+    from tanist.domain.record_times import CommonRecord, FirstSince, TimedRecord, UnreadRecords
     from tanist.ports.clock import Deadline
     from tanist.ports.times import RecordTimes
     from tanist.usecases.command import CommandContext
@@ -178,9 +178,9 @@ class _Pair:
             first=None if earliest is None else self.first.get(earliest.timestamp),
             copied=copied,
             copied_before=None if record is None else self.copied_before.get(record.offset),
-            witness=_witness(offsets, copied, unread.until, earliest),
+            common=_common(offsets, copied, unread.until, earliest),
             lowered=lowered,
-            lowered_witness=_witness(offsets, lowered, at, before),
+            lowered_common=_common(offsets, lowered, at, before),
             seed_answer=self._seed_answer(at, unread),
         )
 
@@ -197,7 +197,7 @@ def _times(records: Iterable[TimedRecord | None]) -> set[EpochMs]:
     return {each.timestamp for each in records if each is not None and each.timestamp >= 0}
 
 
-def _witness(
+def _common(
     offsets: Mapping[bytes, int], found: FirstSince | None, until: int, since: TimedRecord | None
-) -> Witness | None:
-    return None if found is None or since is None else witness(offsets, found.following, until, since.timestamp)
+) -> CommonRecord | None:
+    return None if found is None or since is None else common_record(offsets, found.following, until, since.timestamp)

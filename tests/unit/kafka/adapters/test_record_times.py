@@ -213,7 +213,7 @@ def test_behind_a_marker_of_a_later_time_the_record_is_bisected_for(
 
 
 def small_parts(span: Any, isolation: Any, _size: int = 0) -> Any:
-    from tanist.kafka.adapters.side_by_side import part_of  # noqa: PLC0415  # the one before the patch
+    from tanist.kafka.adapters.concurrent_reading import part_of  # noqa: PLC0415  # the one before the patch
 
     return part_of(span, isolation, 1)
 
