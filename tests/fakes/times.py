@@ -115,7 +115,7 @@ def _unread(log: MemoryLog, positions: Collection[int], most: int) -> UnreadLog:
         until = log.end if whole or record is None else record.offset + 1
         unread = list(log.records(position, until))
         for each in unread:
-            offsets[each.digest] = min(each.offset, offsets.get(each.digest, each.offset))
+            offsets[each.digest] = max(each.offset, offsets.get(each.digest, each.offset))
         gone = (offset for offset in range(position, until) if offset not in log.entries or offset < log.start)
         found[position] = UnreadRecords(
             record=record,

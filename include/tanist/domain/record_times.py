@@ -66,7 +66,7 @@ class UnreadRecords:
 class UnreadLog:
     """One log from several positions on. `end`: its high watermark. `offsets`: of all records read, by their digests.
 
-    Of equal records, the first one.
+    Of equal records, the last one.
     """
 
     start: int
@@ -133,19 +133,23 @@ class TimedPosition:
 
 
 def common_record(
-    offsets: Mapping[bytes, int], copies: Iterable[TimedRecord], until: int, since: EpochMs
+    offsets: Mapping[bytes, int], copies: Iterable[TimedRecord], position: int, until: int, since: EpochMs
 ) -> CommonRecord | None:
-    """The lowest record of the source below `until`, not older than `since`, that is among `copies`.
+    """The lowest record of the source below `until` that is among `copies`, or one that is not behind `position`.
 
     `offsets`: of records of the source by their digests; all from the position up to `until` are as late as `since`.
-    `copies`: records of the copy, from its first one since `since` on. All copies of that record are among them or
-    behind them, for they are late enough. Of copies made in order, whatever follows a record in the source follows its
+    `copies`: records of the copy, from its first one since `since` on. The record is as late, so all copies of it are
+    among them or behind them. Of copies made in order, whatever follows a record in the source follows its
     first copy. So no unread record has been copied only before the first of `copies`; but for one between the position
     and that record that the source has cleaned, whose timestamp is not known.
     """
-    found = [
-        CommonRecord(SourceOffset(offset), DestinationOffset(copy.offset))
-        for copy in copies
-        if (offset := offsets.get(copy.digest)) is not None and offset < until and copy.timestamp >= since
-    ]
-    return min(found, default=None)
+    lowest: CommonRecord | None = None
+    for copy in copies:
+        offset = offsets.get(copy.digest)
+        if offset is None or offset >= until or copy.timestamp < since:
+            continue
+        if lowest is None or offset < lowest.source:
+            lowest = CommonRecord(SourceOffset(offset), DestinationOffset(copy.offset))
+        if offset <= position:
+            break
+    return lowest

@@ -37,7 +37,7 @@ _BACK: Final = 8
 """Offsets read back from an offset at first; so many times as many each time while there is no record among them."""
 SCAN_BYTES: Final = 256 << 10
 """Read on behind a marker that ListOffsets has answered, before the record is looked for by bisection."""
-FOLLOWING: Final = 256
+FOLLOWING: Final = 64
 """Records kept of those that came along with the first one of a time."""
 
 

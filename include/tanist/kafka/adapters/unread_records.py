@@ -95,7 +95,7 @@ class _Log:
             self.at, self.batches = position, deque()
         kept = [each for each in found if each.base < self.low] if position >= self.low else found
         for record in (each for batch in kept for each in batch.records):
-            self.offsets[record.digest] = min(record.offset, self.offsets.get(record.digest, record.offset))
+            self.offsets[record.digest] = max(record.offset, self.offsets.get(record.digest, record.offset))
         self.batches.extendleft(reversed(kept))
         self.low = min(begin, found[0].base) if found else begin
 

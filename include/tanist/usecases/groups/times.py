@@ -65,12 +65,15 @@ def _read(mirror: OpenMirror, source: RecordTimes, each: _Questions) -> None:
         pair.copy_last = last[pair.copy.end]
     for pair, log in each.of_source(source.unread, lambda pair: pair.wanted, names):
         pair.log = log
+        pair.offsets.update(log.offsets)
     for pair, first in each.of_source(source.since, _Pair.earliest_times, names):
         pair.first = first
+        pair.know(record for found in first.values() if found is not None for record in found.following)
     for pair, copied in each.of_copies(destination.since, _Pair.record_times):
         pair.copied |= copied
     for pair, before in each.of_source(source.before, _Pair.without_record, names):
         pair.before = before
+        pair.know(record for record in before.values() if record is not None)
     for pair, copied in each.of_copies(destination.since, _Pair.times_before):
         pair.copied |= copied
     for pair, preceding in each.of_copies(destination.before, _Pair.behind_missing):
@@ -110,12 +113,13 @@ class _Questions:
 
 @dataclass
 class _Pair:
-    """What was read of one partition so far, of the source and of its copy."""
+    """What was read of one partition so far. `offsets`: of records of the source, as in `UnreadLog`."""
 
     wanted: frozenset[SourceOffset]
     copy: Span[DestinationOffset]
     copy_last: TimedRecord | None = None
     log: UnreadLog = _NOTHING
+    offsets: dict[bytes, int] = field(default_factory=dict)
     before: Mapping[int, TimedRecord | None] = field(default_factory=dict)
     first: Mapping[EpochMs, FirstSince | None] = field(default_factory=dict)
     copied: dict[EpochMs, FirstSince | None] = field(default_factory=dict)
@@ -151,21 +155,16 @@ class _Pair:
             return None
         return found
 
+    def know(self, records: Iterable[TimedRecord]) -> None:
+        """Records of the source, besides those of `log`."""
+        for record in records:
+            self.offsets[record.digest] = max(record.offset, self.offsets.get(record.digest, record.offset))
+
     def positions(self) -> dict[SourceOffset, TimedPosition]:
         """What is known of each."""
-        offsets = self._offsets()
-        return {at: self._position(at, self.log.unread[at], offsets) for at in self.wanted}
+        return {at: self._position(at, self.log.unread[at]) for at in self.wanted}
 
-    def _offsets(self) -> Mapping[bytes, int]:
-        """Of all records of the source that were read, by their digests; of equal ones the first."""
-        more = [each for each in self.before.values() if each is not None]
-        more += [each for found in self.first.values() if found is not None for each in found.following]
-        offsets = dict(self.log.offsets)
-        for record in more:
-            offsets[record.digest] = min(record.offset, offsets.get(record.digest, record.offset))
-        return offsets
-
-    def _position(self, at: SourceOffset, unread: UnreadRecords, offsets: Mapping[bytes, int]) -> TimedPosition:
+    def _position(self, at: SourceOffset, unread: UnreadRecords) -> TimedPosition:
         earliest, before = unread.earliest, self.before.get(at)
         copied, lowered = self._copied(earliest), self._copied(before)
         record = None if copied is None else copied.record
@@ -178,11 +177,18 @@ class _Pair:
             first=None if earliest is None else self.first.get(earliest.timestamp),
             copied=copied,
             copied_before=None if record is None else self.copied_before.get(record.offset),
-            common=_common(offsets, copied, unread.until, earliest),
+            common=self._common(copied, at, unread.until, earliest),
             lowered=lowered,
-            lowered_common=_common(offsets, lowered, at, before),
+            lowered_common=self._common(lowered, at, at, before),
             seed_answer=self._seed_answer(at, unread),
         )
+
+    def _common(
+        self, found: FirstSince | None, position: int, until: int, since: TimedRecord | None
+    ) -> CommonRecord | None:
+        if found is None or since is None:
+            return None
+        return common_record(self.offsets, found.following, position, until, since.timestamp)
 
     def _seed_answer(self, at: SourceOffset, unread: UnreadRecords) -> DestinationOffset | None:
         """It defers a position without a record of its own, and one that ListOffsets knows no record for."""
@@ -195,9 +201,3 @@ class _Pair:
 def _times(records: Iterable[TimedRecord | None]) -> set[EpochMs]:
     """Those that can be searched for; a record may have none (-1)."""
     return {each.timestamp for each in records if each is not None and each.timestamp >= 0}
-
-
-def _common(
-    offsets: Mapping[bytes, int], found: FirstSince | None, until: int, since: TimedRecord | None
-) -> CommonRecord | None:
-    return None if found is None or since is None else common_record(offsets, found.following, until, since.timestamp)
