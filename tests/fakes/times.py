@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tanist.domain.errors import TanistError
 from tanist.domain.log_ends import Span
@@ -73,8 +73,8 @@ class MemoryLog:
 class MemoryTimes:
     """The port `RecordTimes`. Of `ReadLimits.unread_bytes` each record takes one. `failing`: partitions by error."""
 
-    logs: Mapping[TopicPartition, MemoryLog]
-    failing: dict[TopicPartition, TanistError] = field(default_factory=dict)
+    logs: Mapping[Any, MemoryLog]
+    failing: dict[Any, TanistError] = field(default_factory=dict)
 
     def unread(
         self, positions: Mapping[_P, Collection[int]], limits: ReadLimits, by: Deadline

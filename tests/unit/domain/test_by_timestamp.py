@@ -283,13 +283,17 @@ class Copied:
 
 @dataclass(frozen=True)
 class Kind:
-    """How random logs are: by how much timestamps are out of order, and which share of the copy is missing."""
+    """How random logs are: by how much timestamps are out of order, and which share of the copy is missing.
+
+    `contents`: so many different ones; 0: no two records are equal.
+    """
 
     disorder_ms: int = 0
     missing: float = 0.0
     markers: float = 0.0
     cleaned: float = 0.0
     repeats: float = 0.0
+    contents: int = 0
 
 
 def copied(rng: random.Random, kind: Kind) -> Copied:
@@ -302,9 +306,10 @@ def copied(rng: random.Random, kind: Kind) -> Copied:
             made.source.add(BROKER + number)
         aborted = rng.random() < kind.markers / 2
         at = max(0, now + rng.randint(-kind.disorder_ms, kind.disorder_ms))
-        offset = made.source.add(at, f"record {number}", aborted=aborted)
+        content = f"record {number % kind.contents if kind.contents else number}"
+        offset = made.source.add(at, content, aborted=aborted)
         if not aborted:
-            records.append((offset, at, f"record {number}"))
+            records.append((offset, at, content))
     until = rng.randrange(len(records) + 1)
     lost = {offset for offset, _, _ in records if rng.random() < kind.missing}
     todo = list(range(until))
@@ -332,6 +337,7 @@ KINDS: Final = {
     "transactions": Kind(markers=0.2, missing=0.2, disorder_ms=2),
     "cleaned at the source": Kind(cleaned=0.2, missing=0.2),
     "repeated": Kind(repeats=0.1),
+    "equal records": Kind(contents=2, disorder_ms=8, missing=0.3, markers=0.1, repeats=0.05),
     "everything": Kind(disorder_ms=8, missing=0.3, markers=0.1, cleaned=0.1, repeats=0.05),
 }
 

@@ -66,6 +66,22 @@ def test_a_source_that_cannot_be_reached_is_the_reason_of_each_partition() -> No
     assert found == {AT: dead, SECOND: dead}
 
 
+@dataclass
+class Dying(MemoryTimes):
+    """Answers the first question, and no more."""
+
+    def since(self, times: Mapping[Any, Any], limits: Any, by: Any) -> Any:
+        raise Unreachable("east:9092")
+
+
+def test_a_source_that_dies_meanwhile_is_the_reason_of_each_partition() -> None:
+    logs = {AT: a_log(1, 2, 3), SECOND: a_log(1, 2, 3)}
+    found = read_times(
+        between(Dying(logs), MemoryTimes(logs)), {AT: [POSITION], SECOND: [POSITION]}, spans(3, 3), a_command()
+    )
+    assert {at: type(each) for at, each in found.items()} == {AT: Unreachable, SECOND: Unreachable}
+
+
 def test_an_error_of_one_partition_is_no_error_of_another_one() -> None:
     late = TimedOut("orders-1")
     logs = {AT: a_log(1, 2, 3), SECOND: a_log(1, 2, 3)}

@@ -13,9 +13,10 @@ A position is committed only if this is proved, by either of
   follow it (`record_times.common_record`).
 
 Both rest on timestamps that the copy has kept, so both need such a common record. What is not proved: records are taken
-to be the same if their bytes are. Where more is unread than was read, a record that the source holds twice can be
-mistaken for the common one, if the copy has lost all records read from the position on, and the records between both
-occurrences have earlier timestamps.
+to be the same if their bytes and timestamps are. Where more is unread than was read, a record that the source holds
+twice can be mistaken for the common one, if the copy has lost all records read from the position on, and the records
+between both occurrences have earlier timestamps. A record that the source has cleaned can be mistaken for one that is
+equal to it and was read.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,6 +17,7 @@ from tanist.kafka.protocol.frames import Isolation
 from tanist.kafka.protocol.timed_records import visible
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End, first_since, list_offsets, readable_ends
+from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -26,13 +28,14 @@ if TYPE_CHECKING:
     from tanist.kafka.adapters.concurrent_reading import Reading
     from tanist.kafka.wire.leaders import Answers
     from tanist.kafka.wire.router import Router
-    from tanist.ports.clock import Deadline
 
 _P = TypeVar("_P", bound="TopicPartition")
 _E = TypeVar("_E")
 _R = TypeVar("_R")
 
 _COMMITTED: Final = Isolation.READ_COMMITTED
+_ENDS: Final = 3
+"""Requests that `readable_ends` makes."""
 _BACK: Final = 8
 """Offsets read back from an offset at first; so many times as many each time while there is no record among them."""
 SCAN_BYTES: Final = 256 << 10
@@ -50,20 +53,20 @@ class KafkaRecordTimes:
     def unread(
         self, positions: Mapping[_P, Collection[int]], limits: ReadLimits, by: Deadline
     ) -> Mapping[_P, UnreadLog | TanistError]:
-        ends = readable_ends(self._router, list(positions), by)
+        ends = readable_ends(self._router, list(positions), _until(limits, by, _ENDS))
         return self._each(ends, lambda at, log: unread_log(log, positions[at], limits.unread_bytes), limits, by)
 
     def before(
         self, offsets: Mapping[_P, Collection[int]], limits: ReadLimits, by: Deadline
     ) -> Mapping[_P, Mapping[int, TimedRecord | None] | TanistError]:
-        ends = readable_ends(self._router, list(offsets), by)
+        ends = readable_ends(self._router, list(offsets), _until(limits, by, _ENDS))
         return self._each(ends, lambda at, log: _before(log, offsets[at]), limits, by)
 
     def since(
         self, times: Mapping[_P, Collection[EpochMs]], limits: ReadLimits, by: Deadline
     ) -> Mapping[_P, Mapping[EpochMs, FirstSince | None] | TanistError]:
-        ends = list_offsets(self._router, dict.fromkeys(times, End.LAST_STABLE), by)
-        offsets = self._offsets(times, by)
+        ends = list_offsets(self._router, dict.fromkeys(times, End.LAST_STABLE), _until(limits, by))
+        offsets = self._offsets(times, limits, by)
         return self._each(ends, lambda at, end: _since(value(offsets[at]), end), limits, by)
 
     def _each(
@@ -79,19 +82,26 @@ class KafkaRecordTimes:
                 failed[at] = error
         return failed | side_by_side(self._router, readings, by, limits.poll_timeout_ms / 1000)
 
-    def _offsets(self, times: Mapping[_P, Collection[EpochMs]], by: Deadline) -> Answers[_P, dict[EpochMs, int]]:
+    def _offsets(
+        self, times: Mapping[_P, Collection[EpochMs]], limits: ReadLimits, by: Deadline
+    ) -> Answers[_P, dict[EpochMs, int]]:
         """As ListOffsets answers; a request takes one time of each partition."""
         left = {at: sorted(set(each)) for at, each in times.items()}
         found: Answers[_P, dict[EpochMs, int]] = {at: {} for at in times}
         while left := {at: each for at, each in left.items() if each}:
             now = {at: each.pop() for at, each in left.items()}
-            for at, offset in first_since(self._router, now, by).items():
+            for at, offset in first_since(self._router, now, _until(limits, by)).items():
                 known = found[at]
                 if isinstance(offset, TanistError):
                     found[at], left[at] = offset, []
                 elif not isinstance(known, TanistError):
                     known[now[at]] = offset
         return found
+
+
+def _until(limits: ReadLimits, by: Deadline, requests: int = 1) -> Deadline:
+    """The deadline of so many requests."""
+    return Deadline(min(by.at, time.monotonic() + requests * limits.poll_timeout_ms / 1000))
 
 
 # ── backwards ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,27 +156,27 @@ class _Parts:
 
 def _since(answered: Mapping[EpochMs, int], end: int) -> Reading[Mapping[EpochMs, FirstSince | None]]:
     parts, found = _Parts(end), dict["EpochMs", "FirstSince | None"]()
-    for time, offset in sorted(answered.items()):
-        found[time] = None if offset < 0 else (yield from _first(parts, time, offset))
+    for since, offset in sorted(answered.items()):
+        found[since] = None if offset < 0 else (yield from _first(parts, since, offset))
     return found
 
 
-def _first(parts: _Parts, time: EpochMs, answered: int) -> Reading[FirstSince]:
-    """The first visible record since `time` from `answered` on: read on there, then bisect by the times of batches."""
+def _first(parts: _Parts, since: EpochMs, answered: int) -> Reading[FirstSince]:
+    """The first visible record of `since` or later from `answered` on: read on there, then bisect by times of batches."""
     position, scanned = answered, 0
     while position < parts.end:
         part = yield from parts.part(position)
-        hit = _hit(part, position, time)
+        hit = _hit(part, position, since)
         if hit is not None:
             return FirstSince(offset=answered, record=hit, following=_following(part, hit))
         scanned, position = scanned + part.size, part.until
         if scanned > SCAN_BYTES:
-            return (yield from _bisected(parts, time, answered, position))
+            return (yield from _bisected(parts, since, answered, position))
     return FirstSince(offset=answered, record=None)
 
 
-def _bisected(parts: _Parts, time: EpochMs, answered: int, low: int) -> Reading[FirstSince]:
-    """As if timestamps from `low` on were in order: all before `low` are earlier than `time`, all from `high` on late.
+def _bisected(parts: _Parts, since: EpochMs, answered: int, low: int) -> Reading[FirstSince]:
+    """As if timestamps from `low` on were in order: all before `low` are earlier than `since`, all from `high` on late.
 
     If they are not, it is a late record directly behind an early one, perhaps not the first of those.
     """
@@ -177,7 +187,7 @@ def _bisected(parts: _Parts, time: EpochMs, answered: int, low: int) -> Reading[
         while (first := next(visible(part.batches, position), None)) is None and part.until < high:
             position = part.until
             part = yield from parts.part(position)
-        hit = _hit(part, position, time)
+        hit = _hit(part, position, since)
         if hit is not None:
             best = FirstSince(offset=answered, record=hit, certain=False, following=_following(part, hit))
         if first is not None and first is not hit:
@@ -189,8 +199,8 @@ def _bisected(parts: _Parts, time: EpochMs, answered: int, low: int) -> Reading[
     return best
 
 
-def _hit(part: TimedPart, begin: int, time: EpochMs) -> TimedRecord | None:
-    return next((each for each in visible(part.batches, begin) if each.timestamp >= time), None)
+def _hit(part: TimedPart, begin: int, since: EpochMs) -> TimedRecord | None:
+    return next((each for each in visible(part.batches, begin) if each.timestamp >= since), None)
 
 
 def _following(part: TimedPart, record: TimedRecord) -> tuple[TimedRecord, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.record_times import ReadLimits, TimedPosition, UnreadLog, common_record
@@ -93,14 +93,22 @@ class _Questions:
         self, ask: _Ask[MirrorPartition, _Q, _A], wanted: Callable[[_Pair], Collection[_Q]]
     ) -> Iterator[tuple[_Pair, _A]]:
         questions = {at: each for at, pair in self.pairs.items() if (each := wanted(pair))}
-        return self._answered(ask(questions, self.limits, self.by) if questions else {})
+        return self._answered(self._answers(ask, questions))
 
     def of_source(
         self, ask: _Ask[SourcePartition, _Q, _A], wanted: Callable[[_Pair], Collection[_Q]], names: TopicNames
     ) -> Iterator[tuple[_Pair, _A]]:
         questions = {names.at_source(at): each for at, pair in self.pairs.items() if (each := wanted(pair))}
-        answers = ask(questions, self.limits, self.by) if questions else {}
-        return self._answered({names.mirrored(there): each for there, each in answers.items()})
+        return self._answered({names.mirrored(at): each for at, each in self._answers(ask, questions).items()})
+
+    def _answers(self, ask: _Ask[_P, _Q, _A], questions: Mapping[_P, Collection[_Q]]) -> Mapping[_P, _A | TanistError]:
+        """A cluster that does not answer at all, perhaps no more, is the reason of each partition."""
+        try:
+            return ask(questions, self.limits, self.by) if questions else {}
+        except Stopped:
+            raise
+        except TanistError as silent:
+            return dict.fromkeys(questions, silent)
 
     def _answered(self, answers: Mapping[MirrorPartition, _A | TanistError]) -> Iterator[tuple[_Pair, _A]]:
         for at, answer in answers.items():

@@ -17,6 +17,7 @@ from tanist.domain.record_times import FirstSince, ReadLimits, TimestampType, Un
 from tanist.kafka.adapters import log_reader, record_times
 from tanist.kafka.adapters.record_times import KafkaRecordTimes
 from tanist.kafka.protocol.batch import BatchHeader, assembled
+from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End, first_since
 from tanist.ports.clock import Deadline
 from tests.fakes.times import ALL, MemoryLog, MemoryTimes
@@ -140,11 +141,6 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Any:
     return over
 
 
-def known(log: UnreadLog | TanistError) -> UnreadLog:
-    assert not isinstance(log, TanistError), log
-    return log
-
-
 def plain(log: UnreadLog | TanistError) -> dict[int, tuple[object, ...]]:
     """Without digests, which the model makes otherwise."""
     return {
@@ -155,7 +151,7 @@ def plain(log: UnreadLog | TanistError) -> dict[int, tuple[object, ...]]:
             each.until,
             each.whole,
         )
-        for at, each in known(log).unread.items()
+        for at, each in value(log).unread.items()
     }
 
 
@@ -168,11 +164,13 @@ def test_what_is_read_of_a_log_is_what_it_holds(reached: Any) -> None:
         expected = MemoryTimes(models).unread(wanted, ALL, BY)
         for at, found in times.unread(wanted, ALL, BY).items():
             assert plain(found) == plain(expected[at]), models[at]
-            assert set(known(expected[at]).offsets.values()) <= set(known(found).offsets.values())
+            assert set(value(expected[at]).offsets.values()) <= set(value(found).offsets.values())
         before = times.before(wanted, ALL, BY)
         model = MemoryTimes(models).before(wanted, ALL, BY)
         for at in wanted:
-            assert {p: r and r[:2] for p, r in before[at].items()} == {p: r and r[:2] for p, r in model[at].items()}
+            assert {p: r and r[:2] for p, r in value(before[at]).items()} == {
+                p: r and r[:2] for p, r in value(model[at]).items()
+            }
 
 
 def since(found: FirstSince | None) -> object:
@@ -187,8 +185,10 @@ def test_the_first_record_since_a_time_is_the_one_that_the_log_has(reached: Any)
         found = reached(Broker.of(rng, models)).since(wanted, ALL, BY)
         expected = MemoryTimes(models).since(wanted, ALL, BY)
         for at in wanted:
-            assert {t: since(e) for t, e in found[at].items()} == {t: since(e) for t, e in expected[at].items()}
-            assert all(each is None or each.certain for each in found[at].values())
+            assert {t: since(e) for t, e in value(found[at]).items()} == {
+                t: since(e) for t, e in value(expected[at]).items()
+            }
+            assert all(each is None or each.certain for each in value(found[at]).values())
 
 
 def test_behind_a_marker_of_a_later_time_the_record_is_bisected_for(
@@ -204,8 +204,8 @@ def test_behind_a_marker_of_a_later_time_the_record_is_bisected_for(
     broker = Broker.of(rng, {AT: log})
     monkeypatch.setattr("tanist.kafka.adapters.record_times.part_of", small_parts)
     asked = [EpochMs(each) for each in (1_500, 2_001, 2_998, 2_999)]
-    found = reached(broker).since({AT: asked}, ALL, BY)[AT]
-    expected = MemoryTimes({AT: log}).since({AT: asked}, ALL, BY)[AT]
+    found = value(reached(broker).since({AT: asked}, ALL, BY)[AT])
+    expected = value(MemoryTimes({AT: log}).since({AT: asked}, ALL, BY)[AT])
     for time in asked:
         assert since(found[time]) == since(expected[time])
     assert not found[EpochMs(2_001)].certain
@@ -223,7 +223,7 @@ def test_what_may_be_read_is_spent_near_the_end_and_each_position_has_its_record
     for number in range(400):
         log.add(1_000 - number, "".join(rng.choices("0123456789", k=2_000)))
     broker = Broker.of(rng, {AT: log})
-    found = known(reached(broker).unread({AT: [0, 100, 390]}, ReadLimits(unread_bytes=20_000), BY)[AT])
+    found = value(reached(broker).unread({AT: [0, 100, 390]}, ReadLimits(unread_bytes=20_000), BY)[AT])
     assert [(found.unread[at].record or log)[0] for at in (0, 100, 390)] == [0, 100, 390]  # type: ignore[index]
     assert [found.unread[at].whole for at in (0, 100, 390)] == [False, False, True]
     assert found.unread[100].until < 390
@@ -247,7 +247,7 @@ def test_a_batch_larger_than_what_was_asked_for_comes_whole_when_more_is_asked_f
         log.add(1_000, "r" * 100_000)
     broker = Broker.of(random.Random(9), models)
     found = reached(broker).unread({at: [0] for at in models}, ALL, BY)
-    assert all(known(each).unread[0].record is not None for each in found.values())
+    assert all(value(each).unread[0].record is not None for each in found.values())
     assert broker.asked == 2
 
 
@@ -274,7 +274,7 @@ def test_records_that_the_broker_has_stamped_have_the_time_of_their_batch(reache
     for number in range(3):
         log.add(1_000 + number, f"record {number}")
     broker = Broker({AT: Log(3, {0: batch(0, 3, log.entries, LOG_APPEND_TIME)})}, models={AT: log}, failing={})
-    found = known(reached(broker).unread({AT: [0]}, ALL, BY)[AT])
+    found = value(reached(broker).unread({AT: [0]}, ALL, BY)[AT])
     assert found.unread[0].record is not None
     assert found.unread[0].record.timestamp == 1_002
     assert found.unread[0].record.type is TimestampType.LOG_APPEND
