@@ -162,7 +162,7 @@ def _since(answered: Mapping[EpochMs, int], end: int) -> Reading[Mapping[EpochMs
 
 
 def _first(parts: _Parts, since: EpochMs, answered: int) -> Reading[FirstSince]:
-    """The first visible record of `since` or later from `answered` on: read on there, then bisect by times of batches."""
+    """The first visible record of `since` or later from `answered` on: read on there, then bisected by time."""
     position, scanned = answered, 0
     while position < parts.end:
         part = yield from parts.part(position)
