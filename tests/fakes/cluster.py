@@ -170,6 +170,7 @@ class MemoryCluster:
             transactions=nothing,
             deletion=nothing,
             sizes=nothing,
+            times=nothing,
             replays=nothing,
             mirrormaker=MemoryMirrorMaker(self),
             small_state=self.brokers < 3,

@@ -15,9 +15,11 @@ from tanist.domain.offset_map import OffsetMap
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tanist.domain.errors import TanistError
     from tanist.domain.log_ends import Span
     from tanist.domain.mirrormaker.history import Mm2Partition
     from tanist.domain.names import DestinationOffset, SourceOffset
+    from tanist.domain.record_times import TimedPosition
 
 OUR_MARK: Final = "tanist "
 """The beginning of the metadata of our commits, as in "tanist m1 east@1234"."""
@@ -107,6 +109,7 @@ class InputKind(StrEnum):
 
     OFFSET_MAP = "offset map"
     MM2 = "offset-syncs of MirrorMaker 2"
+    RECORD_TIMES = "timestamps of records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +117,14 @@ class Inputs:
     """What was read of one mirror partition; what its translator does not need is at its default.
 
     `copy`: where its log begins and ends; None: it could not be read. `missing`: why a kind of input is not there.
+    `times`: of each committed offset; an error: they could not be read.
     """
 
     copy: Span[DestinationOffset] | None
     map: OffsetMap = field(default_factory=OffsetMap)
     missing: Mapping[InputKind, str] = field(default_factory=dict)
     mm2: Mm2Partition | None = None
+    times: Mapping[SourceOffset, TimedPosition] | TanistError = field(default_factory=dict)
 
 
 def _no_peers(_group: str, _position: SourceOffset, _read: Inputs) -> Sequence[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tanist.ports.positions import Positions, Proofs
     from tanist.ports.state import StateStore
     from tanist.ports.tails import DivergentTails, Quarantine, Replays
+    from tanist.ports.times import RecordTimes
     from tanist.ports.topics import Configs, LogSizes, TopicDeletion, Topics
 
 
@@ -69,6 +70,7 @@ class Cluster:
     transactions: OpenTransactions
     deletion: TopicDeletion
     sizes: LogSizes
+    times: RecordTimes
     replays: Replays
     mirrormaker: MirrorMakerTopics
     small_state: bool = False

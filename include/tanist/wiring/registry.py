@@ -281,6 +281,7 @@ def side_of(cluster: KafkaCluster) -> Cluster:
         transactions=cluster.transactions,
         deletion=cluster.deletion,
         sizes=cluster.sizes,
+        times=cluster.times,
         replays=cluster.replays,
         mirrormaker=cluster.mirrormaker,
         small_state=cluster.small_state,

@@ -13,6 +13,7 @@ from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.translation import Exact, Inputs, Proof, Rules, Translator, Unknown, Withheld, decide
 from tanist.usecases.groups.strategies import TRANSLATORS
+from tests.fakes.times import MemoryLog, timed
 from tests.unit.domain.mm2_histories import of_records
 
 if TYPE_CHECKING:
@@ -66,7 +67,26 @@ def with_offset_syncs(history: History) -> Inputs:
     return Inputs(copy=history.copy, mm2=of_records(history.records, history.copy))
 
 
-SUBJECTS: Mapping[str, Callable[[History], Inputs]] = {"map": with_a_map, "mm2": with_offset_syncs}
+def with_times(history: History) -> Inputs:
+    """Several records have the same timestamp, and the copy has those that lie in it."""
+    source, copy = MemoryLog(), MemoryLog(start=history.copy.start)
+    for s, d in history.records:
+        while source.end < s:
+            source.add(1_000 + 5 * source.end)
+        at = 1_000 + s - s % 3
+        source.add(at, f"record {s}")
+        if history.copy.start <= d < history.copy.end:
+            copy.end = d
+            copy.add(at, f"record {s}")
+    copy.end = history.copy.end
+    return Inputs(copy=history.copy, times=timed(source, copy, range(source.end + 4)))
+
+
+SUBJECTS: Mapping[str, Callable[[History], Inputs]] = {
+    "map": with_a_map,
+    "mm2": with_offset_syncs,
+    "timestamp": with_times,
+}
 """By the name of each strategy: what it is given of a log."""
 
 

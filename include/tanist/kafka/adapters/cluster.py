@@ -19,6 +19,7 @@ from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
 from tanist.kafka.adapters.quarantine import KafkaQuarantine, KafkaReplays
 from tanist.kafka.adapters.record_proofs import KafkaProofs
+from tanist.kafka.adapters.record_times import KafkaRecordTimes
 from tanist.kafka.adapters.replicas import KafkaOpenTransactions, KafkaReplicas
 from tanist.kafka.adapters.state_reader import Follower
 from tanist.kafka.adapters.tail import BRIEF_MS
@@ -66,6 +67,7 @@ class KafkaCluster:
         self.transactions = KafkaOpenTransactions(self.router)
         self.deletion = KafkaTopicDeletion(self.router)
         self.sizes = KafkaLogSizes(self.router)
+        self.times = KafkaRecordTimes(self.router)
         self.replays = KafkaReplays(self.router)
         self.mirrormaker = KafkaMirrorMakerTopics(self.router)
         self._state = Shared(self.router, Follower(endpoint, BRIEF_MS))

@@ -130,10 +130,35 @@ def _readable(start: int | TanistError, stable: int | TanistError, high: int | T
     return high if isinstance(high, TanistError) else LogEnds(start=start, last_stable=stable, high_watermark=high)
 
 
+def first_since(router: Router, times: Mapping[_P, int], by: Deadline) -> Answers[_P, int]:
+    """The offset of the first record of a time (ms) or later, below the last stable offset; -1: there is none.
+
+    The broker counts markers as records, by their own time. -1 may also mean that a segment has only deleted ones of
+    that time (UnifiedLog.fetchOffsetByTimestamp looks into one segment).
+
+    Raises:
+        ValueError: a time below 0. -1 and -2 would mean the end and the start of the log.
+    """
+    if bad := {str(at): time for at, time in times.items() if time < 0}:
+        raise ValueError(f"no times to look for: {bad}")
+    return ask_leaders(router, times, by, partial(_offsets_at, router, Isolation.READ_COMMITTED, _CONSUMER))
+
+
 def _list_offsets(
     router: Router, end: End, connection: Connection, ends: Mapping[TopicPartition, End], by: Deadline
 ) -> Answers[TopicPartition, int]:
     timestamp, isolation, replica = end.value
+    return _offsets_at(router, isolation, replica, connection, dict.fromkeys(ends, timestamp), by)
+
+
+def _offsets_at(
+    router: Router,
+    isolation: Isolation,
+    replica: int,
+    connection: Connection,
+    times: Mapping[TopicPartition, int],
+    by: Deadline,
+) -> Answers[TopicPartition, int]:
     kind = ListOffsetsRequest.ListOffsetsTopic
     part = kind.ListOffsetsPartition
     topics = [
@@ -145,12 +170,12 @@ def _list_offsets(
                     current_leader_epoch=router.leader_epoch(TopicPartition(topic, n))
                     if replica == _DEBUGGER
                     else _NO_EPOCH,
-                    timestamp=timestamp,
+                    timestamp=times[TopicPartition(topic, n)],
                 )
                 for n in partitions
             ],
         )
-        for topic, partitions in by_topic(ends)
+        for topic, partitions in by_topic(times)
     ]
     version = connection.version(ListOffsetsRequest, *LIST_OFFSETS)
     request = ListOffsetsRequest(replica_id=replica, isolation_level=isolation, topics=topics, version=version)

@@ -16,8 +16,10 @@ from tanist.domain.renaming import mm2_alias
 from tanist.domain.translation import Exact, InputKind, Inputs, Tried, Unknown, best
 from tanist.domain.translators.by_map import MAP
 from tanist.domain.translators.by_mm2 import MM2
+from tanist.domain.translators.by_timestamp import TIMESTAMP
 from tanist.domain.translators.choice import StrategyChoice, preferred
 from tanist.usecases.groups.mm2 import Mm2Setting, read_mm2
+from tanist.usecases.groups.times import read_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from tanist.usecases.groups.gather import Chosen, Gathered, Views
     from tanist.usecases.mirror import OpenMirror
 
-TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType({each.name: each for each in (MAP, MM2)})
+TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType({each.name: each for each in (MAP, MM2, TIMESTAMP)})
 """The strategies of translation, by their names."""
 
 Positions: TypeAlias = "Mapping[MirrorPartition, frozenset[SourceOffset]]"
@@ -80,8 +82,16 @@ def _mm2(reading: Reading) -> Filled:
     return {at: {"mm2": each} for at, each in found.items()}
 
 
+def _times(reading: Reading) -> Filled:
+    down = reading.seen.source_answer.down
+    if down is not None:
+        return {at: {"times": down} for at in reading.wanted}
+    found = read_times(reading.mirror, reading.wanted, reading.seen.copies, reading.context)
+    return {at: {"times": each} for at, each in found.items()}
+
+
 READERS: Final[Mapping[InputKind, Callable[[Reading], Filled]]] = MappingProxyType(
-    {InputKind.OFFSET_MAP: _maps, InputKind.MM2: _mm2}
+    {InputKind.OFFSET_MAP: _maps, InputKind.MM2: _mm2, InputKind.RECORD_TIMES: _times}
 )
 
 
@@ -93,7 +103,7 @@ def translator(name: str) -> Translator:
 
 
 _PREFERRED: Final[Mapping[Copier, tuple[str, ...]]] = MappingProxyType(
-    {Copier.TANIST: (MAP.name,), Copier.MM2: (MM2.name,), Copier.OTHER: (MAP.name,)}
+    {Copier.TANIST: (MAP.name,), Copier.MM2: (MM2.name, TIMESTAMP.name), Copier.OTHER: (TIMESTAMP.name,)}
 )
 """By who copies the records: the strategies of a mirror that names none."""
 
