@@ -63,7 +63,7 @@ def lookup(
     Example: tanist offsets lookup dr --topic orders --partition 0 --offset 1234
     """
     wanted, by = _wanted(topic, partition, offset, file), strategy_named(strategy)
-    mirror = now.mirror_to_read(name)
+    mirror = now.mirror_to_read(name, any_copier=True)
     request = LookupRequest(positions=wanted, how=SyncRequest(chosen=Chosen(strategy=by)))
     answer = looked_up(mirror, request, now.context)
     if answer.source_down is not None:

@@ -177,13 +177,17 @@ class Session:
         """The mirror `name` of the given destination, with both of its clusters; raises as `open_mirror` too."""
         return self.registry.open_mirror(self.destination(), mirror_name(name), self.context)
 
-    def mirror_to_read(self, name: str) -> OpenMirror:
-        """As `mirror`, for commands that change no mirror: without a destination that of the only one that answers."""
-        if self.chosen:
-            return self.mirror(name)
+    def mirror_to_read(self, name: str, *, any_copier: bool = False) -> OpenMirror:
+        """As `mirror`, for commands that change no mirror: without a destination that of the only one that answers.
+
+        `any_copier`: as `open_mirror` has it.
+        """
         mirror = mirror_name(name)
-        (destination,) = self.destinations(mirror)
-        return self.registry.open_mirror(destination, mirror, self.context)
+        if self.chosen:
+            destination = self.destination()
+        else:
+            (destination,) = self.destinations(mirror)
+        return self.registry.open_mirror(destination, mirror, self.context, any_copier=any_copier)
 
     def following(self, mirror: OpenMirror) -> Guidance | None:
         """What to do next about a mirror; None: it is not known."""

@@ -157,3 +157,55 @@ def test_bounds_of_a_comparison_are_read_by_the_names_of_both_sides(
     assert [(str(each.partition), str(each.at)) for each in spans_of.source] == [
         (f"{copied}-{n}", f"east.{copied}-{n}") for n in range(2)
     ]
+
+
+def stamped(cluster: SandboxCluster, topic: str, values: range) -> None:
+    """One record for each value, a second apart: whoever copies keeps the timestamps."""
+    producer = Producer(librdkafka(cluster.endpoint()))
+    for n in values:
+        producer.produce(topic, b"%d" % n, partition=0, timestamp=1_700_000_000_000 + 1000 * n)
+    assert producer.flush(20) == 0
+
+
+def test_groups_go_on_where_they_were_beside_a_copy_at_other_offsets(
+    tanist: Tanist,
+    configured: Path,
+    clusters: Mapping[str, SandboxCluster],
+    east: Broker,
+    west: Broker,
+    topic_name: str,
+) -> None:
+    """Translated by timestamps, explained, committed, and taken back from a snapshot."""
+    copy, name, group = f"dr-{topic_name}", f"by-{topic_name}"[:60].rstrip(".-_"), f"app {topic_name}"
+    for broker, cluster, topic, values in (
+        (east, "east", topic_name, range(30)),
+        (west, "west", copy, range(10, 28)),  # its first records are gone, and it lags by two
+    ):
+        broker.topic(topic, 1)
+        stamped(clusters[cluster], topic, values)
+    create = ("mirrors", "create", name, "-s", "east", *WEST, "--copied-by", "other", "--topic", topic_name)
+    assert tanist(*create, "--rename", "dr-{topic}").code == 0
+    commit(clusters["east"].bootstrap_servers, group, {MirrorPartition(topic_name, 0): 20})
+    commit(clusters["east"].bootstrap_servers, f"{group} ahead", {MirrorPartition(topic_name, 0): 29})
+
+    translated = tanist("groups", "translate", name, *WEST, "--group", f"{group}.*", "--json")
+    rows = {row["group"]: row for row in translated.items}
+    exact, ahead = rows[group], rows[f"{group} ahead"]
+    assert (exact["topic"], exact["source_committed_offset"], exact["destination_offset"]) == (copy, 20, 10)
+    assert (exact["precision"], exact["strategy"], exact["proof"]) == ("exact", "timestamp", "match")
+    assert (ahead["precision"], ahead["destination_offset"]) == ("unknown", None), ahead
+    assert ahead["reason"]
+    assert translated.code == 3
+    explained = tanist("groups", "explain", name, *WEST, "--group", group)
+    assert "answer: exactly 10" in explained.out, explained.out
+    looked = tanist(
+        "offsets", "lookup", name, *WEST, "--topic", topic_name, "--partition", "0", "--offset", "15", "--json"
+    )
+    (found,) = looked.items
+    assert (found["destination_offset"], found["precision"]) == (5, "exact"), looked.err
+
+    synced = tanist("groups", "sync", name, *WEST, "--group", f"{group}.*", "--yes", "--json")
+    assert {row["group"]: row["committed"] for row in synced.items} == {group: True, f"{group} ahead": False}
+    (again,) = tanist("groups", "translate", name, *WEST, "--group", group, "--json").items
+    assert again["destination_committed_offset"] == 10
+    assert tanist("mirrors", "remove", name, *WEST).code == 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.detached import detached_topics, refusal
 from tanist.domain.errors import Misconfigured, Refused, TanistError, TopicNotInMirror
+from tanist.domain.followed import is_followed
 from tanist.domain.lineage import copied_until
 from tanist.domain.names import MOST_OFFSETS, MirrorPartition, SourceOffset, SourcePartition
 from tanist.domain.problems import ProblemCollector
@@ -19,10 +20,11 @@ from tanist.domain.translation import Unknown
 from tanist.usecases.groups.gather import views
 from tanist.usecases.groups.items import position_item
 from tanist.usecases.groups.sync import SyncRequest, translate_positions
+from tanist.usecases.mirrors.followed import mirror_partitions
 from tanist.usecases.snapshot import DestinationSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.detached_record import TopicDetached
     from tanist.domain.reconciliation.job import PositionRequest
@@ -82,7 +84,8 @@ def lookup(mirror: OpenMirror, request: LookupRequest, context: CommandContext) 
         of this mirror; no log is read then. Otherwise as `translate_positions`.
     """
     seen = views(DestinationSnapshot(cluster=mirror.destination), context)
-    places = _places(seen.state, mirror.spec, request.positions)
+    followed = mirror_partitions(mirror, context) if is_followed(mirror.spec) else ()
+    places = _places(_Known.of(seen.state, mirror.spec, followed), request.positions)
     given = {
         str(number): {at: SourceOffset(position.offset)}
         for number, (position, at) in enumerate(zip(request.positions, places, strict=True))
@@ -99,9 +102,8 @@ def lookup(mirror: OpenMirror, request: LookupRequest, context: CommandContext) 
     )
 
 
-def _places(state: StateView, spec: MirrorSpec, positions: Sequence[PositionRequest]) -> tuple[MirrorPartition, ...]:
+def _places(known: _Known, positions: Sequence[PositionRequest]) -> tuple[MirrorPartition, ...]:
     """The mirror partition of each position. Raises what is wrong with any of them."""
-    known = _Known.of(state, spec)
     findings = ProblemCollector()
     found = [findings.attempt(partial(known.place, position)) for position in positions]
     findings.problems = list({str(problem): problem for problem in findings.problems}.values())
@@ -116,14 +118,15 @@ class _Known:
     state: StateView
     spec: MirrorSpec
     copies: Mapping[SourcePartition, MirrorPartition]
-    topics: Mapping[str, TopicDesired]
-    """By the names of the source."""
+    topics: Mapping[str, TopicDesired | None]
+    """By the names of the source; None: somebody else copies it, and nothing of it is on record."""
     detached: Mapping[str, TopicDetached]
 
     @classmethod
-    def of(cls, state: StateView, spec: MirrorSpec) -> _Known:
-        copies: dict[SourcePartition, MirrorPartition] = {}
-        topics: dict[str, TopicDesired] = {}
+    def of(cls, state: StateView, spec: MirrorSpec, followed: Iterable[MirrorPartition]) -> _Known:
+        """`followed`: the partitions of a mirror that somebody else copies."""
+        copies = {spec.names.at_source(at): at for at in followed}
+        topics: dict[str, TopicDesired | None] = dict.fromkeys(at.topic for at in copies)
         for topic in state.topics(spec.mirror):
             for at in topic.all_partitions():
                 there = spec.names.at_source(at)
@@ -145,8 +148,8 @@ class _Known:
             raise TopicNotInMirror(f"mirror {mirror!r} copies no topic {topic!r} of {self.spec.source!r}")
         if at not in self.copies:
             raise PartitionNotInMirror(f"mirror {mirror!r} has no partition {position.partition} of topic {topic!r}")
-        copy = self.copies[at]
-        if self.topics[topic].desired is DesiredState.REMOVED and not self._end_is_recorded(copy):
+        copy, wanted = self.copies[at], self.topics[topic]
+        if wanted is not None and wanted.desired is DesiredState.REMOVED and not self._end_is_recorded(copy):
             raise CopyEndNotRecorded(f"{copy} has left mirror {mirror!r}, and where its copied records end is unknown")
         return copy
 
