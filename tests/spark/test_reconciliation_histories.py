@@ -17,7 +17,7 @@ from tanist.domain.translation import Precision
 from tanist.kafka.wire.requests import End
 from tanist.spark.reconciliation.exclusive import Counts
 from tanist.spark.reconciliation.job import reconcile
-from tanist.spark.reconciliation.pairing import NOWHERE
+from tanist.spark.reconciliation.occurrences import NOWHERE
 from tanist.spark.reconciliation.positions import Standing, Translated
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
 from tests.kafka.fetcher.logs import Logs, read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
@@ -110,12 +110,16 @@ def _tail(committed: LogSpan, ends: LogEnds | TanistError) -> LogSpan | None:
 
 @dataclass(frozen=True, slots=True)
 class ReconciledLog:
-    """What was read of one log and its copy. `runs` and `extras`: also of open transactions. `unread`: why not all."""
+    """What was read of one log and its copy. `runs` and `extras`: also of open transactions. `unread`: why not all.
+
+    `bounds`: as `positions.translate` has them.
+    """
 
     buckets: Sequence[Bucket]
     runs: Runs
     extras: Runs
     unread: str = ""
+    bounds: Runs = field(default_factory=Runs.none)
 
     @property
     def trouble(self) -> str:
@@ -229,7 +233,10 @@ def _read(
     return {
         log: replace(_NOTHING, unread=troubles[log])
         if log in troubles
-        else reconciled_log(by_log[log], [_of(log, sorted_out), _of(log, more)], span.until, known[log].exclusive)
+        else replace(
+            reconciled_log(by_log[log], [_of(log, sorted_out), _of(log, more)], span.until, known[log].exclusive),
+            bounds=more.bounds.get(log, Runs.none()),
+        )
         for log, span in ours.items()
     }
 
@@ -272,7 +279,7 @@ def _pairs(
 ) -> PairedLogs:
     """What the records of `buckets` tell: these are read again."""
     if not buckets:
-        return PairedLogs({}, {}, {})
+        return PairedLogs({}, {}, {}, {})
     report(f"which record is which in {len(buckets)} of {of} buckets")
     parts = parts_of(buckets, clusters[0].buckets)
     frames = [
@@ -363,7 +370,7 @@ def _translated(
     offsets = [position.offset for position in request]
     tail = logs.undecided[0]
     ends = Ends(logs.spans[0].until, logs.spans[0].until if tail is None else tail.until)
-    for position, answer in zip(request, translate(found.runs, found.extras, ends, offsets), strict=True):
+    for position, answer in zip(request, translate(found.runs, found.extras, ends, offsets, found.bounds), strict=True):
         yield ReconciledPosition(
             request=position,
             destination=answer.destination,
