@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.log_ends import Span
     from tanist.domain.names import DestinationOffset, SourceOffset
+    from tanist.domain.reconciliation.published import Reconciled
 
 OUR_MARK: Final = "tanist "
 """The beginning of the metadata of our commits, as in "tanist m1 east@1234"."""
@@ -75,17 +76,21 @@ class InputKind(StrEnum):
     """What is read of mirror partitions before positions are translated: a field of `Inputs`."""
 
     OFFSET_MAP = "offset map"
+    RECONCILIATION = "reconciliation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """What was read of one mirror partition; what its translator does not need is at its default.
 
-    `copy`: where its log begins and ends; None: it could not be read.
+    `copy`: where its log begins and ends; None: it could not be read. `reconciled`: its published reconciliation; None:
+    there is none, for the reason `unreconciled` (empty: none was ever published).
     """
 
     copy: Span[DestinationOffset] | None
     map: OffsetMap = field(default_factory=OffsetMap)
+    reconciled: Reconciled | None = None
+    unreconciled: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

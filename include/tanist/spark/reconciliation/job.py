@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
 from tanist.domain.reconciliation.result import LogRead, ReconciledPartition, ReconciledPosition
+from tanist.domain.reconciliation.standing import WHY, Standing
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.router import Router
 from tanist.spark.ends import ends_of, replaced, topic_ids
@@ -23,7 +24,7 @@ from tanist.spark.reconciliation.digests import sort_out
 from tanist.spark.reconciliation.exclusive import Counts, cuts_of, explained
 from tanist.spark.reconciliation.frames import ROLES, PairedLogs, paired, parts_of
 from tanist.spark.reconciliation.parquet import write
-from tanist.spark.reconciliation.positions import WHY, Ends, Standing, translate
+from tanist.spark.reconciliation.positions import Ends, translate
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
 from tanist.spark.reconciliation.source import BucketedLogs, digest_frame, ranges, record_frame, sampled
 from tanist.spark.reconciliation.time_buckets import IN_A_BUCKET, TimeBuckets

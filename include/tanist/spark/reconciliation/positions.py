@@ -7,11 +7,11 @@ i >= o: everything it has not read yet comes at or after t(o), however often rec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tanist.domain.reconciliation.standing import STANDINGS, WHY, Standing
 from tanist.domain.translation import Precision
 from tanist.spark.reconciliation.again import Extras, again
 from tanist.spark.reconciliation.runs import Runs
@@ -25,44 +25,6 @@ if TYPE_CHECKING:
     from tanist.spark.reconciliation.occurrences import Longs
 
 _NEVER: Final = np.iinfo(np.int64).max
-
-
-class Standing(StrEnum):
-    """Where a position lies in what both logs have in common."""
-
-    EXACT = "exact"
-    REPEATED = "repeated"
-    UNDECIDED = "undecided"
-    REORDERED = "reordered"
-    OPEN = "equal records"
-    IN_A_GAP = "in a gap"
-    BEFORE_FIRST_RUN = "clamped to first run"
-    CAUGHT_UP = "caught up"
-    BEYOND_TAIL = "beyond mapped tail"
-    BEYOND_END = "beyond the end"
-    NOTHING_IN_COMMON = "nothing in common"
-    NO_POSITION = "no position"
-
-
-WHY: Final = {
-    Standing.REPEATED: "the destination may have records again, after this one, that are read already",
-    Standing.UNDECIDED: "the next record waits for a transaction that is open: nobody knows whether it will be read",
-    Standing.REORDERED: (
-        "later records of the source are earlier at the destination: the records in between are read again"
-    ),
-    Standing.OPEN: (
-        "records that are the same in everything were copied more than once, and nobody can tell which copy is whose: "
-        "the earliest that is possible"
-    ),
-    Standing.IN_A_GAP: "the source or the destination has no record at this offset: resume after the previous record",
-    Standing.BEFORE_FIRST_RUN: "older than the first common record: resume at the first record of the destination",
-    Standing.CAUGHT_UP: "after the last copied record, where the destination has more: these are read, too",
-    Standing.BEYOND_TAIL: "after the last copied record: records copied later are read again",
-    Standing.BEYOND_END: "the source ends before this offset",
-    Standing.NOTHING_IN_COMMON: "the partitions have no record in common",
-    Standing.NO_POSITION: "a position must be an offset >= 0",
-}
-"""What to tell of a position that is not exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +90,11 @@ def _told(table: Table, positions: Longs) -> Iterator[Translated]:
         yield Translated(position, there, STANDINGS[standing], exact, repeated)
 
 
-STANDINGS: Final = (*Standing,)
-"""`Answers.standing` are places in it."""
-
-
 class Answers(NamedTuple):
     """Of increasing positions; columns. As `Translated` has them."""
 
     there: Longs
-    standing: Longs
+    standing: Longs  # as STANDINGS numbers them
     exact: NDArray[np.bool_]
     again: Longs
 
