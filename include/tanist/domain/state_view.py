@@ -9,7 +9,7 @@ from tanist.domain.detached_record import TopicDetached
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, TombstonesMissed
 from tanist.domain.moves import UNFINISHED, KeptFences, MirrorMove, TopicBefore
-from tanist.domain.reconciliation.published import ReconciliationPublished
+from tanist.domain.reconciliation.published import ReconciliationPublished as Reconciled
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,
@@ -386,13 +386,11 @@ def _supersedes(record: StateRecord, held: StateRecord) -> bool:
     match record, held:
         case MirrorRecord(), MirrorRecord() if record.mirror_id != held.mirror_id:
             return True
-        case Claim(epoch=new), Claim(epoch=old):
+        case (Claim(epoch=new), Claim(epoch=old)) | (Reconciled(read_at=new), Reconciled(read_at=old)):
             return new >= old
         case PartitionObserved(), PartitionObserved(state=MirrorState.STOPPED):
             return _leaves_stopped(record, held)
         case PartitionObserved(claim_epoch=new), PartitionObserved(claim_epoch=old):
-            return new >= old
-        case ReconciliationPublished(read_at=new), ReconciliationPublished(read_at=old):
             return new >= old
         case GroupPosition(order=new), GroupPosition(order=old) if new >= 0:
             return new >= old

@@ -11,8 +11,12 @@ import pytest
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.reconciliation.published import Reconciled
+from tanist.domain.reconciliation.standing import Standing
+from tanist.domain.reconciliation.steps import Step, Steps
 from tanist.domain.translation import Exact, Inputs, Proof, Rules, Translator, Unknown, Withheld, decide
-from tanist.usecases.groups.gather import TRANSLATORS
+from tanist.domain.translators.by_reconciliation import RECONCILED
+from tanist.usecases.groups import gather
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,7 +64,33 @@ def with_a_map(history: History) -> Inputs:
     )
 
 
-SUBJECTS: Mapping[str, Callable[[History], Inputs]] = {"map": with_a_map}
+def with_a_reconciliation(history: History) -> Inputs:
+    """Of the copy as it is, or as it was before its last records were appended; a step for each position."""
+    start, end = history.copy
+    until = DestinationOffset(max(start, end - len(history.records) % 3))
+    copied = [(s, d) for s, d in history.records if d < until]
+    reach = max((s for s, _ in copied), default=-1) + 1
+
+    def step(position: int) -> Step:
+        unread = [(s, d) for s, d in copied if s >= position]
+        there = [d for _, d in unread if d >= start]
+        exact = not unread or unread[0][1] >= start
+        destination = max(start, min(there, default=until))
+        standing = Standing.EXACT if exact else Standing.BEFORE_FIRST_RUN
+        return Step(position, None, destination, slopes=False, exact=exact, standing=standing, again=0)
+
+    told = Reconciled(
+        run="r",
+        age_ms=90_000,
+        until=SourceOffset(reach),
+        copy=Span(start, until),
+        steps=Steps.of([step(position) for position in range(reach + 1)]),
+    )
+    return Inputs(copy=history.copy, reconciled=told)
+
+
+TRANSLATORS = {**gather.TRANSLATORS, RECONCILED.name: RECONCILED}
+SUBJECTS: Mapping[str, Callable[[History], Inputs]] = {"map": with_a_map, "reconciled": with_a_reconciliation}
 """By the name of each strategy: what it is given of a log."""
 
 

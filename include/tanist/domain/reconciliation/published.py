@@ -7,7 +7,7 @@ there. The one before stays until then; its chunks are removed afterwards.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset
@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
 
 
+STEPS_FILE: Final = "steps.jsonl"
+"""In the folder of a job's results: a `FoundPartition` a line."""
+
+
 @stored("reconciled", "mirror", "partition", policy=RecordPolicy(saved=False))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciliationPublished(MirrorRecord):
     """The header: what was read of both logs, at `read_at`, before their ends were asked for; and what was found.
 
     Both logs were read from `start` up to, not including, `until`, which lies behind open transactions. Topic ids are
-    empty where a cluster has none. `steps`, in `chunks`: of the table (`domain.reconciliation.steps`). `merged`: so many
-    of its steps stand for several: there were too many. It is not exported: it is true of these two logs, and a run
-    makes it anew.
+    empty where a cluster has none. `steps`, in `chunks`: of the table (`domain.reconciliation.steps`). `merged`: so
+    many of its steps stand for several: there were too many. It is not exported: it is true of these two logs, and a
+    run makes it anew.
     """
 
     mirror: MirrorName

@@ -1,7 +1,7 @@
 """Where readers of a source partition go on in its copy, for every position: a table of steps, as it is published.
 
-From `source[i]` up to the next step a reader goes on at `destination[i]`, or as far behind it where the step slopes. The
-table is packed into chunks: 64 bit numbers in columns, little-endian, differences where they are small, deflated.
+From `source[i]` up to the next step a reader goes on at `destination[i]`, or as far behind it where the step slopes.
+The table is packed into chunks: 64 bit numbers in columns, little-endian, differences where they are small, deflated.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
+from tanist.domain.reconciliation.published import STEPS_FILE
 from tanist.domain.reconciliation.result import LogRead, ReconciledPartition, ReconciledPosition
 from tanist.domain.reconciliation.standing import WHY, Standing
 from tanist.domain.translation import Precision
@@ -25,6 +26,7 @@ from tanist.spark.reconciliation.exclusive import Counts, cuts_of, explained
 from tanist.spark.reconciliation.frames import ROLES, PairedLogs, paired, parts_of
 from tanist.spark.reconciliation.parquet import write
 from tanist.spark.reconciliation.positions import Ends, translate
+from tanist.spark.reconciliation.publishing import found_partition, leave
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
 from tanist.spark.reconciliation.source import BucketedLogs, digest_frame, ranges, record_frame, sampled
 from tanist.spark.reconciliation.time_buckets import IN_A_BUCKET, TimeBuckets
@@ -87,6 +89,11 @@ class ReadLogs:
     def every(self, of: int) -> Sequence[LogSpan]:
         """All that is read of the source (0) or of the destination (1)."""
         return [span for span in (self.spans[of], self.undecided[of]) if span is not None]
+
+    @property
+    def source_ends(self) -> Ends:
+        """Of the source, where there is no trouble."""
+        return Ends(self.spans[0].until, self.every(0)[-1].until)
 
     @property
     def undecided(self) -> tuple[LogSpan | None, LogSpan | None]:
@@ -164,6 +171,12 @@ def reconcile(
     positions = _positions(job.positions, logs, partitions, found)
     told = [(each, found[log]) for log, each in enumerate(partitions) if not each.trouble]
     write(folder / RUNS, [(each, log.runs, log.extras) for each, log in told])
+    if job.publish:
+        report("where readers of all positions go on")
+        leave(
+            folder / STEPS_FILE,
+            (found_partition(logs[n], each, found[n]) for n, each in enumerate(partitions) if not each.trouble),
+        )
     return {
         "schema_version": SCHEMA_VERSION,
         "run": job.run,
@@ -369,9 +382,8 @@ def _translated(
     request: Sequence[PositionRequest], logs: ReadLogs, found: ReconciledLog
 ) -> Iterable[ReconciledPosition]:
     offsets = [position.offset for position in request]
-    tail = logs.undecided[0]
-    ends = Ends(logs.spans[0].until, logs.spans[0].until if tail is None else tail.until)
-    for position, answer in zip(request, translate(found.runs, found.extras, ends, offsets, found.bounds), strict=True):
+    answers = translate(found.runs, found.extras, logs.source_ends, offsets, found.bounds)
+    for position, answer in zip(request, answers, strict=True):
         yield ReconciledPosition(
             request=position,
             destination=answer.destination,
