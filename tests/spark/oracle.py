@@ -106,8 +106,8 @@ class Told:
     runs: Runs
     extras: Runs
     positions: Sequence[Translated]
-    bounds: Runs
     counts: Counts
+    bounds: Runs = field(default_factory=Runs.none)
 
 
 def reconciled(history: History, parts: int = 1) -> Told:
@@ -125,7 +125,7 @@ def reconciled(history: History, parts: int = 1) -> Told:
         bounds.append(compress_bounds(ours.offsets, found))
     every, others, back = merge(runs, stable), merge_extras(extras), join(together(bounds))
     positions = translate(every, others, Ends(stable, history.end), range(-1, history.end + 4), back)
-    return Told(every, others, positions, back, Counts.of(every, others, stable, history.destination_end))
+    return Told(every, others, positions, Counts.of(every, others, stable, history.destination_end), back)
 
 
 def log(records: Mapping[int, int]) -> Log:

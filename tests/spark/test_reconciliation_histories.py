@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tanist.domain.names import MirrorPartition
+from tanist.domain.reconciled.standing import Standing
 from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
-from tanist.domain.reconciliation.standing import Standing
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.requests import End
 from tanist.spark.reconciliation.exclusive import Counts

@@ -9,9 +9,9 @@ import pytest
 
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.reconciliation.published import Reconciled
-from tanist.domain.reconciliation.standing import Standing
-from tanist.domain.reconciliation.steps import MOST_STEPS, packed, unpacked
+from tanist.domain.reconciled.published import Reconciled
+from tanist.domain.reconciled.standing import Standing
+from tanist.domain.reconciled.steps import MOST_STEPS, packed, unpacked
 from tanist.domain.translation import Conservative, Exact, Inputs
 from tanist.domain.translators.by_reconciliation import RECONCILED
 from tanist.spark.reconciliation.positions import Ends, Translated
@@ -20,7 +20,7 @@ from tests.spark.histories import DAMAGES, a_history
 from tests.spark.oracle import reconciled, wrong_positions
 
 if TYPE_CHECKING:
-    from tanist.domain.reconciliation.steps import Steps
+    from tanist.domain.reconciled.steps import Steps
     from tests.spark.oracle import History, Told
 
 EACH = 60
@@ -117,5 +117,6 @@ def test_a_log_that_is_its_copy_has_one_step() -> None:
 def test_an_empty_copy_begins_at_its_end_for_everybody() -> None:
     history = a_history(Random(1), 5, DAMAGES["nothing"])
     history.destination, history.destination_end = {}, 7
-    (step,) = table(history, reconciled(history))
-    assert (step.source, step.at(3), step.exact) == (0, 7, False)
+    steps = table(history, reconciled(history))
+    step = steps[0]
+    assert (len(steps), step.source, step.at(3), step.exact) == (1, 0, 7, False)

@@ -9,7 +9,7 @@ from tanist.domain.detached_record import TopicDetached
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, TombstonesMissed
 from tanist.domain.moves import UNFINISHED, KeptFences, MirrorMove, TopicBefore
-from tanist.domain.reconciliation.published import ReconciliationPublished as Reconciled
+from tanist.domain.reconciled.published import ReconciliationPublished as Reconciled
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,

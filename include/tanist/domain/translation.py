@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.log_ends import Span
     from tanist.domain.names import DestinationOffset, SourceOffset
-    from tanist.domain.reconciliation.published import Reconciled
+    from tanist.domain.reconciled.published import Reconciled
 
 OUR_MARK: Final = "tanist "
 """The beginning of the metadata of our commits, as in "tanist m1 east@1234"."""

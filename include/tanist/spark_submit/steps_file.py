@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import CouldNotTell
-from tanist.domain.reconciliation.published import STEPS_FILE, FoundPartition
+from tanist.domain.reconciled.published import STEPS_FILE, FoundPartition
 from tanist.kafka.protocol.stored import reader
 
 if TYPE_CHECKING:

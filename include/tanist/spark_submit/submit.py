@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, ProcessFailed, TimedOut
-from tanist.domain.reconciliation.published import STEPS_FILE
+from tanist.domain.reconciled.published import STEPS_FILE
 from tanist.kafka.wire.clock import SystemClock
 from tanist.spark_submit.scratch import private_folder
 from tanist.spark_submit.submission import bound, environment

@@ -11,9 +11,9 @@ import pytest
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
-from tanist.domain.reconciliation.published import Reconciled
-from tanist.domain.reconciliation.standing import Standing
-from tanist.domain.reconciliation.steps import Step, Steps
+from tanist.domain.reconciled.published import Reconciled
+from tanist.domain.reconciled.standing import Standing
+from tanist.domain.reconciled.steps import Step, Steps
 from tanist.domain.translation import Exact, Inputs, Proof, Rules, Translator, Unknown, Withheld, decide
 from tanist.domain.translators.by_reconciliation import RECONCILED
 from tanist.usecases.groups import gather

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tanist.domain.errors import UnknownMirror
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
-from tanist.domain.reconciliation.published import (
+from tanist.domain.reconciled.published import (
     FoundPartition,
     NotReconciled,
     Reconciled,
@@ -19,8 +19,8 @@ from tanist.domain.reconciliation.published import (
     chunks,
     headers,
 )
-from tanist.domain.reconciliation.standing import Standing
-from tanist.domain.reconciliation.steps import Step, Steps, packed
+from tanist.domain.reconciled.standing import Standing
+from tanist.domain.reconciled.steps import Step, Steps, packed
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.domain.translation import Conservative, Exact, Inputs
@@ -71,7 +71,7 @@ class Mirrored:
         return headers(view, self.spec)[AT].run, {each.run for each in chunks(view, self.spec)[AT]}
 
 
-def found(count: int = 3, topic: str = "orders", **other: object) -> FoundPartition:
+def found(count: int = 3, topic: str = "orders", **other: Any) -> FoundPartition:
     """A partition of as many steps, each of them ten records that were copied twice as far apart."""
     steps = [
         Step(n * 10, None, n * 20, slopes=True, exact=True, standing=Standing.EXACT, again=0) for n in range(count)
@@ -95,7 +95,7 @@ def found(count: int = 3, topic: str = "orders", **other: object) -> FoundPartit
         merged=0,
         packed=packed(Steps.of(steps)),
     )
-    return replace(own, **other)  # type: ignore[arg-type]
+    return replace(own, **other)
 
 
 def test_what_is_published_is_read_and_translates() -> None:
@@ -186,7 +186,7 @@ def test_a_topic_that_was_made_again_since_is_not_translated() -> None:
     """On either side, where the cluster tells; a source that does not answer is not waited for."""
     mirrored = Mirrored()
     ids = {side.name: side.topics["orders"].topic_id for side in (mirrored.east, mirrored.west)}
-    own = {"source_topic_id": ids["east"], "destination_topic_id": ids["west"]}
+    own: dict[str, Any] = {"source_topic_id": ids["east"], "destination_topic_id": ids["west"]}
     mirrored.publish("r1", 100, found(**own))
     assert isinstance(mirrored.read(), Reconciled)
     mirrored.publish("r2", 200, found(**own | {"source_topic_id": "another"}))

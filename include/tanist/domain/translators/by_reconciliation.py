@@ -14,7 +14,7 @@ from tanist.domain.translation import Conservative, Exact, InputKind, Translator
 if TYPE_CHECKING:
     from tanist.domain.log_ends import Span
     from tanist.domain.names import SourceOffset
-    from tanist.domain.reconciliation.published import Reconciled
+    from tanist.domain.reconciled.published import Reconciled
     from tanist.domain.translation import Inputs, Translation
 
 _NEVER: Final = "the partition was never reconciled: `tanist reconcile NAME --publish`"

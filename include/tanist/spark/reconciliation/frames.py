@@ -65,9 +65,9 @@ def paired(source: DataFrame, destination: DataFrame) -> PairedLogs:
     merged = pieces.groupBy("log", "kind", stretch).applyInArrow(_join, _RUNS).toArrow()
     failed = merged.filter(pc.is_valid(merged["trouble"]))
     merged = merged.filter(pc.is_null(merged["trouble"]))
-    kinds = (merged.filter(pc.equal(merged["kind"], kind)) for kind in (_COPIES, _EXTRAS, _BOUNDS))
+    runs, extras, bounds = (merged.filter(pc.equal(merged["kind"], kind)) for kind in (_COPIES, _EXTRAS, _BOUNDS))
     troubles = zip(failed["log"].to_pylist(), failed["trouble"].to_pylist(), strict=True)
-    return PairedLogs(*map(_by_log, kinds), dict(troubles))
+    return PairedLogs(_by_log(runs), _by_log(extras), _by_log(bounds), dict(troubles))
 
 
 def _pair(source: pa.Table, destination: pa.Table) -> pa.Table:

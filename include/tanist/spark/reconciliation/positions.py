@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tanist.domain.reconciliation.standing import STANDINGS, WHY, Standing
+from tanist.domain.reconciled.standing import STANDINGS, WHY, Standing
 from tanist.domain.translation import Precision
 from tanist.spark.reconciliation.again import Extras, again
 from tanist.spark.reconciliation.runs import Runs

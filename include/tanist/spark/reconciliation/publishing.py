@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.names import topic_id_text
-from tanist.domain.reconciliation.published import FoundPartition
-from tanist.domain.reconciliation.steps import packed
+from tanist.domain.reconciled.published import FoundPartition
+from tanist.domain.reconciled.steps import packed
 from tanist.kafka.protocol.stored import plain
 from tanist.spark.reconciliation.table import published
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.reconciliation.result import ReconciledPartition
-    from tanist.spark.reconciliation.job import ReadLogs, ReconciledLog
+    from tanist.spark.reconciliation.logs import ReadLogs, ReconciledLog
 
 
 def found_partition(logs: ReadLogs, told: ReconciledPartition, found: ReconciledLog) -> FoundPartition | None:

@@ -7,15 +7,17 @@ and what comes again changes evenly. So the first and the last position between 
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from tanist.domain.reconciliation.standing import STANDINGS, Standing
-from tanist.domain.reconciliation.steps import MOST_STEPS, Step, Steps, kind_of
+from tanist.domain.reconciled.standing import STANDINGS, Standing
+from tanist.domain.reconciled.steps import MOST_STEPS, Step, Steps, kind_of
 from tanist.spark.reconciliation.positions import Answers, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from tanist.spark.reconciliation.occurrences import Longs
@@ -46,7 +48,12 @@ class _Lines(NamedTuple):
     again: Longs
 
     def where(self, chosen: NDArray[np.bool_] | Longs) -> _Lines:
-        return _Lines(*(column[chosen] for column in self))
+        return self.made(column[chosen] for column in self)
+
+    @classmethod
+    def made(cls, columns: Iterable[NDArray[Any]]) -> _Lines:
+        """Of all columns, in their order."""
+        return cls(*columns)
 
     @property
     def last(self) -> Longs:
@@ -180,7 +187,7 @@ def _joined(lines: _Lines) -> _Lines:
 
 
 def _magnitude(numbers: Longs) -> Longs:
-    return np.ceil(np.log2(numbers + 1.0)).astype(np.int64)
+    return np.asarray(np.ceil(np.log2(numbers + 1.0)), np.int64)
 
 
 def _coarser(lines: _Lines, most: int) -> tuple[_Lines, int]:
@@ -201,4 +208,4 @@ def _coarser(lines: _Lines, most: int) -> tuple[_Lines, int]:
         standing=np.full(len(first), STANDINGS.index(Standing.MERGED)),
         again=np.maximum.reduceat(early.again, first) + reach,
     )
-    return _Lines(*(np.concatenate(pair) for pair in zip(merged, late, strict=True))), len(first)
+    return _Lines.made(np.concatenate(pair) for pair in zip(merged, late, strict=True)), len(first)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tanist.domain.errors import TanistError
 from tanist.domain.log_ends import Span
-from tanist.domain.reconciliation.published import (
+from tanist.domain.reconciled.published import (
     NotReconciled,
     Reconciled,
     ReconciliationOutdated,
@@ -14,14 +14,14 @@ from tanist.domain.reconciliation.published import (
     complete,
     headers,
 )
-from tanist.domain.reconciliation.steps import unpacked
+from tanist.domain.reconciled.steps import unpacked
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tanist.domain.names import EpochMs, MirrorPartition
-    from tanist.domain.reconciliation.published import ReconciledSteps, ReconciliationPublished
+    from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished
     from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.gather import Views
     from tanist.usecases.mirror import OpenMirror
@@ -63,7 +63,7 @@ def read_reconciled(
     } | {at: _never(at, mirror) for at in wanted if at not in known}
 
 
-def _ids(cluster: ClusterSnapshot[MirrorPartition], topics: set[str], context: CommandContext) -> Mapping[str, str]:
+def _ids(cluster: ClusterSnapshot[Any], topics: set[str], context: CommandContext) -> Mapping[str, str]:
     """The ids of topics, as any broker tells them."""
     return cluster.registry(sorted(topics), context.first_contact()).topic_ids if topics else {}
 

@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tanist.domain.losses import TombstonesMissed
-from tanist.domain.reconciliation.published import ReconciledSteps, ReconciliationPublished
+from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten
 from tanist.domain.state_record import Tombstone
 from tanist.usecases import snapshot

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.names import MirrorPartition
-    from tanist.domain.records import TopicDesired
+    from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
@@ -36,10 +36,11 @@ LARGEST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Topics to compare, and the name of the source cluster."""
+    """Topics to compare, and the name of the source cluster. `mirror`: whose topics they are; None: of none."""
 
     source: str
     pairs: tuple[TopicPair, ...]
+    mirror: MirrorSpec | None = None
 
 
 def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContext) -> Paired:
@@ -65,7 +66,7 @@ def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContex
         )
         for t in found.topics
     )
-    return Paired(found.spec.source, tuple(pairs))
+    return Paired(found.spec.source, tuple(pairs), found.spec)
 
 
 def _exclusive(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
-from tanist.domain.reconciliation.published import ReconciledSteps, ReconciliationPublished, chunks, headers
+from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished, chunks, headers
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.usecases import snapshot
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.names import EpochMs
-    from tanist.domain.reconciliation.published import FoundPartition
+    from tanist.domain.reconciled.published import FoundPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
@@ -40,6 +40,18 @@ class Published:
     steps: int
     merged: int
     why_not: str = ""
+
+
+def published_item(told: Published, *, dry_run: bool) -> dict[str, Any]:
+    """As commands tell it."""
+    return {
+        "topic": told.partition.topic,
+        "partition": told.partition.partition,
+        "published": not (told.why_not or dry_run),
+        "steps": told.steps,
+        "merged": told.merged,
+        "reason": told.why_not,
+    }
 
 
 def publish(

@@ -19,9 +19,9 @@ from tanist.domain.names import (
     SourceOffset,
     SourcePartition,
 )
-from tanist.domain.reconciliation.published import ReconciledSteps, ReconciliationPublished
-from tanist.domain.reconciliation.standing import Standing
-from tanist.domain.reconciliation.steps import Step, Steps, packed, unpacked
+from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished
+from tanist.domain.reconciled.standing import Standing
+from tanist.domain.reconciled.steps import Step, Steps, packed, unpacked
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tanist.domain.log_ends import Span
-    from tanist.domain.reconciliation.steps import Steps
+    from tanist.domain.reconciled.steps import Steps
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
 
@@ -32,7 +32,7 @@ class ReconciliationPublished(MirrorRecord):
     """The header: what was read of both logs, at `read_at`, before their ends were asked for; and what was found.
 
     Both logs were read from `start` up to, not including, `until`, which lies behind open transactions. Topic ids are
-    empty where a cluster has none. `steps`, in `chunks`: of the table (`domain.reconciliation.steps`). `merged`: so
+    empty where a cluster has none. `steps`, in `chunks`: of the table (`domain.reconciled.steps`). `merged`: so
     many of its steps stand for several: there were too many. It is not exported: it is true of these two logs, and a
     run makes it anew.
     """

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.reconciliation.standing import STANDINGS, WHY
+from tanist.domain.reconciled.standing import STANDINGS, WHY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tanist.domain.reconciliation.standing import Standing
+    from tanist.domain.reconciled.standing import Standing
 
 MOST_STEPS: Final = 200_000
 """Of one partition. What has more is made coarser where it is oldest."""
