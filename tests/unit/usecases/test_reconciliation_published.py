@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,6 +29,7 @@ from tanist.domain.translators.by_reconciliation import RECONCILED
 from tanist.usecases.groups.gather import Views
 from tanist.usecases.groups.reconciled import read_reconciled
 from tanist.usecases.mirror import spec_at
+from tanist.usecases.mirrors import forget
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.reconciliation.publish import publish
 from tests.builders import DR, a_command
@@ -219,3 +221,18 @@ def test_it_is_of_these_logs_so_an_export_leaves_it_out() -> None:
     assert not ReconciledSteps.policy.saved
     assert not ReconciliationPublished.policy.moves
     assert not ReconciledSteps.policy.moves
+
+
+def test_it_is_forgotten_with_the_mirror_and_when_its_topic_is_added_again() -> None:
+    mirrored = Mirrored()
+    mirrored.publish("r1", 100, found(), found(topic="bills"))
+    forget.runs(mirrored.west.side(), holding(mirrored), ["orders"])
+    assert {each.topic for each in headers(mirrored.west.view(OFFSETS_TOPIC), mirrored.spec)} == {"bills"}
+    assert {each.topic for each in chunks(mirrored.west.view(OFFSETS_TOPIC), mirrored.spec)} == {"bills"}
+    forget.everything(mirrored.west.side(), holding(mirrored), OFFSETS_TOPIC)
+    assert not mirrored.west.view(OFFSETS_TOPIC).items()
+
+
+def holding(mirrored: Mirrored) -> Any:
+    """The lock of the mirror, which nobody else takes."""
+    return SimpleNamespace(spec=mirrored.spec, command=a_command(), confirm=lambda: None)
