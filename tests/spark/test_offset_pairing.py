@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tanist.domain.exclusive import ExclusiveRange
-from tanist.domain.reconciled.standing import Standing
+from tanist.domain.reconciled.placements import Standing
 from tanist.domain.translation import Precision
 from tanist.spark.reconciliation.digests import Bucket, sort_out
 from tanist.spark.reconciliation.exclusive import Counts, cuts_of, explained

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tanist.domain.names import MirrorPartition
-from tanist.domain.reconciled.standing import Standing
+from tanist.domain.reconciled.placements import Standing
 from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.requests import End

@@ -9,8 +9,8 @@ import pytest
 
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.reconciled.placements import Standing
 from tanist.domain.reconciled.published import Reconciled
-from tanist.domain.reconciled.standing import Standing
 from tanist.domain.reconciled.steps import MOST_STEPS, packed, unpacked
 from tanist.domain.translation import Conservative, Exact, Inputs
 from tanist.domain.translators.by_reconciliation import RECONCILED
@@ -50,7 +50,7 @@ def answered(steps: Steps, position: int) -> Translated:
     number = steps.find(position)
     assert number is not None
     step = steps[number]
-    return Translated(position, step.at(position), step.standing, step.exact, step.again)
+    return Translated(position, step.at(position), step.placement, step.exact, step.again)
 
 
 @pytest.mark.parametrize("name", DAMAGES)

@@ -19,7 +19,7 @@ from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.spark_submit.steps_file import found_partitions
 from tanist.usecases.reconciliation.pair import of_mirror
-from tanist.usecases.reconciliation.publish import Published, publish
+from tanist.usecases.reconciliation.publish import PublishedPartition, publish
 from tanist.wiring.reconciliation import reconciliation
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Reconcile(SparkTask):
             submission = reconciliation(task.registry, there.name, paired, (), folder, publish=True)
             return _Prepared(paired, replace(submission, place=place()))
 
-    def _published(self, prepared: _Prepared, result: Mapping[str, Any]) -> tuple[Published, ...]:
+    def _published(self, prepared: _Prepared, result: Mapping[str, Any]) -> tuple[PublishedPartition, ...]:
         with at_work(PUBLISHING_SECONDS) as task:
             there, found = (
                 task.registry.connect(self.target["destination"]),
@@ -131,6 +131,6 @@ class Reconcile(SparkTask):
             return publish(there, prepared.paired.mirror, run, read_at, found, task.context)
 
 
-def _page(told: tuple[Published, ...]) -> str:
-    shown = sorted(told, key=lambda each: not each.why_not)[:_MOST_SHOWN]
+def _page(rows: tuple[PublishedPartition, ...]) -> str:
+    shown = sorted(rows, key=lambda each: not each.why_not)[:_MOST_SHOWN]
     return table(_COLUMNS, ((str(each.partition), each.steps, each.merged, each.why_not) for each in shown))

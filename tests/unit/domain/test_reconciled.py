@@ -6,17 +6,17 @@ import pytest
 
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.reconciled.placements import Standing
 from tanist.domain.reconciled.published import Reconciled
-from tanist.domain.reconciled.standing import Standing
 from tanist.domain.reconciled.steps import Step, Steps
 from tanist.domain.translation import Conservative, Exact, Inputs, Unknown
 from tanist.domain.translators.by_reconciliation import RECONCILED
 
 STEPS = Steps.of(
     [
-        Step(0, None, 100, slopes=True, exact=True, standing=Standing.EXACT, again=0),
-        Step(50, None, 150, slopes=False, exact=False, standing=Standing.REORDERED, again=7),
-        Step(60, None, 160, slopes=True, exact=True, standing=Standing.EXACT, again=0),
+        Step(0, None, 100, slopes=True, exact=True, placement=Standing.EXACT, again=0),
+        Step(50, None, 150, slopes=False, exact=False, placement=Standing.REORDERED, again=7),
+        Step(60, None, 160, slopes=True, exact=True, placement=Standing.EXACT, again=0),
     ]
 )
 """Of offsets 0 to 80, whose copies lie a hundred higher; those from 50 to 59 are out of order."""

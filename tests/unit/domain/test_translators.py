@@ -11,8 +11,8 @@ import pytest
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.reconciled.placements import Standing
 from tanist.domain.reconciled.published import Reconciled
-from tanist.domain.reconciled.standing import Standing
 from tanist.domain.reconciled.steps import Step, Steps
 from tanist.domain.translation import Exact, Inputs, Proof, Rules, Translator, Unknown, Withheld, decide
 from tanist.domain.translators.by_reconciliation import RECONCILED
@@ -77,7 +77,7 @@ def with_a_reconciliation(history: History) -> Inputs:
         exact = not unread or unread[0][1] >= start
         destination = max(start, min(there, default=until))
         standing = Standing.EXACT if exact else Standing.BEFORE_FIRST_RUN
-        return Step(position, None, destination, slopes=False, exact=exact, standing=standing, again=0)
+        return Step(position, None, destination, slopes=False, exact=exact, placement=standing, again=0)
 
     told = Reconciled(
         run="r",

@@ -10,6 +10,7 @@ import pytest
 
 from tanist.domain.errors import UnknownMirror
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
+from tanist.domain.reconciled.placements import Standing
 from tanist.domain.reconciled.published import (
     FoundPartition,
     NotReconciled,
@@ -20,7 +21,6 @@ from tanist.domain.reconciled.published import (
     chunks,
     headers,
 )
-from tanist.domain.reconciled.standing import Standing
 from tanist.domain.reconciled.steps import Step, Steps, packed
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.state_view import NOTHING_YET, fold
@@ -39,7 +39,7 @@ from tests.unit.usecases.readings import clusters
 if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.records import MirrorSpec
-    from tanist.usecases.reconciliation.publish import Published
+    from tanist.usecases.reconciliation.publish import PublishedPartition
 
 AT = MirrorPartition("orders", 0)
 
@@ -58,7 +58,7 @@ class Mirrored:
 
     def publish(
         self, run: str, read_at: int, *found: FoundPartition, dry_run: bool = False, spec: MirrorSpec | None = None
-    ) -> tuple[Published, ...]:
+    ) -> tuple[PublishedPartition, ...]:
         command = replace(a_command(), dry_run=dry_run)
         return publish(self.west.side(), spec or self.spec, run, EpochMs(read_at), found, command)
 
@@ -76,7 +76,7 @@ class Mirrored:
 def found(count: int = 3, topic: str = "orders", **other: Any) -> FoundPartition:
     """A partition of as many steps, each of them ten records that were copied twice as far apart."""
     steps = [
-        Step(n * 10, None, n * 20, slopes=True, exact=True, standing=Standing.EXACT, again=0) for n in range(count)
+        Step(n * 10, None, n * 20, slopes=True, exact=True, placement=Standing.EXACT, again=0) for n in range(count)
     ]
     own = FoundPartition(
         source_topic=topic,

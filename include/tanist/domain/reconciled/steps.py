@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.reconciled.standing import STANDINGS, WHY
+from tanist.domain.reconciled.placements import STANDINGS, WHY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tanist.domain.reconciled.standing import Standing
+    from tanist.domain.reconciled.placements import Standing
 
 MOST_STEPS: Final = 200_000
 """Of one partition. What has more is made coarser where it is oldest."""
@@ -28,12 +28,12 @@ IN_A_CHUNK: Final = 1_000
 _COLUMNS: Final = 4
 _BYTES: Final = 8
 _EXACT, _SLOPES, _STANDING = 1, 2, 2
-"""Bits of a kind, and by how many the standing is shifted."""
+"""Bits of a kind, and by how many the placement is shifted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a table, from `source` up to `until` (None: it is the last). `standing`, `again`: as a job has them.
+    """A step of a table, from `source` up to `until` (None: it is the last). `placement`, `again`: as a job has them.
 
     `exact`: the next unread record is the first that comes, and nothing comes again that was read.
     """
@@ -43,7 +43,7 @@ class Step:
     destination: int
     slopes: bool
     exact: bool
-    standing: Standing
+    placement: Standing
     again: int
 
     def at(self, position: int) -> int:
@@ -53,7 +53,7 @@ class Step:
     @property
     def why(self) -> str:
         """Why it is not exact."""
-        return WHY.get(self.standing, WHY[STANDINGS[1]])
+        return WHY.get(self.placement, WHY[STANDINGS[1]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Steps:
         return cls(
             array("q", [each.source for each in steps]),
             array("q", [each.destination for each in steps]),
-            array("q", [kind_of(each.standing, exact=each.exact, slopes=each.slopes) for each in steps]),
+            array("q", [kind_of(each.placement, exact=each.exact, slopes=each.slopes) for each in steps]),
             array("q", [each.again for each in steps]),
         )
 
@@ -87,7 +87,7 @@ class Steps:
             destination=self.destination[n],
             slopes=bool(kind & _SLOPES),
             exact=bool(kind & _EXACT),
-            standing=STANDINGS[number] if number < len(STANDINGS) else STANDINGS[1],  # of a later version
+            placement=STANDINGS[number] if number < len(STANDINGS) else STANDINGS[1],  # of a later version
             again=self.again[n],
         )
 
@@ -97,9 +97,9 @@ class Steps:
         return n if n >= 0 else None
 
 
-def kind_of(standing: Standing, *, exact: bool, slopes: bool) -> int:
+def kind_of(placement: Standing, *, exact: bool, slopes: bool) -> int:
     """A number for the column `kind`."""
-    return STANDINGS.index(standing) << _STANDING | slopes * _SLOPES | exact * _EXACT
+    return STANDINGS.index(placement) << _STANDING | slopes * _SLOPES | exact * _EXACT
 
 
 def packed(steps: Steps) -> tuple[str, ...]:

@@ -36,65 +36,65 @@ def translate(position: SourceOffset, read: Inputs) -> Translation:
     return _within(position, read.reconciled, read.copy)
 
 
-def _within(position: SourceOffset, told: Reconciled, copy: Span[DestinationOffset]) -> Translation:
-    number = told.steps.find(position)
+def _within(position: SourceOffset, known: Reconciled, copy: Span[DestinationOffset]) -> Translation:
+    number = known.steps.find(position)
     if number is None:
-        return Unknown(f"the reconciliation of {told.age} says nothing about offset {position}: {_AGAIN}")
-    step = told.steps[number]
+        return Unknown(f"the reconciliation of {known.age} says nothing about offset {position}: {_AGAIN}")
+    step = known.steps[number]
     offset = DestinationOffset(step.at(position))
     if offset < copy.start:
         return Conservative(copy.start, f"the mirror partition begins at {copy.start}: older records are gone")
     if not step.exact:
         again = f"; at most {step.again} record(s) come again" if step.again else ""
-        return Conservative(offset, f"{step.why}{again} (reconciled {told.age})")
-    if grown := copy.end - told.copy.end:
+        return Conservative(offset, f"{step.why}{again} (reconciled {known.age})")
+    if grown := copy.end - known.copy.end:
         return Conservative(
             offset,
             f"the very next record, but {grown} offset(s) were appended to the copy since it was reconciled "
-            f"{told.age}, and nobody knows yet whether records come again there",
+            f"{known.age}, and nobody knows yet whether records come again there",
         )
     return Exact(offset)
 
 
-def _of_another_log(told: Reconciled, copy: Span[DestinationOffset]) -> str:
+def _of_another_log(known: Reconciled, copy: Span[DestinationOffset]) -> str:
     """Why the copy as it is now is not the one that was read, as far as its ends tell; empty: it may be."""
-    if copy.end < told.copy.end:
+    if copy.end < known.copy.end:
         return (
-            f"the mirror partition ends at {copy.end}, and ended at {told.copy.end} when it was reconciled {told.age}: "
-            f"it was truncated, or made again; {_AGAIN}"
+            f"the mirror partition ends at {copy.end}, and ended at {known.copy.end} when it was reconciled "
+            f"{known.age}: it was truncated, or made again; {_AGAIN}"
         )
-    if copy.start > told.copy.end:
+    if copy.start > known.copy.end:
         return (
-            f"the mirror partition begins at {copy.start}, behind all that was reconciled {told.age} "
-            f"(up to {told.copy.end}): {_AGAIN}"
+            f"the mirror partition begins at {copy.start}, behind all that was reconciled {known.age} "
+            f"(up to {known.copy.end}): {_AGAIN}"
         )
     return ""
 
 
-def _ahead(position: SourceOffset, told: Reconciled) -> Translation:
+def _ahead(position: SourceOffset, known: Reconciled) -> Translation:
     """The source did not have the record then, so its copy lies behind the end that the copy had."""
     return Conservative(
-        told.copy.end,
-        f"{position - told.until} offset(s) ahead of the reconciliation of {told.age}, which reaches up to "
-        f"{told.until}: what was copied since comes again",
+        known.copy.end,
+        f"{position - known.until} offset(s) ahead of the reconciliation of {known.age}, which reaches up to "
+        f"{known.until}: what was copied since comes again",
     )
 
 
 def explain(position: SourceOffset, read: Inputs) -> str:
     """The step that the position is in, and how far the reconciliation reaches."""
-    told = read.reconciled
-    if told is None:
+    known = read.reconciled
+    if known is None:
         return f"reconciled: {read.unreconciled or _NEVER}"
-    reach = f"run {told.run}, {told.age}, up to source offset {told.until} and destination offset {told.copy.end}"
-    number = told.steps.find(position) if position <= told.until else None
+    reach = f"run {known.run}, {known.age}, up to source offset {known.until} and destination offset {known.copy.end}"
+    number = known.steps.find(position) if position <= known.until else None
     if number is None:
         return f"reconciled: {reach}: no step for {position}"
-    step = told.steps[number]
+    step = known.steps[number]
     until = f" up to {step.until}" if step.until is not None else ""
     way = f"{step.destination - step.source:+d}" if step.slopes else "for all of them"
     return (
-        f"reconciled: {reach}: step {number + 1} of {len(told.steps)}: source {step.source}{until} is at destination "
-        f"{step.destination} ({way}), {step.standing}, at most {step.again} come again"
+        f"reconciled: {reach}: step {number + 1} of {len(known.steps)}: source {step.source}{until} is at destination "
+        f"{step.destination} ({way}), {step.placement}, at most {step.again} come again"
     )
 
 

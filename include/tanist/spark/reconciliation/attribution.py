@@ -36,7 +36,7 @@ def earliest_copies(source: Log, destination: Log) -> Longs:
     several = (ours.counts > 1) & (many > 0)
     if not several.any():
         return found
-    copied = _Copied.of(ours, theirs, many > 0)
+    copied = _CopiedRecords.of(ours, theirs, many > 0)
     highest, which = copied.highest(), copied.classes_of_source
     if copied.jumps(highest):
         wanted = np.flatnonzero((several & (many > ours.counts))[which])
@@ -50,7 +50,7 @@ def earliest_copies(source: Log, destination: Log) -> Longs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Copied:
+class _CopiedRecords:
     """The records that both sides have, in order. A record's *rank* is its place in `records`.
 
     `records`, `copies`: indices in the logs; `classes_of_source`, `classes`: which identity each of them has, by the
@@ -65,7 +65,7 @@ class _Copied:
     starts: Longs
 
     @classmethod
-    def of(cls, ours: Occurrences, theirs: Occurrences, copied: NDArray[np.bool_]) -> _Copied:
+    def of(cls, ours: Occurrences, theirs: Occurrences, copied: NDArray[np.bool_]) -> _CopiedRecords:
         which = np.empty(len(ours.latest_first), np.int64)
         which[ours.latest_first] = ours.groups()
         records = np.flatnonzero(copied[which])

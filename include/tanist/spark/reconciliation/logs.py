@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
-from tanist.domain.reconciled.standing import WHY, Standing
+from tanist.domain.reconciled.placements import WHY, Standing
 from tanist.spark.reconciliation.positions import Ends
 from tanist.spark.reconciliation.runs import Runs
 from tanist.spark.spans import LogSpan

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tanist.domain.reconciled.standing import STANDINGS, WHY, Standing
+from tanist.domain.reconciled.placements import STANDINGS, WHY, Standing
 from tanist.domain.translation import Precision
 from tanist.spark.reconciliation.again import Extras, again
 from tanist.spark.reconciliation.runs import Runs
@@ -72,7 +72,7 @@ def translate(
     """
     asked = np.array(sorted({each for each in positions if 0 <= each <= ends.high_watermark}), np.int64)
     table = Table.of(runs, extras, ends.last_stable, Runs.none() if bounds is None else bounds)
-    known = {found.source: found for found in _told(table, asked)} if len(table.copied) else {}
+    known = {found.source: found for found in _translated(table, asked)} if len(table.copied) else {}
     return tuple(known.get(each) or _unknown(each, ends.high_watermark) for each in positions)
 
 
@@ -83,18 +83,18 @@ def _unknown(position: int, end: int) -> Translated:
     return Translated(position, None, Standing.BEYOND_END if beyond else Standing.NOTHING_IN_COMMON, exact=False)
 
 
-def _told(table: Table, positions: Longs) -> Iterator[Translated]:
+def _translated(table: Table, positions: Longs) -> Iterator[Translated]:
     found = table.answers(positions)
     rows = zip(*(column.tolist() for column in (positions, *found)), strict=True)
-    for position, there, standing, exact, repeated in rows:
-        yield Translated(position, there, STANDINGS[standing], exact, repeated)
+    for position, there, placement, exact, repeated in rows:
+        yield Translated(position, there, STANDINGS[placement], exact, repeated)
 
 
 class Answers(NamedTuple):
     """Of increasing positions; columns. As `Translated` has them."""
 
     there: Longs
-    standing: Longs  # as STANDINGS numbers them
+    placement: Longs  # as STANDINGS numbers them
     exact: NDArray[np.bool_]
     again: Longs
 
@@ -158,8 +158,8 @@ class Table:
         of_tail = _records_before(self.tail, positions)
         repeated = again(self.runs, self.extras, positions, there) + np.where(behind, of_tail, 0)
         exact = next_comes & ~is_open & (repeated == 0)
-        standing = self._placements(at, inside, undecided, shifted < later, exact, behind & (of_tail == 0))
-        return Answers(there, np.where(is_open, STANDINGS.index(Standing.OPEN), standing), exact, repeated)
+        placement = self._placements(at, inside, undecided, shifted < later, exact, behind & (of_tail == 0))
+        return Answers(there, np.where(is_open, STANDINGS.index(Standing.OPEN), placement), exact, repeated)
 
     def _bound(self, positions: Longs) -> Longs:
         """The smallest of `bounds` at and behind each position."""
@@ -209,7 +209,7 @@ class Table:
             (at == len(self.copied), Standing.BEYOND_TAIL),
             (at == 0, Standing.BEFORE_FIRST_RUN),
         ]
-        numbers = [STANDINGS.index(standing) for _, standing in cases]
+        numbers = [STANDINGS.index(placement) for _, placement in cases]
         return np.select([case for case, _ in cases], numbers, STANDINGS.index(Standing.IN_A_GAP)).astype(np.int64)
 
 

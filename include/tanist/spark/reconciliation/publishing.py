@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.spark.reconciliation.logs import ReadLogs, ReconciledLog
 
 
-def found_partition(logs: ReadLogs, told: ReconciledPartition, found: ReconciledLog) -> FoundPartition | None:
+def found_partition(logs: ReadLogs, partition: ReconciledPartition, found: ReconciledLog) -> FoundPartition | None:
     """All that is published of a partition without trouble; None: nothing can be told of positions in it.
 
     That is one whose source has no record to hold those of the destination against.
@@ -41,11 +41,11 @@ def found_partition(logs: ReadLogs, told: ReconciledPartition, found: Reconciled
         destination_topic_id=destination_id,
         destination_start=theirs[0].start,
         destination_until=theirs[-1].until,
-        copied=told.copied,
-        moved=told.moved,
-        lost=told.lost,
-        repeated=told.repeated,
-        foreign=told.foreign,
+        copied=partition.copied,
+        moved=partition.moved,
+        lost=partition.lost,
+        repeated=partition.repeated,
+        foreign=partition.foreign,
         steps=len(table.steps),
         merged=table.merged,
         packed=packed(table.steps),

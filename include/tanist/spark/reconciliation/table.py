@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from tanist.domain.reconciled.standing import STANDINGS, Standing
+from tanist.domain.reconciled.placements import STANDINGS, Standing
 from tanist.domain.reconciled.steps import MOST_STEPS, Step, Steps, kind_of
 from tanist.spark.reconciliation.positions import Answers, Table
 
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 1 << 19
 _EXACT: Final = STANDINGS.index(Standing.EXACT)
 
 
-class Published(NamedTuple):
+class StepTable(NamedTuple):
     """`merged`: steps that stand for several, because there would have been more than allowed."""
 
     steps: Steps
@@ -44,7 +44,7 @@ class _Lines(NamedTuple):
     destination: Longs
     slopes: NDArray[np.bool_]
     exact: NDArray[np.bool_]
-    standing: Longs
+    placement: Longs
     again: Longs
 
     def where(self, chosen: NDArray[np.bool_] | Longs) -> _Lines:
@@ -63,14 +63,14 @@ class _Lines(NamedTuple):
 
 def published(
     runs: Runs, extras: Runs, bounds: Runs, ends: Ends, destination_until: int, most: int = MOST_STEPS
-) -> Published:
+) -> StepTable:
     """The table of all positions up to the source's high watermark; of an empty copy, its end for all of them.
 
     At most `most` steps. As `positions.translate` has the others; some record has a copy, or the destination has none.
     """
     if not len(runs.copied):
-        flat = Step(0, None, destination_until, slopes=False, exact=False, standing=Standing.BEYOND_TAIL, again=0)
-        return Published(Steps.of([flat]), 0)
+        flat = Step(0, None, destination_until, slopes=False, exact=False, placement=Standing.BEYOND_TAIL, again=0)
+        return StepTable(Steps.of([flat]), 0)
     table = Table.of(runs, extras, ends.last_stable, bounds)
     corners = _corners(table, extras, ends)
     lines = _joined(_lines(table, corners, ends.high_watermark))
@@ -78,13 +78,13 @@ def published(
     if len(lines.source) > most:
         lines, merged = _coarser(lines, most)
     kinds = np.zeros(len(lines.source), np.int64)
-    for number in np.unique(lines.standing).tolist():
+    for number in np.unique(lines.placement).tolist():
         for exact in (False, True):
             for slopes in (False, True):
-                these = (lines.standing == number) & (lines.exact == exact) & (lines.slopes == slopes)
+                these = (lines.placement == number) & (lines.exact == exact) & (lines.slopes == slopes)
                 kinds[these] = kind_of(STANDINGS[number], exact=exact, slopes=slopes)
     columns = (lines.source, lines.destination, kinds, lines.again)
-    return Published(Steps(*(array("q", column.tobytes()) for column in columns)), merged)
+    return StepTable(Steps(*(array("q", column.tobytes()) for column in columns)), merged)
 
 
 # ── corners ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -158,15 +158,15 @@ def _lines(table: Table, corners: Longs, end: int) -> _Lines:
     risen = last.there - first.there
     straight = (risen == 0) | (risen == length - 1)
     exact = first.exact & last.exact & straight
-    standing = np.where(first.exact, last.standing, first.standing)
-    standing = np.where(first.exact & last.exact, STANDINGS.index(Standing.MERGED), standing)
+    placement = np.where(first.exact, last.placement, first.placement)
+    placement = np.where(first.exact & last.exact, STANDINGS.index(Standing.MERGED), placement)
     return _Lines(
         source=corners,
         length=length,
         destination=first.there,
         slopes=(risen == length - 1) & (length > 1),
         exact=exact,
-        standing=np.where(exact, _EXACT, standing),
+        placement=np.where(exact, _EXACT, placement),
         again=np.maximum(first.again, last.again) + np.where(straight, 0, risen),
     )
 
@@ -179,7 +179,7 @@ def _joined(lines: _Lines) -> _Lines:
     slopes = np.where(single, ahead | behind, lines.slopes)
     lines = lines._replace(slopes=slopes)
     on = lines.destination[1:] == lines.last[:-1] + lines.slopes[:-1]
-    same = (np.diff(lines.exact.astype(np.int8)) == 0) & (np.diff(lines.standing) == 0)
+    same = (np.diff(lines.exact.astype(np.int8)) == 0) & (np.diff(lines.placement) == 0)
     alike = (lines.slopes[1:] == lines.slopes[:-1]) & (np.diff(_magnitude(lines.again)) == 0)
     first = np.append([0], np.flatnonzero(~(on & same & alike)) + 1)
     joined = lines.where(first)
@@ -205,7 +205,7 @@ def _coarser(lines: _Lines, most: int) -> tuple[_Lines, int]:
         length=np.add.reduceat(early.length, first),
         slopes=np.zeros(len(first), np.bool_),
         exact=np.zeros(len(first), np.bool_),
-        standing=np.full(len(first), STANDINGS.index(Standing.MERGED)),
+        placement=np.full(len(first), STANDINGS.index(Standing.MERGED)),
         again=np.maximum.reduceat(early.again, first) + reach,
     )
     return _Lines.made(np.concatenate(pair) for pair in zip(merged, late, strict=True)), len(first)

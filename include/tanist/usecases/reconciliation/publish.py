@@ -33,7 +33,7 @@ _AT_ONCE: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedPartition:
     """What became of one partition. `why_not`: why it is not published; empty: it is, or would be."""
 
     partition: MirrorPartition
@@ -42,15 +42,15 @@ class Published:
     why_not: str = ""
 
 
-def published_item(told: Published, *, dry_run: bool) -> dict[str, Any]:
+def published_item(row: PublishedPartition, *, dry_run: bool) -> dict[str, Any]:
     """As commands tell it."""
     return {
-        "topic": told.partition.topic,
-        "partition": told.partition.partition,
-        "published": not (told.why_not or dry_run),
-        "steps": told.steps,
-        "merged": told.merged,
-        "reason": told.why_not,
+        "topic": row.partition.topic,
+        "partition": row.partition.partition,
+        "published": not (row.why_not or dry_run),
+        "steps": row.steps,
+        "merged": row.merged,
+        "reason": row.why_not,
     }
 
 
@@ -61,7 +61,7 @@ def publish(
     read_at: EpochMs,
     found: Iterable[FoundPartition],
     context: CommandContext,
-) -> tuple[Published, ...]:
+) -> tuple[PublishedPartition, ...]:
     """Publish what `run` has found of the topics that are in the mirror; its logs were read at `read_at`.
 
     Each partition is complete, or as it was before. A rehearsal says what would be written.
@@ -70,7 +70,7 @@ def publish(
         UnknownMirror, MirrorMoved: it was deleted or reversed since it was `examined`; nothing more is published.
         UnsafeStateTopic, CouldNotTell, BrokerError: `__mirror_offsets` cannot be read or written.
     """
-    by, told = context.by, list[Published]()
+    by, told = context.by, list[PublishedPartition]()
     state = destination.state(STATE_TOPIC, by)
     spec = snapshot.still(state, examined)
     topics = {topic.topic for topic in state.mirrored(spec.mirror)}
@@ -82,7 +82,7 @@ def publish(
             why_not = why_not or _superseded(store.catch_up(by), spec, header)
             if not why_not and not context.dry_run:
                 why_not = _write(store, spec, header, each.packed, context)
-            told.append(Published(partition=at, steps=each.steps, merged=each.merged, why_not=why_not))
+            told.append(PublishedPartition(partition=at, steps=each.steps, merged=each.merged, why_not=why_not))
     return tuple(told)
 
 

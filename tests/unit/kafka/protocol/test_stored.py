@@ -19,8 +19,8 @@ from tanist.domain.names import (
     SourceOffset,
     SourcePartition,
 )
+from tanist.domain.reconciled.placements import Standing
 from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished
-from tanist.domain.reconciled.standing import Standing
 from tanist.domain.reconciled.steps import Step, Steps, packed, unpacked
 from tanist.domain.records import (
     Claim,
@@ -824,9 +824,9 @@ def test_a_packed_table_is_read_for_ever() -> None:
     """A change of the numbers of standings, or of the columns, would read every published table as another one."""
     steps = Steps.of(
         [
-            Step(0, None, 3, slopes=True, exact=True, standing=Standing.EXACT, again=0),
-            Step(10, None, 13, slopes=False, exact=False, standing=Standing.REORDERED, again=7),
-            Step(2**62, None, 14, slopes=False, exact=False, standing=Standing.MERGED, again=2**40),
+            Step(0, None, 3, slopes=True, exact=True, placement=Standing.EXACT, again=0),
+            Step(10, None, 13, slopes=False, exact=False, placement=Standing.REORDERED, again=7),
+            Step(2**62, None, 14, slopes=False, exact=False, placement=Standing.MERGED, again=2**40),
         ]
     )
     assert unpacked((PACKED,)) == steps == unpacked(packed(steps))
@@ -839,7 +839,7 @@ def test_a_table_that_cannot_be_unpacked_is_told_as_such(chunk: str) -> None:
 
 
 def test_chunks_in_the_wrong_order_are_no_table() -> None:
-    flat = [Step(n, None, n, slopes=False, exact=True, standing=Standing.EXACT, again=0) for n in range(2500)]
+    flat = [Step(n, None, n, slopes=False, exact=True, placement=Standing.EXACT, again=0) for n in range(2500)]
     chunks = packed(Steps.of(flat))
     assert len(chunks) == 3
     assert len(unpacked(chunks)) == 2500
