@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tanist.spark.reconciliation.pairing import NOWHERE, Log
+from tanist.spark.reconciliation.occurrences import NOWHERE, Log
 
 if TYPE_CHECKING:
     from random import Random

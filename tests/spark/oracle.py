@@ -15,9 +15,19 @@ import numpy as np
 
 from tanist.domain.translation import Precision
 from tanist.spark.reconciliation.exclusive import Counts
-from tanist.spark.reconciliation.pairing import NOWHERE, Log, pair
+from tanist.spark.reconciliation.occurrences import NOWHERE, Log
+from tanist.spark.reconciliation.pairing import pair
 from tanist.spark.reconciliation.positions import Ends, translate
-from tanist.spark.reconciliation.runs import Runs, compress, compress_extras, join, merge, merge_extras
+from tanist.spark.reconciliation.runs import (
+    Runs,
+    compress,
+    compress_bounds,
+    compress_extras,
+    join,
+    merge,
+    merge_extras,
+    together,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -97,12 +107,13 @@ class Told:
     extras: Runs
     positions: Sequence[Translated]
     counts: Counts
+    bounds: Runs = field(default_factory=Runs.none)
 
 
 def reconciled(history: History, parts: int = 1) -> Told:
     """As the job does it, without Spark: records of one identity in one part."""
     seen, stable = history.seen(), history.last_stable
-    runs, extras = [], []
+    runs, extras, bounds = [], [], []
     for part in range(parts):
         ours, theirs, undecided = (
             log({offset: identity for offset, identity in each.items() if identity % parts == part})
@@ -111,9 +122,10 @@ def reconciled(history: History, parts: int = 1) -> Told:
         found = pair(ours, theirs, undecided)
         runs.append(join(compress(ours.offsets, found.copies)))
         extras.append(compress_extras(found))
-    every, others = merge(runs, stable), merge_extras(extras)
-    positions = translate(every, others, Ends(stable, history.end), range(-1, history.end + 4))
-    return Told(every, others, positions, Counts.of(every, others, stable, history.destination_end))
+        bounds.append(compress_bounds(ours.offsets, found))
+    every, others, back = merge(runs, stable), merge_extras(extras), join(together(bounds))
+    positions = translate(every, others, Ends(stable, history.end), range(-1, history.end + 4), back)
+    return Told(every, others, positions, Counts.of(every, others, stable, history.destination_end), back)
 
 
 def log(records: Mapping[int, int]) -> Log:

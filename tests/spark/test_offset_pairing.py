@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from tanist.domain.exclusive import ExclusiveRange
+from tanist.domain.reconciled.placements import Standing
 from tanist.domain.translation import Precision
 from tanist.spark.reconciliation.digests import Bucket, sort_out
 from tanist.spark.reconciliation.exclusive import Counts, cuts_of, explained
-from tanist.spark.reconciliation.pairing import NOWHERE, Log, Pairs, pair
-from tanist.spark.reconciliation.positions import Ends, Standing, translate
+from tanist.spark.reconciliation.occurrences import NOWHERE, Log
+from tanist.spark.reconciliation.pairing import Pairs, pair
+from tanist.spark.reconciliation.positions import Ends, translate
 from tanist.spark.reconciliation.runs import Runs, compress, compress_extras, join, merge, merge_extras
 from tests.spark.copied_logs import Copied, Fate, a_copy, bounds, largest_in_order, skipped, too_few
 

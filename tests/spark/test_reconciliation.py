@@ -13,7 +13,8 @@ import pytest
 from tanist.domain.endpoint import Address
 from tanist.domain.log_ends import LogEnds
 from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
-from tanist.spark.reconciliation.job import ReadLogs, reconcile
+from tanist.spark.reconciliation.job import reconcile
+from tanist.spark.reconciliation.logs import ReadLogs
 from tests.kafka.fetcher.logs import read
 from tests.kafka.fetcher.rig import Rig, RigCluster
 

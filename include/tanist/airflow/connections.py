@@ -120,6 +120,8 @@ def _check(name: str, found: Connection) -> None:
 
 DESTINATIONS: Final = "TANIST_DESTINATIONS"
 """The connection ids of the destination clusters, separated by commas."""
+RECONCILE_MIRRORS: Final = "TANIST_RECONCILE_MIRRORS"
+"""The mirrors that are reconciled on schedule, `destination/mirror` or `mirror`, separated by commas."""
 APPROVERS: Final = "TANIST_APPROVERS"
 """The ids of the Airflow users who may approve a failover, separated by commas."""
 EVIDENCE: Final = "TANIST_EVIDENCE"

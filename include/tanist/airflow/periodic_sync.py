@@ -87,7 +87,7 @@ def sync_positions(target: Mapping[str, str]) -> None:
 def _sync_one(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], _SyncResult]) -> None:
     """Run the sync, store its result, and fail or succeed accordingly."""
     context = get_current_context()
-    context["of"] = _name(target)  # type: ignore[typeddict-unknown-key]  # for the mapped task's label
+    context["of"] = name_of(target)  # type: ignore[typeddict-unknown-key]  # for the mapped task's label
     if trouble := target.get("trouble"):
         raise AirflowFailException(trouble)
     with at_work() as task:
@@ -98,7 +98,7 @@ def _sync_one(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], 
             raise AirflowSkipException(str(held)) from held
     wrong = [*done.decide, *done.again]
     context["ti"].xcom_push(key=DONE, value={"summary": done.summary, "counts": dict(done.counts), "wrong": wrong})
-    print(f"Mirror `{_name(target)}`: {done.summary}\n\n{done.page}")  # noqa: T201  # the task's log
+    print(f"Mirror `{name_of(target)}`: {done.summary}\n\n{done.page}")  # noqa: T201  # the task's log
     if done.decide:
         raise AirflowFailException("; ".join(done.decide))
     if done.again:
@@ -122,10 +122,11 @@ def _reported(ti: Any, task_id: str, number: int, target: Mapping[str, str]) -> 
     done = ti.xcom_pull(task_ids=task_id, key=DONE, map_indexes=number) or {}
     why = ti.xcom_pull(task_ids=task_id, key=WHY, map_indexes=number)
     wrong = target.get("trouble") or "; ".join(done.get("wrong", ())) or why or ""
-    return {"mirror": _name(target), "done": done.get("summary", "nothing"), "wrong": wrong, "next": ""}
+    return {"mirror": name_of(target), "done": done.get("summary", "nothing"), "wrong": wrong, "next": ""}
 
 
-def _name(target: Mapping[str, str]) -> str:
+def name_of(target: Mapping[str, str]) -> str:
+    """Of a mirror that is one task of several."""
     return f"{target['destination']}/{target.get('mirror', '?')}"
 
 

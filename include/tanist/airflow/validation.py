@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Param
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
-from airflow.sdk.execution_time import task_runner
-from airflow.sdk.execution_time.comms import CommsDecoder
+from airflow.sdk.exceptions import AirflowSkipException
 
 from tanist.airflow import connections
 from tanist.airflow.params import PARAMS as WISHED
 from tanist.airflow.params import parameters
+from tanist.airflow.spark_task import SparkTask, place
 from tanist.airflow.tasks import at_work, leave, translate_errors
 from tanist.domain.checks import Mode
-from tanist.domain.errors import CopyDiffers, CouldNotTell, Misconfigured, SourceSilent
+from tanist.domain.errors import CopyDiffers, CouldNotTell, SourceSilent
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import ValidationVerdict
-from tanist.spark_submit.place import LOCAL, DeployMode, SparkPlace
-from tanist.spark_submit.submission import application, bound, environment, spark_submit
-from tanist.spark_submit.submit import handed_over, result_of
 from tanist.usecases.validation.prepare import ValidationRequest
 from tanist.wiring.validation import validation
 
@@ -37,7 +29,6 @@ if TYPE_CHECKING:
 
     from tanist.spark_submit.submission import Submission
 
-SPARK: Final = "spark_default"
 DEFAULT, NOTHING = "default", "nothing"
 _LEVELS: Final = [DEFAULT, *(level.value for level in Level)]
 _ABOUT: Final = "default: batches, or records for mirrors that do not copy whole batches. See `tanist validate --help`."
@@ -67,64 +58,15 @@ PARAMS: Final = {
 }
 
 
-class _Bound(SparkSubmitHook):
-    """The JVM ends with the task's process and with its supervisor, however they end: a retry would run beside it."""
-
-    def _build_spark_submit_command(self, application: str) -> list[str]:
-        command = super()._build_spark_submit_command(application)
-        self._env = dict(self._env_vars or {})  # for Kubernetes the hook would set it in the driver's pod alone
-        return bound(command, Path(self._env["TMPDIR"]), *supervisors())
-
-
-def place() -> SparkPlace:
-    """Where Spark runs, as the connection says: its master, and keys of Tanist in its extra (docs/spark.md).
-
-    Raises:
-        Misconfigured: there is no such connection, or what it says cannot be.
-    """
-    connection = connections.found(SPARK, "spark")
-    extra = connection.extra_dejson
-    host = connection.host or ""
-    scheme = (
-        ""
-        if connection.conn_type == "spark" and ("://" in host or not connection.port)
-        else f"{connection.conn_type}://"
-    )
-    file = extra.get("tanist.properties-file")
-    return SparkPlace(
-        master=scheme + host + (f":{connection.port}" if connection.port else ""),
-        deploy_mode=_deploy_mode(extra.get("deploy-mode") or LOCAL.deploy_mode),
-        properties=Path(file) if file else None,
-        python=extra.get("tanist.python") or LOCAL.python,
-        image=bool(extra.get("tanist.no-packages")),
-        unencrypted=bool(extra.get("tanist.allow-unencrypted")),
-        ui=bool(extra.get("tanist.ui")),
-    )
-
-
-def _deploy_mode(given: str) -> DeployMode:
-    try:
-        return DeployMode(given)
-    except ValueError:
-        raise Misconfigured(f"deploy-mode {given!r} of connection {SPARK!r} is neither client nor cluster") from None
-
-
-def supervisors() -> tuple[int, ...]:
-    """The process that supervises this task, if it runs in a process of its own."""
-    comms = getattr(task_runner, "SUPERVISOR_COMMS", None)
-    return (os.getppid(),) if isinstance(comms, CommsDecoder) else ()
-
-
-class Validate(SparkSubmitOperator):
+class Validate(SparkTask):
     """Validates the mirror of the run's parameters at the level of the parameter `level`.
 
     Fails if the logs differ, or if that is unknown. The XCom contains the verdict and the folder of `result.json` and
-    `report.html`. The job's file contains the clusters' secrets; only its owner can read it, and it is deleted when
-    the task ends. Airflow sees its path.
+    `report.html`.
     """
 
     def __init__(self, *, level: str = "level", **options: Any) -> None:
-        super().__init__(conn_id=SPARK, deploy_mode="client", durable=False, **options)
+        super().__init__(**options)
         self.level = level
 
     def execute(self, context: Context) -> Any:
@@ -140,7 +82,7 @@ class Validate(SparkSubmitOperator):
             return {"verdict": "SKIPPED", "reason": "validate=nothing"}
         submission = self._prepared(params, str(context["run_id"]))
         with translate_errors():
-            result = self._submitted(context, submission)
+            result = self.submitted(context, submission, f"validate {submission.job.mirror}")
             summary = {name: result[name] for name in ("verdict", "reason", "level", "records", "bytes", "seconds")}
             folder = str(submission.folder)
             print(f"{summary['verdict']}: {summary['reason']}; {folder}/report.html")  # noqa: T201  # the task's log
@@ -165,37 +107,3 @@ class Validate(SparkSubmitOperator):
                     raise
                 leave(f"SKIPPED: {silent}")
                 raise AirflowSkipException(str(silent)) from silent
-
-    def _submitted(self, context: Context, submission: Submission) -> dict[str, Any]:
-        """The result of the job; if there is none, Airflow's error."""
-        self.name = f"validate {submission.job.mirror}"
-        self.application = str(application(submission.application))
-        self._spark_binary, self._driver_memory = spark_submit(), submission.driver_memory
-        with handed_over(submission) as file:
-            self.application_args = [*submission.arguments(file)]
-            self.conf = dict(submission.settings(file.parent))
-            self.env_vars = environment(file.parent, submission.place)
-            shipped = submission.shipped(file.parent)
-            self.py_files, self._archives = shipped.get("py-files"), shipped.get("archives")
-            self.properties_file = str(submission.place.properties) if submission.place.properties else None
-            try:
-                super().execute(context)
-            except AirflowException:  # an exit code, behind which is a verdict, an error, or nothing
-                if result := result_of(submission):
-                    return result
-                raise
-            finally:
-                self._close()
-        return result_of(submission)
-
-    def _get_hook(self) -> SparkSubmitHook:
-        hook = super()._get_hook()
-        hook.__class__ = _Bound  # the operator has no other place for one's own
-        return hook
-
-    def _close(self) -> None:
-        """Close the pipe that Airflow's hook leaves open."""
-        process = self._hook and self._hook._submit_sp  # noqa: SLF001  # it has no method for that
-        if process and process.stdout:
-            process.stdout.close()
-        self._hook = None

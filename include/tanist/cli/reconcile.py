@@ -16,8 +16,10 @@ from tanist.domain.names import mirror_name
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.settings.bounded import LIST_BYTES, bounded_text
 from tanist.spark_submit.place import SparkPlace
+from tanist.spark_submit.steps_file import found_partitions
 from tanist.spark_submit.submit import run as run_job
 from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
+from tanist.usecases.reconciliation.publish import publish, published_item
 from tanist.wiring.reconciliation import reconciliation
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ POSITION_COLUMNS = (
     "again",
     "standing",
 )
+PUBLISHED_COLUMNS = ("topic", "partition", "published", "steps", "merged", "reason")
 LONGEST_SECONDS = 6 * 3600.0
 _UNKNOWN = 3
 
@@ -73,6 +76,13 @@ PositionsOption = Annotated[
         "--positions", metavar="FILE", help='Offsets to translate: a JSON list of {"topic", "partition", "offset"}.'
     ),
 ]
+PublishOption = Annotated[
+    bool,
+    typer.Option(
+        "--publish",
+        help="Store where readers go on in __mirror_offsets: committed offsets of the mirror can be translated by it.",
+    ),
+]
 FolderOption = Annotated[
     str | None,
     typer.Option(
@@ -84,7 +94,7 @@ FolderOption = Annotated[
 ]
 
 
-@asking(seconds=LONGEST_SECONDS)
+@asking(seconds=LONGEST_SECONDS, changes=True, dry_run="Read and compare everything, and publish nothing.")
 @on_spark
 def reconcile(
     now: Session,
@@ -96,14 +106,16 @@ def reconcile(
     source_topic: SourceTopicOption = None,
     destination_topic: DestinationTopicOption = None,
     positions_file: PositionsOption = None,
+    publish_it: PublishOption = False,
     report: FolderOption = None,
     where: SparkPlace,
 ) -> None:
-    """Find the destination offset of every source record by comparing the records. Changes nothing.
+    """Find the destination offset of every source record by comparing the records. Changes no topic.
 
     Works for a mirror and for any two topics: copied by MirrorMaker 2, or with losses, repeats and gaps.
 
-    Reads both topics once, in Spark. Exits with 3 if anything is unknown, 2 on bad input.
+    Reads both topics once, in Spark. Exits with 3 if anything is unknown, 2 on bad input. With --publish the result is
+    used by `tanist groups` from then on; it can be repeated at any time.
 
     Example: tanist reconcile --source east --source-topic orders --destination west --destination-topic east.orders
     """
@@ -111,10 +123,16 @@ def reconcile(
     run = replace(now.context, announce=_announce)
     topics = (source, source_topic, destination_topic)
     results = results_in(report, Path("reconciliation") / (name or str(source_topic)))
+    if publish_it and name is None:
+        raise Misconfigured("--publish stores the result for a mirror: give its name")
     with no_verdict():
         destination, paired = _paired(now, name, selected(topic, exclude), topics, run)
-        submission = reconciliation(now.registry, destination.name, paired, asked, results.folder)
+        submission = reconciliation(now.registry, destination.name, paired, asked, results.folder, publish=publish_it)
         result = run_job(replace(submission, uri=results.uri, place=where), run.by, stages(run.clock))
+        if publish_it and paired.mirror is not None:
+            found = found_partitions(results.folder)
+            told = publish(destination, paired.mirror, result["run"], result["as_of_ms"], found, run)
+            result["published"] = [published_item(each, dry_run=run.dry_run) for each in told]
     _show(now, result)
     if result["unknown"]:
         raise typer.Exit(_UNKNOWN)
@@ -156,4 +174,6 @@ def _show(now: Session, result: dict[str, Any]) -> None:
             say(f"{where} of the {each['log']}, {each['records']} record(s): {each['reason']}")
     if result["positions"] and not now.as_json:
         emit(result["positions"], (*POSITION_COLUMNS, "reason"), as_json=False)
+    if "published" in result and not now.as_json:
+        emit(result["published"], PUBLISHED_COLUMNS, as_json=False)
     say(f"runs: {result['runs_file']}")

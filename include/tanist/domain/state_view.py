@@ -9,6 +9,7 @@ from tanist.domain.detached_record import TopicDetached
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, TombstonesMissed
 from tanist.domain.moves import UNFINISHED, KeptFences, MirrorMove, TopicBefore
+from tanist.domain.reconciled.published import ReconciliationPublished as Reconciled
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,
@@ -385,7 +386,7 @@ def _supersedes(record: StateRecord, held: StateRecord) -> bool:
     match record, held:
         case MirrorRecord(), MirrorRecord() if record.mirror_id != held.mirror_id:
             return True
-        case Claim(epoch=new), Claim(epoch=old):
+        case (Claim(epoch=new), Claim(epoch=old)) | (Reconciled(read_at=new), Reconciled(read_at=old)):
             return new >= old
         case PartitionObserved(), PartitionObserved(state=MirrorState.STOPPED):
             return _leaves_stopped(record, held)

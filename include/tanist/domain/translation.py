@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tanist.domain.log_ends import Span
     from tanist.domain.mirrormaker.history import Mm2Partition
     from tanist.domain.names import DestinationOffset, SourceOffset
+    from tanist.domain.reconciled.published import Reconciled
     from tanist.domain.record_times import TimedPosition
 
 OUR_MARK: Final = "tanist "
@@ -110,6 +111,7 @@ class InputKind(StrEnum):
     OFFSET_MAP = "offset map"
     MM2 = "offset-syncs of MirrorMaker 2"
     RECORD_TIMES = "timestamps of records"
+    RECONCILIATION = "reconciliation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +119,8 @@ class Inputs:
     """What was read of one mirror partition; what its translator does not need is at its default.
 
     `copy`: where its log begins and ends; None: it could not be read. `missing`: why a kind of input is not there.
-    `times`: of each committed offset; an error: they could not be read.
+    `times`: of each committed offset; an error: they could not be read. `reconciled`: its published reconciliation;
+    None: there is none, for the reason `unreconciled` (empty: none was ever published).
     """
 
     copy: Span[DestinationOffset] | None
@@ -125,6 +128,8 @@ class Inputs:
     missing: Mapping[InputKind, str] = field(default_factory=dict)
     mm2: Mm2Partition | None = None
     times: Mapping[SourceOffset, TimedPosition] | TanistError = field(default_factory=dict)
+    reconciled: Reconciled | None = None
+    unreconciled: str = ""
 
 
 def _no_peers(_group: str, _position: SourceOffset, _read: Inputs) -> Sequence[str]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, ProcessFailed, TimedOut
+from tanist.domain.reconciled.published import STEPS_FILE
 from tanist.kafka.wire.clock import SystemClock
 from tanist.spark_submit.scratch import private_folder
 from tanist.spark_submit.submission import bound, environment
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _END_SECONDS: Final = 10.0
 LOG: Final = "job.log"
-_RESULTS: Final = ("result.json", "report.html", "runs.parquet", "error.json", LOG)
+_RESULTS: Final = ("result.json", "report.html", "runs.parquet", STEPS_FILE, "error.json", LOG)
 
 
 def run(submission: Submission, by: Deadline, report: Callable[[str], None]) -> dict[str, Any]:

@@ -19,9 +19,15 @@ APPLICATION: Final = "offset_reconciliation.py"
 
 
 def reconciliation(
-    registry: ClusterRegistry, destination: str, paired: Paired, positions: tuple[PositionRequest, ...], folder: Path
+    registry: ClusterRegistry,
+    destination: str,
+    paired: Paired,
+    positions: tuple[PositionRequest, ...],
+    folder: Path,
+    *,
+    publish: bool = False,
 ) -> Submission:
-    """The job that reconciles `paired`.
+    """The job that reconciles `paired`. `publish`: it leaves what `found_partitions` reads.
 
     Raises:
         Misconfigured: no such cluster. MissingDependency: no Java.
@@ -35,5 +41,6 @@ def reconciliation(
         destination=registry.cluster(destination).endpoint,
         pairs=paired.pairs,
         positions=positions,
+        publish=publish,
     )
     return Submission(application=APPLICATION, job=job, folder=folder.absolute(), brief=False)

@@ -57,3 +57,11 @@ def test_cluster_mode_is_refused_before_a_cluster_is_asked(tanist: Tanist, comma
     answer = tanist(*asked, "--deploy-mode", "cluster")
     assert (answer.code, answer.errors) == (2, ["INVALID_CONFIG"])
     assert "no cluster mode for Python applications" in answer.err
+
+
+def test_only_a_reconciliation_of_a_mirror_can_be_published(tanist: Tanist) -> None:
+    """Nothing is asked, and no job is started."""
+    topics = ("--source", "east", "--source-topic", "orders", "--bootstrap-server", "127.0.0.1:1")
+    answer = tanist("reconcile", *topics, "--publish")
+    assert (answer.code, answer.errors) == (2, ["INVALID_CONFIG"])
+    assert "give its name" in answer.err

@@ -11,6 +11,9 @@ import pytest
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.reconciled.placements import Standing
+from tanist.domain.reconciled.published import Reconciled
+from tanist.domain.reconciled.steps import Step, Steps
 from tanist.domain.translation import Exact, Inputs, Proof, Rules, Translator, Unknown, Withheld, decide
 from tanist.usecases.groups.strategies import TRANSLATORS
 from tests.fakes.times import MemoryLog, timed
@@ -62,6 +65,31 @@ def with_a_map(history: History) -> Inputs:
     )
 
 
+def with_a_reconciliation(history: History) -> Inputs:
+    """Of the copy as it is, or as it was before its last records were appended; a step for each position."""
+    start, end = history.copy
+    until = DestinationOffset(max(start, end - len(history.records) % 3))
+    copied = [(s, d) for s, d in history.records if d < until]
+    reach = max((s for s, _ in copied), default=-1) + 1
+
+    def step(position: int) -> Step:
+        unread = [(s, d) for s, d in copied if s >= position]
+        there = [d for _, d in unread if d >= start]
+        exact = not unread or unread[0][1] >= start
+        destination = max(start, min(there, default=until))
+        standing = Standing.EXACT if exact else Standing.BEFORE_FIRST_RUN
+        return Step(position, None, destination, slopes=False, exact=exact, placement=standing, again=0)
+
+    told = Reconciled(
+        run="r",
+        age_ms=90_000,
+        until=SourceOffset(reach),
+        copy=Span(start, until),
+        steps=Steps.of([step(position) for position in range(reach + 1)]),
+    )
+    return Inputs(copy=history.copy, reconciled=told)
+
+
 def with_offset_syncs(history: History) -> Inputs:
     """As MirrorMaker 2 has written them."""
     return Inputs(copy=history.copy, mm2=of_records(history.records, history.copy))
@@ -86,6 +114,7 @@ SUBJECTS: Mapping[str, Callable[[History], Inputs]] = {
     "map": with_a_map,
     "mm2": with_offset_syncs,
     "timestamp": with_times,
+    "reconciled": with_a_reconciliation,
 }
 """By the name of each strategy: what it is given of a log."""
 

@@ -42,7 +42,9 @@ def test_the_topics_of_a_mirror_are_paired_with_their_copies() -> None:
     """All of them, or those that are asked for."""
     east, west = mirrored()
     assert set(reconciled(east, west).pairs) == {TopicPair("orders", "orders", 2), TopicPair("bills", "bills", 1)}
-    assert reconciled(east, west, "ord.*") == Paired("east", (TopicPair("orders", "orders", 2),))
+    assert reconciled(east, west, "ord.*") == Paired(
+        "east", (TopicPair("orders", "orders", 2),), spec_at(west.side(), DR, a_command())
+    )
     with pytest.raises(errors.TopicNotInMirror):
         reconciled(east, west, "nosuch")
 

@@ -34,10 +34,11 @@ class PositionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciliationJob:
-    """`run` names this reconciliation."""
+    """`run` names this reconciliation. `publish`: it also leaves what is to be published, in a file of its own."""
 
     run: str
     source: Endpoint
     destination: Endpoint
     pairs: tuple[TopicPair, ...]
     positions: tuple[PositionRequest, ...] = ()
+    publish: bool = False

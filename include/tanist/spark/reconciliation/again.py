@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from typing import Self
 
-    from tanist.spark.reconciliation.pairing import Longs
+    from tanist.spark.reconciliation.occurrences import Longs
     from tanist.spark.reconciliation.runs import Runs
 
 

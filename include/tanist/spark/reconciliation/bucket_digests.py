@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from tanist.spark.reconciliation.pairing import Longs
+    from tanist.spark.reconciliation.occurrences import Longs
     from tanist.spark.reconciliation.time_buckets import TimeBuckets
 
 

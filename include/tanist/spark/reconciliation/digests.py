@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tanist.spark.reconciliation.pairing import NOWHERE
+from tanist.spark.reconciliation.occurrences import NOWHERE
 from tanist.spark.reconciliation.runs import Runs, merge_extras, together
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tanist.domain.exclusive import ExclusiveRange
-    from tanist.spark.reconciliation.pairing import Longs
+    from tanist.spark.reconciliation.occurrences import Longs
     from tanist.spark.reconciliation.runs import Runs
 
 

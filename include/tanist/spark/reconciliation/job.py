@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812
 
-from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
+from tanist.domain.reconciled.published import STEPS_FILE
 from tanist.domain.reconciliation.result import LogRead, ReconciledPartition, ReconciledPosition
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.router import Router
@@ -22,23 +22,23 @@ from tanist.spark.reconciliation.bucket_digests import compared
 from tanist.spark.reconciliation.digests import sort_out
 from tanist.spark.reconciliation.exclusive import Counts, cuts_of, explained
 from tanist.spark.reconciliation.frames import ROLES, PairedLogs, paired, parts_of
+from tanist.spark.reconciliation.logs import ReadLogs, ReconciledLog
 from tanist.spark.reconciliation.parquet import write
-from tanist.spark.reconciliation.positions import WHY, Ends, Standing, translate
+from tanist.spark.reconciliation.positions import translate
+from tanist.spark.reconciliation.publishing import found_partition, leave
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
 from tanist.spark.reconciliation.source import BucketedLogs, digest_frame, ranges, record_frame, sampled
 from tanist.spark.reconciliation.time_buckets import IN_A_BUCKET, TimeBuckets
-from tanist.spark.spans import LogSpan, Spans
+from tanist.spark.spans import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
-    from uuid import UUID
 
     from pyspark.sql import SparkSession
 
     from tanist.domain.exclusive import ExclusiveRange
-    from tanist.domain.log_ends import LogEnds
-    from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
+    from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob
     from tanist.spark.reconciliation.digests import Bucket, SortedOut
 
 SCHEMA_VERSION: Final = 2
@@ -48,89 +48,6 @@ _STAMPED: Final = (
     "identified by timestamp"
 )
 _GONE: Final = "records were compacted or deleted while the logs were read: run the command again"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLogs:
-    """One partition of a pair, at both ends; a TanistError in place of ends: why they could not be had.
-
-    `topic_ids`: of the two topics that are meant.
-    """
-
-    pair: TopicPair
-    partition: int
-    source: LogEnds | TanistError
-    destination: LogEnds | TanistError
-    topic_ids: tuple[UUID | None, UUID | None] = (None, None)
-
-    @property
-    def trouble(self) -> str:
-        """Why nothing can be read; empty: it can."""
-        sides = (("source", self.source), ("destination", self.destination))
-        silent = (f"{name}: {ends}" for name, ends in sides if isinstance(ends, TanistError))
-        return "; ".join(filter(None, (self.pair.trouble, *silent)))
-
-    @property
-    def exclusive(self) -> tuple[ExclusiveRange, ...]:
-        """Ranges of this partition that only one of the clusters can have."""
-        return tuple(each for each in self.pair.exclusive if each.partition == self.partition)
-
-    @property
-    def spans(self) -> tuple[LogSpan, LogSpan]:
-        """What is read of both, where there is no trouble."""
-        ours, theirs = self.topic_ids
-        return _span(self.pair.source, self.partition, self.source, ours), _span(
-            self.pair.destination, self.partition, self.destination, theirs
-        )
-
-    def every(self, of: int) -> Sequence[LogSpan]:
-        """All that is read of the source (0) or of the destination (1)."""
-        return [span for span in (self.spans[of], self.undecided[of]) if span is not None]
-
-    @property
-    def undecided(self) -> tuple[LogSpan | None, LogSpan | None]:
-        """What lies of both behind the last stable offset, of open transactions and after them."""
-        committed = self.spans
-        ends = (self.source, self.destination)
-        return _tail(committed[0], ends[0]), _tail(committed[1], ends[1])
-
-
-def _span(topic: str, partition: int, ends: LogEnds | TanistError, topic_id: UUID | None) -> LogSpan:
-    if isinstance(ends, TanistError):
-        raise ends
-    until = max(ends.start, ends.last_stable)
-    return LogSpan(partition=TopicPartition(topic, partition), start=ends.start, until=until, topic_id=topic_id)
-
-
-def _tail(committed: LogSpan, ends: LogEnds | TanistError) -> LogSpan | None:
-    if isinstance(ends, TanistError) or ends.high_watermark <= committed.until:
-        return None
-    return replace(committed, start=committed.until, until=ends.high_watermark, undecided=True)
-
-
-@dataclass(frozen=True, slots=True)
-class ReconciledLog:
-    """What was read of one log and its copy. `runs` and `extras`: also of open transactions. `unread`: why not all."""
-
-    buckets: Sequence[Bucket]
-    runs: Runs
-    extras: Runs
-    unread: str = ""
-
-    @property
-    def trouble(self) -> str:
-        """Why nothing can be told of it; empty: it can."""
-        if self.unread:
-            return self.unread
-        return WHY[Standing.NOTHING_IN_COMMON] if all(self.records) and not len(self.runs.copied) else ""
-
-    @property
-    def records(self) -> tuple[int, int]:
-        """Of the source, and of the destination, committed."""
-        return (
-            sum(b.source_records - b.source_open for b in self.buckets),
-            sum(b.destination_records - b.destination_open for b in self.buckets),
-        )
 
 
 _NOTHING: Final = ReconciledLog((), Runs.none(), Runs.none())
@@ -159,6 +76,12 @@ def reconcile(
     positions = _positions(job.positions, logs, partitions, found)
     told = [(each, found[log]) for log, each in enumerate(partitions) if not each.trouble]
     write(folder / RUNS, [(each, log.runs, log.extras) for each, log in told])
+    if job.publish:
+        report("where readers of all positions go on")
+        leave(
+            folder / STEPS_FILE,
+            (found_partition(logs[n], each, found[n]) for n, each in enumerate(partitions) if not each.trouble),
+        )
     return {
         "schema_version": SCHEMA_VERSION,
         "run": job.run,
@@ -229,7 +152,10 @@ def _read(
     return {
         log: replace(_NOTHING, unread=troubles[log])
         if log in troubles
-        else reconciled_log(by_log[log], [_of(log, sorted_out), _of(log, more)], span.until, known[log].exclusive)
+        else replace(
+            reconciled_log(by_log[log], [_of(log, sorted_out), _of(log, more)], span.until, known[log].exclusive),
+            bounds=more.bounds.get(log, Runs.none()),
+        )
         for log, span in ours.items()
     }
 
@@ -272,7 +198,7 @@ def _pairs(
 ) -> PairedLogs:
     """What the records of `buckets` tell: these are read again."""
     if not buckets:
-        return PairedLogs({}, {}, {})
+        return PairedLogs({}, {}, {}, {})
     report(f"which record is which in {len(buckets)} of {of} buckets")
     parts = parts_of(buckets, clusters[0].buckets)
     frames = [
@@ -361,9 +287,8 @@ def _translated(
     request: Sequence[PositionRequest], logs: ReadLogs, found: ReconciledLog
 ) -> Iterable[ReconciledPosition]:
     offsets = [position.offset for position in request]
-    tail = logs.undecided[0]
-    ends = Ends(logs.spans[0].until, logs.spans[0].until if tail is None else tail.until)
-    for position, answer in zip(request, translate(found.runs, found.extras, ends, offsets), strict=True):
+    answers = translate(found.runs, found.extras, logs.source_ends, offsets, found.bounds)
+    for position, answer in zip(request, answers, strict=True):
         yield ReconciledPosition(
             request=position,
             destination=answer.destination,

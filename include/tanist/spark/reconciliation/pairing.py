@@ -7,39 +7,20 @@ cannot be told apart: of such a record any copy will do, as long as enough of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tanist.spark.reconciliation.attribution import earliest_copies
+from tanist.spark.reconciliation.occurrences import NOWHERE, Log, Longs, Occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Self
 
-Longs: TypeAlias = NDArray[np.int64]
+    from numpy.typing import NDArray
 
-NOWHERE: Final = -1
-"""In place of an offset: the record has no copy, or is the copy of nothing."""
 _NEVER: Final = np.iinfo(np.int64).max
 _AT_ONCE: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """Records of one partition, `offsets` increasing; `identities` one for each."""
-
-    offsets: Longs
-    identities: Longs
-
-    @classmethod
-    def of(cls, offsets: Longs, identities: Longs) -> Self:
-        """The log of records that come in any order."""
-        order = np.argsort(offsets, kind="stable")
-        return cls(offsets[order], identities[order])
-
-    @classmethod
-    def none(cls) -> Self:
-        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +28,14 @@ class Pairs:
     """Two logs, record by record.
 
     `copies`: for each record of the source its copy, or NOWHERE. `extras`: offsets of the other records of the
-    destination; `origins`: of each of these the first record of the source that is like it, or NOWHERE.
+    destination; `origins`: of each of these the first record of the source that is like it, or NOWHERE. `earliest`: for
+    each record of the source as `attribution.earliest_copies` says.
     """
 
     copies: Longs
     extras: Longs
     origins: Longs
+    earliest: Longs
 
 
 def pair(source: Log, destination: Log, undecided: Log | None = None) -> Pairs:
@@ -65,7 +48,7 @@ def pair(source: Log, destination: Log, undecided: Log | None = None) -> Pairs:
     `undecided`: records of the destination whose transaction is open. They may never be delivered, so that they are
     nobody's copy.
     """
-    ours, theirs = _Occurrences.of(source), _Occurrences.of(destination)
+    ours, theirs = Occurrences.of(source), Occurrences.of(destination)
     copies_of, group = theirs.find(ours.identities), ours.groups()
     many = np.where(copies_of == NOWHERE, 0, theirs.counts_at(copies_of))
     from_the_end = np.arange(len(group)) - ours.starts[group]
@@ -88,42 +71,11 @@ def pair(source: Log, destination: Log, undecided: Log | None = None) -> Pairs:
     origins[known] = source.offsets[earliest]
     found = np.full(len(copies), NOWHERE, np.int64)
     found[copies != NOWHERE] = destination.offsets[copies[copies != NOWHERE]]
-    return Pairs(found, extras, origins)
-
-
-@dataclass(frozen=True, slots=True)
-class _Occurrences:
-    """The records of a log by identity: `latest_first` are indices, those of identity i begin at `starts[i]`."""
-
-    latest_first: Longs
-    identities: Longs
-    starts: Longs
-    counts: Longs
-
-    @classmethod
-    def of(cls, log: Log) -> Self:
-        backwards = np.argsort(log.identities[::-1], kind="stable")
-        latest_first = len(log.identities) - 1 - backwards
-        identities, starts, counts = np.unique(log.identities[latest_first], return_index=True, return_counts=True)
-        return cls(latest_first, identities, starts.astype(np.int64), counts.astype(np.int64))
-
-    def find(self, identities: Longs) -> Longs:
-        """Where in `starts` and `counts` each of `identities` is, or NOWHERE."""
-        if not len(self.identities):
-            return np.full(len(identities), NOWHERE, np.int64)
-        at = np.minimum(np.searchsorted(self.identities, identities), len(self.identities) - 1)
-        return np.where(self.identities[at] == identities, at, NOWHERE).astype(np.int64)
-
-    def counts_at(self, at: Longs) -> Longs:
-        return self.counts[at] if len(self.counts) else np.zeros(len(at), np.int64)
-
-    def groups(self) -> Longs:
-        """For each of `latest_first` which identity it has."""
-        return np.repeat(np.arange(len(self.counts)), self.counts)
+    return Pairs(found, extras, origins, earliest_copies(source, destination))
 
 
 def _in_order(
-    ours: _Occurrences, theirs: _Occurrences, copies_of: Longs, unsure: NDArray[np.bool_], fixed: Longs
+    ours: Occurrences, theirs: Occurrences, copies_of: Longs, unsure: NDArray[np.bool_], fixed: Longs
 ) -> Longs:
     """`fixed` (indices of copies), but the copies of `unsure` identities: there order decides.
 
@@ -172,8 +124,8 @@ def _rows(records: Longs, groups: Longs, following: Longs) -> Iterator[tuple[int
 
 
 def _give_the_rest(
-    ours: _Occurrences,
-    theirs: _Occurrences,
+    ours: Occurrences,
+    theirs: Occurrences,
     copies_of: Longs,
     unsure: NDArray[np.bool_],
     copies: Longs,

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from tanist.domain.errors import CouldNotTell
 from tanist.spark.reconciliation.exclusive import held
-from tanist.spark.reconciliation.pairing import NOWHERE
+from tanist.spark.reconciliation.occurrences import NOWHERE
 from tanist.spark.reconciliation.runs import moved
 
 if TYPE_CHECKING:

@@ -7,57 +7,24 @@ i >= o: everything it has not read yet comes at or after t(o), however often rec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tanist.domain.reconciled.placements import STANDINGS, WHY, Standing
 from tanist.domain.translation import Precision
 from tanist.spark.reconciliation.again import Extras, again
+from tanist.spark.reconciliation.runs import Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
 
-    from tanist.spark.reconciliation.pairing import Longs
-    from tanist.spark.reconciliation.runs import Runs
+    from tanist.spark.reconciliation.occurrences import Longs
 
 _NEVER: Final = np.iinfo(np.int64).max
-
-
-class Standing(StrEnum):
-    """Where a position lies in what both logs have in common."""
-
-    EXACT = "exact"
-    REPEATED = "repeated"
-    UNDECIDED = "undecided"
-    REORDERED = "reordered"
-    IN_A_GAP = "in a gap"
-    BEFORE_FIRST_RUN = "clamped to first run"
-    CAUGHT_UP = "caught up"
-    BEYOND_TAIL = "beyond mapped tail"
-    BEYOND_END = "beyond the end"
-    NOTHING_IN_COMMON = "nothing in common"
-    NO_POSITION = "no position"
-
-
-WHY: Final = {
-    Standing.REPEATED: "the destination may have records again, after this one, that are read already",
-    Standing.UNDECIDED: "the next record waits for a transaction that is open: nobody knows whether it will be read",
-    Standing.REORDERED: (
-        "later records of the source are earlier at the destination: the records in between are read again"
-    ),
-    Standing.IN_A_GAP: "the source or the destination has no record at this offset: resume after the previous record",
-    Standing.BEFORE_FIRST_RUN: "older than the first common record: resume at the first record of the destination",
-    Standing.CAUGHT_UP: "after the last copied record, where the destination has more: these are read, too",
-    Standing.BEYOND_TAIL: "after the last copied record: records copied later are read again",
-    Standing.BEYOND_END: "the source ends before this offset",
-    Standing.NOTHING_IN_COMMON: "the partitions have no record in common",
-    Standing.NO_POSITION: "a position must be an offset >= 0",
-}
-"""What to tell of a position that is not exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +60,19 @@ class Ends:
     high_watermark: int
 
 
-def translate(runs: Runs, extras: Runs, ends: Ends, positions: Sequence[int]) -> tuple[Translated, ...]:
+def translate(
+    runs: Runs, extras: Runs, ends: Ends, positions: Sequence[int], bounds: Runs | None = None
+) -> tuple[Translated, ...]:
     """Where a reader that would read `positions[i]` next goes on; never behind a record that it has not read.
 
     `runs`: every record of the source, also those of open transactions (none across the last stable offset); `extras`:
-    every record of the destination that is nobody's last copy. Of records that the source has deleted since nobody can
-    tell where their copies lie: the order of the copy is believed.
+    every record of the destination that is nobody's last copy; `bounds`: where the last copies of equal records may
+    lie, of those that hold positions back. Of records that the source has deleted since nobody can tell where their
+    copies lie: the order of the copy is believed.
     """
     asked = np.array(sorted({each for each in positions if 0 <= each <= ends.high_watermark}), np.int64)
-    table = _Table.of(runs, extras, ends.last_stable)
-    known = {found.source: found for found in table.translated(asked)} if len(table.copied) else {}
+    table = Table.of(runs, extras, ends.last_stable, Runs.none() if bounds is None else bounds)
+    known = {found.source: found for found in _translated(table, asked)} if len(table.copied) else {}
     return tuple(known.get(each) or _unknown(each, ends.high_watermark) for each in positions)
 
 
@@ -113,8 +83,24 @@ def _unknown(position: int, end: int) -> Translated:
     return Translated(position, None, Standing.BEYOND_END if beyond else Standing.NOTHING_IN_COMMON, exact=False)
 
 
+def _translated(table: Table, positions: Longs) -> Iterator[Translated]:
+    found = table.answers(positions)
+    rows = zip(*(column.tolist() for column in (positions, *found)), strict=True)
+    for position, there, placement, exact, repeated in rows:
+        yield Translated(position, there, STANDINGS[placement], exact, repeated)
+
+
+class Answers(NamedTuple):
+    """Of increasing positions; columns. As `Translated` has them."""
+
+    there: Longs
+    placement: Longs  # as STANDINGS numbers them
+    exact: NDArray[np.bool_]
+    again: Longs
+
+
 @dataclass(frozen=True, slots=True)
-class _Table:
+class Table:
     """Runs with a copy, and for each the smallest offset from it on, the largest up to it."""
 
     runs: Runs
@@ -128,9 +114,11 @@ class _Table:
     tail: Runs
     """The records behind the last one with a copy."""
     last_stable: int
+    bounds: Runs
 
     @classmethod
-    def of(cls, runs: Runs, extras: Runs, last_stable: int) -> Self:
+    def of(cls, runs: Runs, extras: Runs, last_stable: int, bounds: Runs) -> Self:
+        """As `translate` is given them."""
         copied, lost = runs.copied, runs.lost
         first = min((int(side.destination.min()) for side in (copied, extras) if len(side)), default=0)
         last = copied.ends[-1] if len(copied) else 0
@@ -139,21 +127,24 @@ class _Table:
             copied=copied,
             lost=lost,
             extras=Extras.of(extras),
-            smallest=np.append(np.minimum.accumulate(copied.destination[::-1])[::-1], _NEVER),
+            smallest=_smallest_from(copied),
             largest=np.append(first - 1, np.maximum.accumulate(copied.destination_ends - 1)),
             tail=lost.where(lost.source >= last),
             last_stable=last_stable,
+            bounds=bounds,
         )
 
-    def translated(self, positions: Longs) -> Sequence[Translated]:
-        """Of increasing positions up to the end."""
+    def answers(self, positions: Longs) -> Answers:
+        """Of increasing positions up to the end; some record has a copy."""
         at = np.searchsorted(self.copied.ends, positions, side="right")
         run = np.minimum(at, len(self.copied) - 1)
         behind = at == len(self.copied)
         inside = ~behind & (self.copied.source[run] <= positions)
         shifted = positions + self.copied.destination[run] - self.copied.source[run]
         later = self.smallest[run + 1]
-        there = np.where(inside, np.minimum(shifted, later), np.minimum(self.largest[at] + 1, self.smallest[at]))
+        told = np.where(inside, np.minimum(shifted, later), np.minimum(self.largest[at] + 1, self.smallest[at]))
+        there = np.minimum(told, self._bound(positions))
+        is_open = there < told
         undecided = ~behind & (self.copied.source[run] >= self.last_stable)
         next_comes = np.select(
             [undecided, inside, behind],
@@ -166,10 +157,19 @@ class _Table:
         )
         of_tail = _records_before(self.tail, positions)
         repeated = again(self.runs, self.extras, positions, there) + np.where(behind, of_tail, 0)
-        exact = next_comes & (repeated == 0)
-        standing = self._placements(at, inside, undecided, shifted < later, exact, behind & (of_tail == 0))
-        rows = zip(positions.tolist(), there.tolist(), standing, exact.tolist(), repeated.tolist(), strict=True)
-        return [Translated(*row) for row in rows]
+        exact = next_comes & ~is_open & (repeated == 0)
+        placement = self._placements(at, inside, undecided, shifted < later, exact, behind & (of_tail == 0))
+        return Answers(there, np.where(is_open, STANDINGS.index(Standing.OPEN), placement), exact, repeated)
+
+    def _bound(self, positions: Longs) -> Longs:
+        """The smallest of `bounds` at and behind each position."""
+        if not len(self.bounds):
+            return np.full(len(positions), _NEVER, np.int64)
+        at = np.searchsorted(self.bounds.ends, positions, side="right")
+        run = np.minimum(at, len(self.bounds) - 1)
+        within = np.maximum(positions - self.bounds.source[run], 0) + self.bounds.destination[run]
+        later = _smallest_from(self.bounds)
+        return np.where(at < len(self.bounds), np.minimum(within, later[run + 1]), _NEVER)
 
     def _own_next(self, run: Longs, there: Longs, first: NDArray[np.bool_], later: Longs) -> NDArray[np.bool_]:
         """Inside a run: where it has gaps, nothing else of the destination may lie from there on to its end."""
@@ -199,7 +199,7 @@ class _Table:
         in_order: NDArray[np.bool_],
         exact: NDArray[np.bool_],
         caught_up: NDArray[np.bool_],
-    ) -> Sequence[Standing]:
+    ) -> Longs:
         cases = [
             (inside & exact, Standing.EXACT),
             (inside & ~in_order, Standing.REORDERED),
@@ -209,9 +209,13 @@ class _Table:
             (at == len(self.copied), Standing.BEYOND_TAIL),
             (at == 0, Standing.BEFORE_FIRST_RUN),
         ]
-        number = np.select([case for case, _ in cases], range(len(cases)), len(cases))
-        names = [*(standing for _, standing in cases), Standing.IN_A_GAP]
-        return [names[each] for each in number.tolist()]
+        numbers = [STANDINGS.index(placement) for _, placement in cases]
+        return np.select([case for case, _ in cases], numbers, STANDINGS.index(Standing.IN_A_GAP)).astype(np.int64)
+
+
+def _smallest_from(runs: Runs) -> Longs:
+    """The smallest destination offset of each run and those behind it; one more than runs."""
+    return np.append(np.minimum.accumulate(runs.destination[::-1])[::-1], _NEVER)
 
 
 def _records_before(runs: Runs, positions: Longs) -> Longs:

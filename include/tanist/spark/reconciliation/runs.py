@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tanist.spark.reconciliation.pairing import NOWHERE, Longs
+from tanist.spark.reconciliation.occurrences import NOWHERE, Longs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -111,6 +111,14 @@ def compress(source: Longs, copies: Longs) -> Runs:
     first = np.concatenate(([0], np.flatnonzero(~(step & (both | neither))) + 1))
     length = np.diff(np.append(first, len(source)))
     return Runs(source[first], copies[first], length, length)
+
+
+def compress_bounds(source: Longs, pairs: Pairs) -> Runs:
+    """The runs of `pairs.earliest`, of those records that hold positions back further than all copies do."""
+    known = np.where(pairs.copies == NOWHERE, np.iinfo(np.int64).max, pairs.copies)
+    smallest = np.minimum.accumulate(known[::-1])[::-1]
+    chosen = (pairs.earliest != NOWHERE) & (pairs.earliest < smallest)
+    return compress(source[chosen], pairs.earliest[chosen])
 
 
 def compress_extras(pairs: Pairs) -> Runs:

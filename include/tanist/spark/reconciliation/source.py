@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.router import Router
     from tanist.spark.columns import Columns
     from tanist.spark.reconciliation.digests import Bucket
-    from tanist.spark.reconciliation.pairing import Longs
+    from tanist.spark.reconciliation.occurrences import Longs
     from tanist.spark.reconciliation.time_buckets import TimeBuckets
     from tanist.spark.record_source import Portion
     from tanist.spark.spans import LogSpan

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tanist.spark.reconciliation.pairing import Longs
+    from tanist.spark.reconciliation.occurrences import Longs
 
 IN_A_BUCKET: Final = 20_000
 """Records that a bucket should have: few enough to pair in memory, enough to be worth a call of numpy."""

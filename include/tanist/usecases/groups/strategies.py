@@ -16,9 +16,11 @@ from tanist.domain.renaming import mm2_alias
 from tanist.domain.translation import Exact, InputKind, Inputs, Tried, Unknown, best
 from tanist.domain.translators.by_map import MAP
 from tanist.domain.translators.by_mm2 import MM2
+from tanist.domain.translators.by_reconciliation import RECONCILED
 from tanist.domain.translators.by_timestamp import TIMESTAMP
 from tanist.domain.translators.choice import StrategyChoice, preferred
 from tanist.usecases.groups.mm2 import Mm2Setting, read_mm2
+from tanist.usecases.groups.reconciled import read_reconciled
 from tanist.usecases.groups.times import read_times
 
 if TYPE_CHECKING:
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from tanist.usecases.groups.gather import Chosen, Gathered, Views
     from tanist.usecases.mirror import OpenMirror
 
-TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType({each.name: each for each in (MAP, MM2, TIMESTAMP)})
+TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType(
+    {each.name: each for each in (MAP, RECONCILED, MM2, TIMESTAMP)}
+)
 """The strategies of translation, by their names."""
 
 Positions: TypeAlias = "Mapping[MirrorPartition, frozenset[SourceOffset]]"
@@ -90,8 +94,22 @@ def _times(reading: Reading) -> Filled:
     return {at: {"times": each} for at, each in found.items()}
 
 
+def _reconciled(reading: Reading) -> Filled:
+    answers = reading.seen.source_answer.down is None
+    found = read_reconciled(reading.mirror, reading.wanted, reading.stored, reading.context, ask_source=answers)
+    return {
+        at: {"unreconciled": each.reason} if isinstance(each, TanistError) else {"reconciled": each}
+        for at, each in found.items()
+    }
+
+
 READERS: Final[Mapping[InputKind, Callable[[Reading], Filled]]] = MappingProxyType(
-    {InputKind.OFFSET_MAP: _maps, InputKind.MM2: _mm2, InputKind.RECORD_TIMES: _times}
+    {
+        InputKind.OFFSET_MAP: _maps,
+        InputKind.MM2: _mm2,
+        InputKind.RECORD_TIMES: _times,
+        InputKind.RECONCILIATION: _reconciled,
+    }
 )
 
 
@@ -103,7 +121,11 @@ def translator(name: str) -> Translator:
 
 
 _PREFERRED: Final[Mapping[Copier, tuple[str, ...]]] = MappingProxyType(
-    {Copier.TANIST: (MAP.name,), Copier.MM2: (MM2.name, TIMESTAMP.name), Copier.OTHER: (TIMESTAMP.name,)}
+    {
+        Copier.TANIST: (MAP.name,),
+        Copier.MM2: (RECONCILED.name, MM2.name, TIMESTAMP.name),
+        Copier.OTHER: (RECONCILED.name, TIMESTAMP.name),
+    }
 )
 """By who copies the records: the strategies of a mirror that names none."""
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tanist.domain.losses import TombstonesMissed
+from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten
 from tanist.domain.state_record import Tombstone
 from tanist.usecases import snapshot
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def runs(destination: Cluster, mirror_now: LockedMirror | Rehearsal, topics: Sequence[str]) -> None:
-    """Delete what is stored of the earlier mirror topics of `topics`: ranges of the map would shift later offsets.
+    """Delete what is stored of the earlier mirror topics of `topics`: it would shift later offsets.
 
     Raises:
         MirrorLocked, OperatorFenced: another command holds the lock now; nothing was deleted.
     """
-    kinds = (OffsetRangeWritten.stored_as, TombstonesMissed.stored_as)
-    prefixes = tuple(f"{kind}/{mirror_now.spec.mirror}/{topic}/" for kind in kinds for topic in topics)
+    kinds = (OffsetRangeWritten, TombstonesMissed, ReconciliationPublished, ReconciledSteps)
+    prefixes = tuple(f"{kind.stored_as}/{mirror_now.spec.mirror}/{topic}/" for kind in kinds for topic in topics)
     _forget(destination, mirror_now, OFFSETS_TOPIC, lambda kept: (k for k in kept if k.startswith(prefixes)))
 
 

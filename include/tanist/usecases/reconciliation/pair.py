@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.followed import FollowedTopic
     from tanist.domain.names import MirrorPartition
-    from tanist.domain.records import TopicDesired
+    from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
@@ -38,10 +38,11 @@ LARGEST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Topics to compare, and the name of the source cluster."""
+    """Topics to compare, and the name of the source cluster. `mirror`: whose topics they are; None: of none."""
 
     source: str
     pairs: tuple[TopicPair, ...]
+    mirror: MirrorSpec | None = None
 
 
 def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContext) -> Paired:
@@ -56,7 +57,8 @@ def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContex
     """
     both = clusters.snapshot()
     if is_followed(clusters.spec):
-        return Paired(clusters.spec.source, tuple(map(_followed_pair, chosen_followed(both, selection, context))))
+        pairs_there = tuple(map(_followed_pair, chosen_followed(both, selection, context)))
+        return Paired(clusters.spec.source, pairs_there, clusters.spec)
     found = mirrored(both, selection, context)
     counts = {each.topic: each.at_source for each in found.growth.grown}
     runs = maps(both.destination.state(OFFSETS_TOPIC, context.by), found.spec)
@@ -70,7 +72,7 @@ def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContex
         )
         for t in found.topics
     )
-    return Paired(found.spec.source, tuple(pairs))
+    return Paired(found.spec.source, tuple(pairs), found.spec)
 
 
 def _followed_pair(topic: FollowedTopic) -> TopicPair:

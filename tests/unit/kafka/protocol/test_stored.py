@@ -24,6 +24,9 @@ from tanist.domain.names import (
     SourceOffset,
     SourcePartition,
 )
+from tanist.domain.reconciled.placements import Standing
+from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished
+from tanist.domain.reconciled.steps import Step, Steps, packed, unpacked
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,
@@ -390,6 +393,41 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         '{"v":1,"worker":"w","version":"1.0","host":"h","started_at":1,"at":2}',
     ),
     (
+        ReconciliationPublished(
+            mirror=MIRROR,
+            partition=PARTITION,
+            run="1f0c",
+            read_at=EpochMs(5),
+            source_topic_id="S",
+            source_start=SourceOffset(10),
+            source_until=SourceOffset(20),
+            topic_id="D",
+            destination_start=DestinationOffset(0),
+            destination_until=DestinationOffset(9),
+            copied=8,
+            moved=1,
+            lost=2,
+            repeated=1,
+            steps=2,
+            chunks=1,
+        ),
+        "reconciled/east.to-west_1/orders.v1_a-b/3",
+        (
+            '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"run":"1f0c",'
+            '"read_at":5,"source_topic_id":"S","source_start":10,"source_until":20,"topic_id":"D",'
+            '"destination_start":0,"destination_until":9,"copied":8,"moved":1,"lost":2,"repeated":1,"foreign":0,'
+            '"steps":2,"chunks":1,"merged":0}'
+        ),
+    ),
+    (
+        ReconciledSteps(mirror=MIRROR, partition=PARTITION, run="1f0c", chunk=0, read_at=EpochMs(5), packed="eJxjYGBg"),
+        "steps/east.to-west_1/orders.v1_a-b/3/1f0c/0",
+        (
+            '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"run":"1f0c",'
+            '"chunk":0,"read_at":5,"packed":"eJxjYGBg"}'
+        ),
+    ),
+    (
         OffsetRangeWritten(
             mirror=MIRROR, partition=PARTITION, source=SourceOffset(10), destination=DestinationOffset(11), why="x"
         ),
@@ -652,6 +690,16 @@ WRITTEN: tuple[str, ...] = (
     '{"v":1,"slice":3,"epoch":4,"worker":"w"}',
     '{"v":1,"worker":"w","version":"1.0","host":"h","started_at":1,"at":2,"principal":null,"unbound":"","reads_merged":false}',
     (
+        '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"run":"1f0c",'
+        '"read_at":5,"source_topic_id":"S","source_start":10,"source_until":20,"topic_id":"D",'
+        '"destination_start":0,"destination_until":9,"copied":8,"moved":1,"lost":2,"repeated":1,"foreign":0,'
+        '"steps":2,"chunks":1,"merged":0,"mirror_id":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"run":"1f0c",'
+        '"chunk":0,"read_at":5,"packed":"eJxjYGBg","mirror_id":""}'
+    ),
+    (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"source":10,"de'
         'stination":11,"why":"x","mirror_id":""}'
     ),
@@ -825,3 +873,35 @@ def test_one_bad_record_never_takes_the_control_plane_down(key: bytes, value: by
     found = decode(key, value)
     assert isinstance(found, Unreadable)
     assert why in found.why
+
+
+PACKED = "eJxjYIAALij97T8Y2DMzoAJuCHUAJs4DpQ3Q1LEjcxgZGABc3QhP"
+"""What version 1 packs of the steps of the test below; what it inflates to stays what it is."""
+
+
+def test_a_packed_table_is_read_for_ever() -> None:
+    """A change of the numbers of standings, or of the columns, would read every published table as another one."""
+    steps = Steps.of(
+        [
+            Step(0, None, 3, slopes=True, exact=True, placement=Standing.EXACT, again=0),
+            Step(10, None, 13, slopes=False, exact=False, placement=Standing.REORDERED, again=7),
+            Step(2**62, None, 14, slopes=False, exact=False, placement=Standing.MERGED, again=2**40),
+        ]
+    )
+    assert unpacked((PACKED,)) == steps == unpacked(packed(steps))
+
+
+@pytest.mark.parametrize("chunk", ["", "a", "eJxjYGBg", PACKED[:-8], PACKED[8:]])
+def test_a_table_that_cannot_be_unpacked_is_told_as_such(chunk: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        unpacked((chunk,))
+
+
+def test_chunks_in_the_wrong_order_are_no_table() -> None:
+    flat = [Step(n, None, n, slopes=False, exact=True, placement=Standing.EXACT, again=0) for n in range(2500)]
+    chunks = packed(Steps.of(flat))
+    assert len(chunks) == 3
+    assert len(unpacked(chunks)) == 2500
+    for wrong in ((), chunks[::-1]):
+        with pytest.raises(ValueError, match="order"):
+            unpacked(wrong)

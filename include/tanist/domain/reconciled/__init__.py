@@ -1,0 +1,1 @@
+"""A reconciliation that is published: its records, and the table of where readers go on."""

@@ -1,0 +1,107 @@
+"""Translation by a published reconciliation: a table of where readers go on, made from the records of both logs.
+
+What was copied after the reconciliation lies behind its end, so the table stays a lower bound: repeats that were
+appended since only come again. And they may: therefore nothing is exact any more once the copy has grown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.names import DestinationOffset
+from tanist.domain.translation import Conservative, Exact, InputKind, Translator, Unknown
+
+if TYPE_CHECKING:
+    from tanist.domain.log_ends import Span
+    from tanist.domain.names import SourceOffset
+    from tanist.domain.reconciled.published import Reconciled
+    from tanist.domain.translation import Inputs, Translation
+
+_NEVER: Final = "the partition was never reconciled: `tanist reconcile NAME --publish`"
+_AGAIN: Final = "run `tanist reconcile NAME --publish` again"
+
+
+def translate(position: SourceOffset, read: Inputs) -> Translation:
+    """Where a reader of `position` goes on, as the publication says, in the copy as it is now."""
+    if read.copy is None:
+        return Unknown("the log of the mirror partition could not be read")
+    if position < 0:
+        return Unknown(f"{position} is not a valid offset")
+    if read.reconciled is None:
+        return Unknown(read.unreconciled or _NEVER)
+    if why := _of_another_log(read.reconciled, read.copy):
+        return Unknown(why)
+    if position > read.reconciled.until:
+        return _ahead(position, read.reconciled)
+    return _within(position, read.reconciled, read.copy)
+
+
+def _within(position: SourceOffset, known: Reconciled, copy: Span[DestinationOffset]) -> Translation:
+    number = known.steps.find(position)
+    if number is None:
+        return Unknown(f"the reconciliation of {known.age} says nothing about offset {position}: {_AGAIN}")
+    step = known.steps[number]
+    offset = DestinationOffset(step.at(position))
+    if offset < copy.start:
+        return Conservative(copy.start, f"the mirror partition begins at {copy.start}: older records are gone")
+    if not step.exact:
+        again = f"; at most {step.again} record(s) come again" if step.again else ""
+        return Conservative(offset, f"{step.why}{again} (reconciled {known.age})")
+    if grown := copy.end - known.copy.end:
+        return Conservative(
+            offset,
+            f"the very next record, but {grown} offset(s) were appended to the copy since it was reconciled "
+            f"{known.age}, and nobody knows yet whether records come again there",
+        )
+    return Exact(offset)
+
+
+def _of_another_log(known: Reconciled, copy: Span[DestinationOffset]) -> str:
+    """Why the copy as it is now is not the one that was read, as far as its ends tell; empty: it may be."""
+    if copy.end < known.copy.end:
+        return (
+            f"the mirror partition ends at {copy.end}, and ended at {known.copy.end} when it was reconciled "
+            f"{known.age}: it was truncated, or made again; {_AGAIN}"
+        )
+    if copy.start > known.copy.end:
+        return (
+            f"the mirror partition begins at {copy.start}, behind all that was reconciled {known.age} "
+            f"(up to {known.copy.end}): {_AGAIN}"
+        )
+    return ""
+
+
+def _ahead(position: SourceOffset, known: Reconciled) -> Translation:
+    """The source did not have the record then, so its copy lies behind the end that the copy had."""
+    return Conservative(
+        known.copy.end,
+        f"{position - known.until} offset(s) ahead of the reconciliation of {known.age}, which reaches up to "
+        f"{known.until}: what was copied since comes again",
+    )
+
+
+def explain(position: SourceOffset, read: Inputs) -> str:
+    """The step that the position is in, and how far the reconciliation reaches."""
+    known = read.reconciled
+    if known is None:
+        return f"reconciled: {read.unreconciled or _NEVER}"
+    reach = f"run {known.run}, {known.age}, up to source offset {known.until} and destination offset {known.copy.end}"
+    number = known.steps.find(position) if position <= known.until else None
+    if number is None:
+        return f"reconciled: {reach}: no step for {position}"
+    step = known.steps[number]
+    until = f" up to {step.until}" if step.until is not None else ""
+    way = f"{step.destination - step.source:+d}" if step.slopes else "for all of them"
+    return (
+        f"reconciled: {reach}: step {number + 1} of {len(known.steps)}: source {step.source}{until} is at destination "
+        f"{step.destination} ({way}), {step.placement}, at most {step.again} come again"
+    )
+
+
+RECONCILED: Final = Translator(
+    name="reconciled",
+    basis="reconciliation",
+    needs=frozenset({InputKind.RECONCILIATION}),
+    translate=translate,
+    explain=explain,
+)
