@@ -153,7 +153,7 @@ class MemoryRegistry:
     def forwarded(self, *_: object) -> None:
         """Nobody has moved: who asks names the right cluster."""
 
-    def open_mirror(self, *_: object) -> Any:
+    def open_mirror(self, *_: object, **_any_copier: object) -> Any:
         return self.world.opened()
 
     def mirror(self, *_: object) -> OpenMirror:
