@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -36,7 +36,8 @@ def test_a_mirror_that_is_named_is_reconciled_and_published(
     pair.mirror(topic_name, topic_name)
     reconciling.setenv("TANIST_RECONCILE_MIRRORS", f"west/{topic_name},nosuch")
     dag = house.dag("mirror_reconciliation")
-    vars(dag.get_task("reconcile"))["partial_kwargs"]["retries"] = 0
+    mapped: Any = dag.get_task("reconcile")
+    mapped.partial_kwargs["retries"] = 0
     ran = house.run(dag, {})
     done, absent = ran.left("report", "return_value")
     assert (done["mirror"], done["wrong"]) == (f"west/{topic_name}", "")
