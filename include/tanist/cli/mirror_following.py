@@ -57,6 +57,18 @@ GroupExcludeOption = Annotated[
 GroupIntervalOption = Annotated[
     float | None, lasting("--group-sync-interval", "With --copied-by: time between two syncs of groups", "every run")
 ]
+AliasesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mm2-aliases",
+        metavar="SOURCE,DESTINATION",
+        help="With --copied-by mm2: its aliases of both clusters, by which its topics are named (default: the names of "
+        "the connections).",
+    ),
+]
+PollTimeoutOption = Annotated[
+    float | None, lasting("--poll-timeout", "With --copied-by: limit of a request that reads timestamps", "1s")
+]
 
 
 def create(now: Session, request: FollowRequest, source: Cluster, destination: Cluster) -> None:

@@ -8,10 +8,12 @@ import typer
 
 from tanist.cli import mirror_following, mirror_removal, mirror_reversal, mirror_views
 from tanist.cli.mirror_following import (
+    AliasesOption,
     CopiedByOption,
     GroupExcludeOption,
     GroupIncludeOption,
     GroupIntervalOption,
+    PollTimeoutOption,
     RenameOption,
     StrategyOption,
 )
@@ -129,6 +131,8 @@ def create(
     group_include: GroupIncludeOption = None,
     group_exclude: GroupExcludeOption = None,
     group_sync_interval: GroupIntervalOption = None,
+    mm2_aliases: AliasesOption = None,
+    poll_timeout: PollTimeoutOption = None,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
@@ -146,6 +150,8 @@ def create(
         "--group-include": group_include is not None,
         "--group-exclude": group_exclude is not None,
         "--group-sync-interval": group_sync_interval is not None,
+        "--mm2-aliases": mm2_aliases is not None,
+        "--poll-timeout": poll_timeout is not None,
     }
     copying = {
         "--offsets": offsets is not None,
@@ -170,6 +176,8 @@ def create(
             group_include=tuple(group_include or ()),
             group_exclude=tuple(group_exclude or ()),
             sync_groups_seconds=round(group_sync_interval or 0),
+            mm2_aliases=() if mm2_aliases is None else tuple(mm2_aliases.split(",")),
+            poll_timeout_ms=round(1000 * (poll_timeout or 0)),
         )
         mirror_following.create(now, wanted, now.registry.connect(source), now.destination())
         return

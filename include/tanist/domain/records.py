@@ -97,6 +97,8 @@ class MirrorSpec(StateRecord):
     group_include: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # empty: all groups
     group_exclude: tuple[str, ...] = field(default=(), metadata=stored_since(1))
     sync_groups_seconds: int = field(default=0, metadata=stored_since(1))  # 0: in every run of the schedule
+    mm2_aliases: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # of source and destination; or none
+    poll_timeout_ms: int = field(default=0, metadata=stored_since(1))  # of a request by timestamps; 0: the default
 
     @property
     def id(self) -> str:

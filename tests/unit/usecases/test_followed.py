@@ -134,10 +134,11 @@ def test_all_that_is_wrong_is_said_before_any_cluster_is_asked(east: GuardedClus
         group_exclude=(")",),
         rename=("a=c", "b=c", "x"),
         strategies=("guess", "mm2=["),
+        mm2_aliases=("east",),
     )
     with pytest.raises(Problems) as raised:
         follow(wrong, east.side(), west.side(), a_command())
-    assert len(each(raised.value)) == 7
+    assert len(each(raised.value)) == 8
     assert all(isinstance(one, Misconfigured) for one in each(raised.value))
     with pytest.raises(SameCluster):
         follow(REQUEST, east.side(), east.side(), a_command())

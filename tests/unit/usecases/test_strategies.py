@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from tanist.domain.copier import Copier
 from tanist.domain.errors import CouldNotTell, Misconfigured
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
@@ -137,3 +138,42 @@ def test_strategies_are_chosen_by_topic() -> None:
 def test_a_strategy_that_is_none_is_refused_by_name(text: str) -> None:
     with pytest.raises(Misconfigured):
         StrategyChoice.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, (None, None)),
+        ({"rename": ("identity", "mm2-default:primary")}, ("primary", None)),
+        ({"mm2_aliases": ("primary", "backup")}, ("primary", "backup")),
+    ],
+)
+def test_mirrormakers_topics_are_named_by_its_aliases(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], expected: tuple[str | None, str | None]
+) -> None:
+    asked: list[Any] = []
+
+    def read(*given: Any, ask_source: bool) -> dict[MirrorPartition, Any]:
+        asked.append(given[3])
+        return {} if ask_source else {AT: None}
+
+    monkeypatch.setattr(strategies, "read_mm2", read)
+    seen = replace(gathered(1), spec=a_mirror(copied_by=Copier.MM2, **fields))
+    nothing = cast("Any", None)
+    strategies.answered(nothing, seen, nothing, Chosen(strategy="mm2"), nothing)
+    assert [(each.source_alias, each.destination_alias) for each in asked] == [expected]
+
+
+def test_s0_6_a_request_by_timestamps_has_the_time_limit_of_the_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def read(*given: Any) -> dict[MirrorPartition, Any]:
+        asked.append(given[4].poll_timeout_ms)
+        return {}
+
+    monkeypatch.setattr(strategies, "read_times", read)
+    nothing = cast("Any", None)
+    for limit in (0, 250):
+        seen = replace(gathered(1), spec=a_mirror(copied_by=Copier.OTHER, poll_timeout_ms=limit))
+        strategies.answered(nothing, seen, nothing, Chosen(strategy="timestamp"), nothing)
+    assert asked == [1000, 250]

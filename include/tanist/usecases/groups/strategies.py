@@ -12,6 +12,7 @@ from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.followed import is_followed
 from tanist.domain.lag import maps
 from tanist.domain.names import MirrorPartition, SourceOffset
+from tanist.domain.record_times import ReadLimits
 from tanist.domain.renaming import mm2_alias
 from tanist.domain.translation import Exact, InputKind, Inputs, Tried, Unknown, best
 from tanist.domain.translators.by_map import MAP
@@ -80,7 +81,8 @@ def _missing(reading: Reading, kind: InputKind, why: str) -> Filled:
 
 def _mm2(reading: Reading) -> Filled:
     spec = reading.seen.spec
-    setting = Mm2Setting(source_alias=mm2_alias(spec.rename, spec.source))
+    source, destination = spec.mm2_aliases or (mm2_alias(spec.rename, spec.source), None)
+    setting = Mm2Setting(source_alias=source, destination_alias=destination)
     answers = reading.seen.source_answer.down is None
     found = read_mm2(reading.mirror, reading.wanted, reading.context, setting, ask_source=answers)
     return {at: {"mm2": each} for at, each in found.items()}
@@ -90,7 +92,9 @@ def _times(reading: Reading) -> Filled:
     down = reading.seen.source_answer.down
     if down is not None:
         return {at: {"times": down} for at in reading.wanted}
-    found = read_times(reading.mirror, reading.wanted, reading.seen.copies, reading.context)
+    spec, usual = reading.seen.spec, ReadLimits()
+    limits = replace(usual, poll_timeout_ms=spec.poll_timeout_ms or usual.poll_timeout_ms)
+    found = read_times(reading.mirror, reading.wanted, reading.seen.copies, reading.context, limits)
     return {at: {"times": each} for at, each in found.items()}
 
 

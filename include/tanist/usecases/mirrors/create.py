@@ -227,6 +227,8 @@ _ASKED: Final = (
     "group_include",
     "group_exclude",
     "sync_groups_seconds",
+    "mm2_aliases",
+    "poll_timeout_ms",
 )
 
 

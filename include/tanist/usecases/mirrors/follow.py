@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
 
 _NO_ID: Final = ProducerId(-1)
+_BOTH: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class FollowRequest:
     group_include: tuple[str, ...] = ()
     group_exclude: tuple[str, ...] = ()
     sync_groups_seconds: int = 0
+    mm2_aliases: tuple[str, ...] = ()
+    poll_timeout_ms: int = 0
 
     def problems(self, source: str) -> tuple[TanistError, ...]:
         """What is wrong without asking any cluster. `source`: the name of the connection to it."""
@@ -58,6 +61,9 @@ class FollowRequest:
             found.problems.append(
                 Misconfigured(f"{self.sync_groups_seconds} s between two syncs of groups is negative")
             )
+        if self.mm2_aliases and (len(self.mm2_aliases) != _BOTH or not all(self.mm2_aliases)):
+            given = ",".join(self.mm2_aliases)
+            found.problems.append(Misconfigured(f"--mm2-aliases {given!r} is not SOURCE,DESTINATION"))
         return tuple(found.problems)
 
 
@@ -148,6 +154,8 @@ def _spec(
         group_include=request.group_include,
         group_exclude=request.group_exclude,
         sync_groups_seconds=request.sync_groups_seconds,
+        mm2_aliases=request.mm2_aliases,
+        poll_timeout_ms=request.poll_timeout_ms,
     )
 
 

@@ -787,6 +787,8 @@ FOLLOWED: Final = MirrorSpec(
     group_include=("app-.*",),
     group_exclude=("app-old",),
     sync_groups_seconds=60,
+    mm2_aliases=("primary", "backup"),
+    poll_timeout_ms=500,
 )
 """Somebody else copies its records."""
 FOLLOWED_TODAY: Final = (
@@ -795,7 +797,8 @@ FOLLOWED_TODAY: Final = (
     b'"replication_factor":null,"max_start_fill":100000000,"data_id":-1,"filler_id":-1,"start_id":-1,"created_at":4,'
     b'"mirror_id":"i","merge_small_batches":"off","holes":"refuse","on_loss":"continue","deny_writers":false,'
     b'"copied_by":"mm2","rename":["mm2-default"],"strategies":["mm2","timestamp=clicks.*"],'
-    b'"group_include":["app-.*"],"group_exclude":["app-old"],"sync_groups_seconds":60}'
+    b'"group_include":["app-.*"],"group_exclude":["app-old"],"sync_groups_seconds":60,'
+    b'"mm2_aliases":["primary","backup"],"poll_timeout_ms":500}'
 )
 
 
