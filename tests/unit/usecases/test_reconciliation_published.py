@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.copier import Copier
 from tanist.domain.errors import UnknownMirror
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
 from tanist.domain.reconciled.placements import Standing
@@ -175,6 +176,16 @@ def test_a_rehearsal_publishes_nothing_and_says_what_it_would() -> None:
 def test_only_topics_of_the_mirror_are_published() -> None:
     (told,) = Mirrored().publish("r1", 100, found(topic="others"))
     assert told.why_not == "its topic is not in the mirror"
+
+
+def test_copies_that_somebody_else_makes_are_published_by_their_names_at_the_destination() -> None:
+    """No topic of such a mirror is on record, and each was called none of the mirror."""
+    mirrored = Mirrored()
+    spec = replace(mirrored.spec, copied_by=Copier.MM2, include=("orders",), rename=("east.{topic}",))
+    mirrored.west.write(STATE_TOPIC, spec)
+    asked = [found(topic=topic) for topic in ("east.orders", "east.bills", "orders")]
+    told = [each.why_not for each in mirrored.publish("r", 1, *asked, spec=spec)]
+    assert told == ["", "its topic is not in the mirror", "its topic is not in the mirror"]
 
 
 def test_nothing_is_published_for_a_mirror_that_was_deleted_meanwhile() -> None:

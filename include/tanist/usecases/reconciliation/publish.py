@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.followed import is_followed, sources_of
 from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
 from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished, chunks, headers
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
@@ -73,11 +74,12 @@ def publish(
     by, told = context.by, list[PublishedPartition]()
     state = destination.state(STATE_TOPIC, by)
     spec = snapshot.still(state, examined)
-    topics = {topic.topic for topic in state.mirrored(spec.mirror)}
+    copied = frozenset[str]() if is_followed(spec) else {topic.topic for topic in state.mirrored(spec.mirror)}
     with closing(destination.open_store(OFFSETS_TOPIC, None, by, appends=not context.dry_run)) as store:
         for each in found:
             at = MirrorPartition(each.destination_topic, each.partition)
-            why_not = "" if at.topic in topics else "its topic is not in the mirror"
+            held = at.topic in copied or (is_followed(spec) and bool(sources_of(spec, [at.topic])))
+            why_not = "" if held else "its topic is not in the mirror"
             header = _header(spec, at, run, read_at, each)
             why_not = why_not or _superseded(store.catch_up(by), spec, header)
             if not why_not and not context.dry_run:
