@@ -50,4 +50,6 @@ def test_without_names_those_that_others_copy_are_reconciled(pair: Pair, reconci
     """What Tanist copies has an exact map: reading both logs each hour would tell nothing new."""
     pair.worker()
     pair.mirror("own", "own")
-    assert reconciliation.mirrors() == []
+    theirs = ("--copied-by", "other", "--topic", "own", "--rename", "dr-{topic}")
+    pair.tanist("mirrors", "create", "theirs", "--source", "east", *theirs)
+    assert reconciliation.mirrors() == [{"destination": "west", "mirror": "theirs"}]

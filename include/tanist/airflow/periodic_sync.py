@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 DONE: Final = "done"
 """The XCom in which each mapped task stores its result."""
 MIRRORS: Final = "mirrors"
-SCHEDULE_SECONDS: Final = 60
-"""Between two runs of `mirror_group_offsets`."""
 _MOST_SHOWN: Final = 100
 _GROUPS: Final = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "committed", "reason")
 
@@ -165,13 +163,12 @@ def _positions(task: FailoverTask, destination: str, mirror: str) -> _SyncResult
 
 
 def _is_due(spec: MirrorSpec) -> bool:
-    """Runs that somebody has triggered are due for every mirror."""
-    run = get_current_context()["dag_run"]
-    at = run.logical_date
-    if at is None or run.run_type != "scheduled":
+    """Runs that somebody has triggered are due for every mirror. One that has failed does not count as a run."""
+    context = get_current_context()
+    run, before = context["dag_run"], context.get("prev_start_date_success")
+    if before is None or run.start_date is None or run.run_type != "scheduled":
         return True
-    now = int(at.timestamp())
-    return sync_is_due(spec, now - SCHEDULE_SECONDS, now)
+    return sync_is_due(spec, int(before.timestamp()), int(run.start_date.timestamp()))
 
 
 def _describe_rows(rows: Iterable[PositionRow]) -> list[str]:

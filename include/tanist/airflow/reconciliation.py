@@ -12,8 +12,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from tanist.airflow import connections, periodic_sync
 from tanist.airflow.connections import RECONCILE_MIRRORS
 from tanist.airflow.markdown import table
+from tanist.airflow.periodic_sync import name_of
 from tanist.airflow.spark_task import SparkTask, place
 from tanist.airflow.tasks import at_work, translate_errors
+from tanist.domain.errors import TanistError
 from tanist.domain.followed import is_followed
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
@@ -47,18 +49,26 @@ def mirrors() -> list[dict[str, str]]:
 
 
 def _chosen(found: list[dict[str, str]], named: tuple[str, ...]) -> list[dict[str, str]]:
-    wanted = set(named)
-    names = [{each.get("mirror", ""), f"{each['destination']}/{each.get('mirror', '')}"} for each in found]
+    wanted, silent = set(named), {each["destination"] for each in found if "trouble" in each}
+    names = [{each.get("mirror", ""), name_of(each)} for each in found]
     known = set[str]().union(*names)
     why = "no destination of TANIST_DESTINATIONS has this mirror: see TANIST_RECONCILE_MIRRORS"
-    absent = [{"destination": "?", "mirror": name, "trouble": why} for name in named if name not in known]
+    absent = [
+        {"destination": "?", "mirror": name, "trouble": why}
+        for name in named
+        if name not in known and not (silent if "/" not in name else silent & {name.partition("/")[0]})
+    ]
     return [each for each, own in zip(found, names, strict=True) if "trouble" in each or own & wanted] + absent
 
 
 def _copied_by_others(target: Mapping[str, str]) -> bool:
+    """Also where that cannot be told any more: the task of the mirror says why."""
     with at_work() as task:
-        view = task.registry.connect(target["destination"]).state(STATE_TOPIC, task.context.by)
-        spec = view.mirror(target["mirror"])
+        try:
+            view = task.registry.connect(target["destination"]).state(STATE_TOPIC, task.context.by)
+        except TanistError:
+            return True
+        spec = view.mirror(mirror_name(target["mirror"]))
     return spec is not None and is_followed(spec)
 
 
@@ -87,7 +97,7 @@ class Reconcile(SparkTask):
             AirflowException: something is unknown.
         """
         target, ti = self.target, context["ti"]
-        context["of"] = periodic_sync.name_of(target)  # type: ignore[typeddict-unknown-key]  # for the task's label
+        context["of"] = name_of(target)  # type: ignore[typeddict-unknown-key]  # for the task's label
         if trouble := target.get("trouble"):
             raise AirflowFailException(trouble)
         prepared = self._prepared(str(context["run_id"]))
@@ -99,17 +109,24 @@ class Reconcile(SparkTask):
             for each in result["partitions"]
             if each["reason"]
         ]
+        wrong += [f"{each.partition}: not published: {each.why_not}" for each in told if each.why_not]
         counts = {"published": sum(not each.why_not for each in told), "unknown": len(wrong)}
         summary = f"{counts['published']} of {len(result['partitions'])} partition(s) published"
         ti.xcom_push(key=periodic_sync.DONE, value={"summary": summary, "counts": counts, "wrong": wrong})
-        print(f"Mirror `{periodic_sync.name_of(target)}`: {summary}\n\n{_page(told)}")  # noqa: T201  # the task's log
+        print(f"Mirror `{name_of(target)}`: {summary}\n\n{_page(told)}")  # noqa: T201  # the task's log
         if wrong:
             raise AirflowException("; ".join(wrong[:_MOST_SHOWN]))
         return counts
 
     def _prepared(self, run: str) -> _Prepared:
         target = self.target
-        folder = connections.evidence() / "reconciliation" / target["mirror"] / re.sub(r"[^\w.-]", "_", run)
+        folder = (
+            connections.evidence()
+            / "reconciliation"
+            / target["destination"]
+            / target["mirror"]
+            / re.sub(r"[^\w.-]", "_", run)
+        )
         with at_work() as task:
             there, mirror = task.registry.connect(target["destination"]), mirror_name(target["mirror"])
             found = task.registry.open_mirror(there, mirror, task.context, any_copier=True)

@@ -12,6 +12,7 @@ from tanist.cli.output import emit, say
 from tanist.cli.status_text import status_text
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import NoStateTopic
+from tanist.domain.followed import is_followed
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.items import check_item, exit_code, following, status_item
@@ -53,7 +54,8 @@ def status(
     GO: only the limitations of every such failover. ACCEPT: more limitations, each to be accepted by name. The verdict
     is that of `tanist failover plan` for all topics and the forecast loss.
 
-    Exits with 0 for GO and ACCEPT, 1 for any NO-GO, otherwise 3 for any UNKNOWN.
+    Exits with 0 for GO and ACCEPT, 1 for any NO-GO, otherwise 3 for any UNKNOWN. Without a name mirrors that somebody
+    else copies do not count: none of them can be failed over.
 
     Example: tanist status dr --mode unplanned
     """
@@ -62,7 +64,8 @@ def status(
     if not destinations:
         known = ", ".join(now.registry.names())
         raise NoStateTopic(f"no cluster has mirrors: topic {STATE_TOPIC} exists on none of {known}")
-    found = [each.situation for there in destinations for each in look(now.registry, there, mirror, now.context)]
+    seen = [each for there in destinations for each in look(now.registry, there, mirror, now.context)]
+    found = [each.situation for each in seen]
     items = [status_item(each.status, modes) | following(guide(each)) for each in found]
     if now.as_json:
         emit(items, (), as_json=True)
@@ -70,7 +73,8 @@ def status(
         print(status_text(items, modes, shutil.get_terminal_size().columns, every=every))
     else:
         say("there is no mirror yet: create one with `tanist mirrors create`")
-    verdicts = {each.status.word(shown) for each in found for shown in modes}
+    judged = [each.status for each in seen if mirror is not None or not is_followed(each.spec)]
+    verdicts = {each.word(shown) for each in judged for shown in modes}
     for verdict, code in _WORST_FIRST:
         if verdict in verdicts:
             raise typer.Exit(code)

@@ -134,7 +134,7 @@ def reconcile(
             told = publish(destination, paired.mirror, result["run"], result["as_of_ms"], found, run)
             result["published"] = [published_item(each, dry_run=run.dry_run) for each in told]
     _show(now, result)
-    if result["unknown"]:
+    if result["unknown"] or any(each["reason"] for each in result.get("published", ())):
         raise typer.Exit(_UNKNOWN)
 
 

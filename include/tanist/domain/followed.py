@@ -202,9 +202,9 @@ def _group_matches(include: tuple[str, ...], exclude: tuple[str, ...], group: st
 
 
 def sync_is_due(spec: MirrorSpec, before: int, now: int) -> bool:
-    """Whether positions of its groups are committed by the run at `now`, the one before it having been at `before`.
+    """Whether positions of its groups are committed by the run at `now`; the last one that did well was at `before`.
 
-    Both are in seconds since 1970, as the schedule has them, so that an interval is never missed.
+    Both are in seconds since 1970. However late a run is, the intervals that have ended since `before` make it due.
     """
     every = spec.sync_groups_seconds
     return every == 0 or before // every != now // every

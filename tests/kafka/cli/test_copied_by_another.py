@@ -175,7 +175,7 @@ def test_groups_go_on_where_they_were_beside_a_copy_at_other_offsets(
     west: Broker,
     topic_name: str,
 ) -> None:
-    """Translated by timestamps, explained, committed, and taken back from a snapshot."""
+    """Translated by timestamps, explained, looked up and committed."""
     copy, name, group = f"dr-{topic_name}", f"by-{topic_name}"[:60].rstrip(".-_"), f"app {topic_name}"
     for broker, cluster, topic, values in (
         (east, "east", topic_name, range(30)),
