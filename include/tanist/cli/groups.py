@@ -52,6 +52,10 @@ ExistingOption = Annotated[
     bool,
     typer.Option("--existing", help="Also groups that existed at the destination before; never groups with members."),
 ]
+UnprovedOption = Annotated[
+    bool,
+    typer.Option("--unproved", help="Also where the records that a strategy goes by could not be compared."),
+]
 BackwardsOption = Annotated[bool, typer.Option("--backwards", help="Also move committed offsets backwards.")]
 
 
@@ -98,6 +102,7 @@ def sync(
     strategy: StrategyOption = None,
     existing: ExistingOption = False,
     backwards: BackwardsOption = False,
+    unproved: UnprovedOption = False,
 ) -> None:
     """Commit translated offsets at the destination, for groups without members there.
 
@@ -109,7 +114,7 @@ def sync(
     chosen = _chosen(group, strategy)
     destination = now.destination()
     mirror = _mirror_of(now, destination, name)
-    request = SyncRequest(chosen=chosen, rules=Rules(existing=existing, backwards=backwards))
+    request = SyncRequest(chosen=chosen, rules=Rules(existing=existing, backwards=backwards, unproved=unproved))
     _confirm(now, mirror, request)
     synced = sync_locked(mirror, request, now.context)
     _show(now, synced, (*COLUMNS, "committed", "reason"))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 from tanist.domain.offset_map import OffsetMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Self
 
     from tanist.domain.errors import TanistError
     from tanist.domain.log_ends import Span
@@ -143,7 +144,8 @@ class Translator:
     `translate` is pure. Its answer lies in `Inputs.copy`, skips no copied record at or after the position, and does
     not fall while the position rises. Exact: nothing is consumed twice, and the records at both offsets are the same.
     `explain`: how it came to the answer, in one line. `unproved`: as `settled` has it; empty: exact without a proof.
-    `peers`: what others who go by the same would answer for a position of a group, a line each.
+    `peers`: what others who go by the same would answer for a position of a group, a line each. `blames_itself`: a
+    mismatch means that its own answer is wrong; otherwise that the logs are not what all take them for.
     """
 
     name: str
@@ -153,6 +155,7 @@ class Translator:
     explain: Callable[[SourceOffset, Inputs], str]
     unproved: str = ""
     peers: Callable[[str, SourceOffset, Inputs], Sequence[str]] = _no_peers
+    blames_itself: bool = False
 
     def answer(self, position: SourceOffset, read: Inputs) -> Translation:
         """As `translate`; Unknown where something that it needs is missing."""
@@ -162,27 +165,61 @@ class Translator:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What one strategy has answered."""
+    """What one strategy has answered, settled by a comparison of its records as far as there was one.
+
+    `compared`: the proof in words.
+    """
 
     translator: Translator
     translation: Translation
+    proof: Proof = Proof.NONE
+    compared: str = "not compared"
+
+    @classmethod
+    def of(
+        cls, translator: Translator, position: SourceOffset, answer: Translation, proof: Proof, compared: str
+    ) -> Self:
+        """`answer`, settled by its proof."""
+        return cls(translator, settled(position, answer, proof, translator.unproved), proof, compared)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the answer holds by itself, or by its proof."""
+        bare = isinstance(self.translation, Exact | Conservative) and self.translation.evidence is not None
+        return not self.translator.unproved or self.proof is Proof.MATCH or not bare
+
+    @property
+    def refuted(self) -> bool:
+        """Whether its own records show that it is wrong; nobody else's answer is doubted then."""
+        return self.proof is Proof.MISMATCH and self.translator.blames_itself
 
 
 def best(tried: Sequence[Tried]) -> Tried:
-    """The first exact answer, else the highest lower bound: none of them skips a record; else why all are unknown.
+    """Of those that can be trusted the first exact answer, else the highest lower bound: none of them skips a record.
 
-    `tried`: at least one, the preferred first.
+    Else the same of those whose records could not be compared; else why all are unknown. Where the records at an answer
+    that rests on both logs differ, that answer is the only one, as no other can be trusted. `tried`: at least one, the
+    preferred first.
     """
-    bounds = [each for each in tried if isinstance(each.translation, Conservative)]
-    exact = next((each for each in tried if isinstance(each.translation, Exact)), None)
-    if exact is not None:
-        return exact
-    if bounds:
-        return max(bounds, key=_offset)
-    if len(tried) == 1:
-        return tried[0]
-    reasons = (f"{each.translator.name}: {each.translation.why}" for each in tried)
-    return Tried(tried[0].translator, Unknown("; ".join(reasons)))
+    doubted = next((each for each in tried if each.proof is Proof.MISMATCH and not each.refuted), None)
+    if doubted is not None:
+        return doubted
+    known = [each for each in tried if not isinstance(each.translation, Unknown) and not each.refuted]
+    for group in ([each for each in known if each.trusted], [each for each in known if not each.trusted]):
+        exact = next((each for each in group if isinstance(each.translation, Exact)), None)
+        if exact is not None:
+            return exact
+        if group:
+            return max(group, key=_offset)
+    proof = Proof.MISMATCH if any(each.refuted for each in tried) else tried[0].proof
+    compared = "; ".join(dict.fromkeys(each.compared for each in tried))
+    return Tried(tried[0].translator, Unknown("; ".join(_whys(tried))), proof, compared)
+
+
+def _whys(tried: Sequence[Tried]) -> Iterator[str]:
+    for each in tried:
+        why = f"the records that it goes by differ: {each.compared}" if each.refuted else each.translation.why
+        yield f"{each.translator.name}: {why}" if len(tried) > 1 else str(why)
 
 
 def _offset(of: Tried) -> int:
@@ -229,6 +266,8 @@ class Rules:
     """Also groups that existed at the destination before."""
     backwards: bool = False
     """Also to an earlier offset than the committed one."""
+    unproved: bool = False
+    """Also answers that need a proof, where their records could not be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +307,12 @@ def objection(there: GroupThere | None, rules: Rules) -> str | None:
 
 
 def decide(
-    translation: Translation, present: Present | None, proof: Proof, rules: Rules, basis: str = "translation"
+    translation: Translation,
+    present: Present | None,
+    proof: Proof,
+    rules: Rules,
+    basis: str = "translation",
+    trusted: bool = True,  # noqa: FBT001, FBT002 -- of `Tried`
 ) -> Decision:
     """What to do with one position of a group without an `objection`. `basis`: of its translator.
 
@@ -281,6 +325,8 @@ def decide(
         return Withheld(
             f"the records at both offsets differ, so the {basis} is wrong here: see `tanist groups explain`"
         )
+    if not trusted and not rules.unproved:
+        return Withheld(f"the records that the {basis} say are the same could not be compared: add --unproved")
     if present is None or present.ours or present.outdated:
         return _of_ours(translation.offset, present, rules)
     return _of_theirs(translation.offset, present, rules)

@@ -11,14 +11,32 @@ from tanist.domain.copier import Copier
 from tanist.domain.errors import CouldNotTell, Misconfigured
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition, SourceOffset
-from tanist.domain.translation import Conservative, Exact, InputKind, Inputs, Translator, Tried, Unknown, best
+from tanist.domain.translation import (
+    Commit,
+    Conservative,
+    Exact,
+    InputKind,
+    Inputs,
+    Proof,
+    Rules,
+    Translator,
+    Tried,
+    Unknown,
+    Withheld,
+    best,
+    decide,
+)
 from tanist.domain.translators.choice import StrategyChoice, preferred
+from tanist.ports.positions import ProofResult
 from tanist.usecases.groups import strategies
 from tanist.usecases.groups.gather import Chosen, Freshest, Gathered, SourceAnswer
 from tests.builders import a_mirror
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from tanist.domain.translation import Translation
+    from tanist.ports.positions import Pair
     from tanist.usecases.groups.strategies import Answer, Filled, Reading
 
 AT, BROKEN = MirrorPartition("orders", 0), MirrorPartition("orders", 1)
@@ -66,6 +84,8 @@ class Asked:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *known: Translator) -> None:
         self.wanted: list[set[int]] = []
+        self.compared: list[tuple[int, int]] = []
+        self.proofs: dict[int, Proof] = {}
         monkeypatch.setattr(strategies, "TRANSLATORS", {each.name: each for each in known})
         monkeypatch.setattr(strategies, "candidates", lambda *_: known)
         monkeypatch.setattr(strategies, "READERS", {InputKind.OFFSET_MAP: self.read})
@@ -74,9 +94,14 @@ class Asked:
         self.wanted.append({int(each) for of in reading.wanted.values() for each in of})
         return {at: {} for at in reading.wanted}
 
+    def prove(self, pairs: Sequence[Pair]) -> Mapping[Pair, ProofResult]:
+        """By destination offset as told; nothing else can be compared."""
+        self.compared += [(pair.source, pair.destination) for pair in pairs]
+        return {pair: ProofResult(self.proofs.get(pair.destination, Proof.NONE), "as told") for pair in pairs}
+
     def answers(self, seen: Gathered, chosen: Chosen | None = None) -> dict[int, Answer]:
         nothing = cast("Any", None)
-        found = strategies.answered(nothing, seen, nothing, chosen or Chosen(), nothing)
+        found = strategies.answered(nothing, seen, nothing, chosen or Chosen(), nothing, self.prove)
         return {int(position): answer for (at, position), answer in found.items() if at == AT}
 
 
@@ -97,11 +122,66 @@ def test_an_explanation_asks_all_of_them(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_partition_that_cannot_be_read_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked(monkeypatch, strategy("first", p1=exact(10)))
-    found = strategies.answered(cast("Any", None), gathered(), cast("Any", None), Chosen(), cast("Any", None))
+    found = strategies.answered(
+        cast("Any", None), gathered(), cast("Any", None), Chosen(), cast("Any", None), asked.prove
+    )
     assert asked.wanted == []
     (answer,) = found.values()
     assert isinstance(answer.best.translation, Unknown)
     assert "no leader" in answer.best.translation.why
+
+
+def by_syncs(offset: int) -> Translator:
+    """As that of MirrorMaker 2: it needs a proof."""
+    evidence = (SourceOffset(0), DestinationOffset(offset - 1))
+    answer = Conservative(DestinationOffset(offset), "behind a sync", evidence=evidence)
+    return replace(strategy("syncs", p1=answer), unproved="not compared", blames_itself=True)
+
+
+def one(monkeypatch: pytest.MonkeyPatch, proofs: dict[int, Proof], *known: Translator) -> Tried:
+    asked = Asked(monkeypatch, *known)
+    asked.proofs = proofs
+    return asked.answers(gathered(1))[1].best
+
+
+def test_a_mismatch_of_one_strategy_leaves_the_answers_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the winner was compared: its mismatch withheld the position, though another answer was safe."""
+    found = one(monkeypatch, {60: Proof.MISMATCH}, strategy("read", p1=bound(41)), by_syncs(61))
+    assert (found.translator.name, found.translation, found.proof) == ("read", bound(41), Proof.NONE)
+
+
+def test_an_answer_that_needs_a_proof_and_has_none_is_taken_only_if_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = one(monkeypatch, {}, by_syncs(61), strategy("read", p1=bound(41)))
+    assert found.translation == bound(41)
+    alone = one(monkeypatch, {}, by_syncs(61))
+    assert (alone.translator.name, alone.trusted) == ("syncs", False)
+    decision = decide(alone.translation, None, alone.proof, Rules(), "offset-syncs", alone.trusted)
+    assert isinstance(decision, Withheld)
+    assert "--unproved" in decision.why
+    allowed = decide(alone.translation, None, alone.proof, Rules(unproved=True), "offset-syncs", alone.trusted)
+    assert allowed == Commit(DestinationOffset(61))
+
+
+def test_an_answer_that_is_proved_counts_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = one(monkeypatch, {60: Proof.MATCH}, strategy("read", p1=bound(41)), by_syncs(61))
+    assert (found.translator.name, found.trusted) == ("syncs", True)
+
+
+def test_a_mismatch_of_an_answer_that_rests_on_both_logs_doubts_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = one(monkeypatch, {44: Proof.MISMATCH, 60: Proof.MATCH}, strategy("read", p1=exact(44)), by_syncs(61))
+    assert (found.translator.name, found.proof) == ("read", Proof.MISMATCH)
+
+
+def test_what_is_known_for_sure_is_asked_of_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The very record, and the end of the copy: to ask on would read records for nothing in every pass."""
+    very = Conservative(DestinationOffset(44), "grown since", evidence=(SourceOffset(1), DestinationOffset(44)))
+    for answer in (very, bound(100)):
+        asked = Asked(monkeypatch, strategy("read", p1=answer), strategy("other", p1=bound(7)))
+        asked.proofs = {44: Proof.MATCH}
+        assert asked.answers(gathered(1))[1].best.translation == answer
+        assert asked.wanted == [{1}]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +240,7 @@ def test_mirrormakers_topics_are_named_by_its_aliases(
     monkeypatch.setattr(strategies, "read_mm2", read)
     seen = replace(gathered(1), spec=a_mirror(copied_by=Copier.MM2, **fields))
     nothing = cast("Any", None)
-    strategies.answered(nothing, seen, nothing, Chosen(strategy="mm2"), nothing)
+    strategies.answered(nothing, seen, nothing, Chosen(strategy="mm2"), nothing, nothing)
     assert [(each.source_alias, each.destination_alias) for each in asked] == [expected]
 
 
@@ -175,5 +255,5 @@ def test_s0_6_a_request_by_timestamps_has_the_time_limit_of_the_mirror(monkeypat
     nothing = cast("Any", None)
     for limit in (0, 250):
         seen = replace(gathered(1), spec=a_mirror(copied_by=Copier.OTHER, poll_timeout_ms=limit))
-        strategies.answered(nothing, seen, nothing, Chosen(strategy="timestamp"), nothing)
+        strategies.answered(nothing, seen, nothing, Chosen(strategy="timestamp"), nothing, nothing)
     assert asked == [1000, 250]

@@ -124,6 +124,7 @@ MM2: Final = Translator(
     needs=frozenset({InputKind.MM2}),
     translate=lambda position, read: translate(position, read.mm2, read.copy),
     explain=explain,
+    blames_itself=True,
     peers=lambda group, position, read: () if read.mm2 is None else answered(group, position, read.mm2),
     unproved="MirrorMaker 2 says that it is exact, but the records at both offsets could not be compared",
 )

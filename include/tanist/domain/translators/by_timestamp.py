@@ -267,4 +267,5 @@ TIMESTAMP: Final = Translator(
     needs=frozenset({InputKind.RECORD_TIMES}),
     translate=translate,
     explain=explain,
+    blames_itself=True,
 )

@@ -21,11 +21,9 @@ from tanist.domain.translation import (
     Withheld,
     decide,
     objection,
-    settled,
-    to_compare,
 )
 from tanist.domain.translators.by_map import MAP
-from tanist.ports.positions import CommitChange, CommittedPosition, Pair, ProofResult
+from tanist.ports.positions import CommitChange, CommittedPosition, ProofResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -56,6 +54,7 @@ class PositionRow:
     translator: Translator = MAP
     tried: tuple[Tried, ...] = ()
     read: Inputs | None = None
+    trusted: bool = True
     compared: ProofResult = _NOT_COMPARED
     present: Present | None = None
     decision: Decision | None = None
@@ -77,12 +76,6 @@ class PositionRow:
     @property
     def will_commit(self) -> bool:
         return isinstance(self.decision, Commit)
-
-    @property
-    def pair(self) -> Pair | None:
-        """The offsets whose records are compared; None: nothing would prove the translation."""
-        found = to_compare(self.position.offset, self.translation)
-        return None if found is None else Pair(self.at_source, found[0], self.partition, found[1])
 
     @property
     def reason(self) -> str:
@@ -116,6 +109,8 @@ def _translated(seen: Gathered, group: str, at: MirrorPartition, position: Fresh
         translation=answer.best.translation,
         mirror_end=seen.copies[at],
         translator=answer.best.translator,
+        trusted=answer.best.trusted,
+        compared=ProofResult(answer.best.proof, answer.best.compared),
         tried=answer.tried,
         read=answer.read,
     )
@@ -179,19 +174,10 @@ def _judged(row: PositionRow, refused: str | None, there: DestinationGroups, rul
     if refused is not None:
         return replace(row, present=present, decision=Withheld(refused))
     return replace(
-        row, present=present, decision=decide(row.translation, present, row.compared.proof, rules, row.translator.basis)
+        row,
+        present=present,
+        decision=decide(row.translation, present, row.compared.proof, rules, row.translator.basis, row.trusted),
     )
-
-
-def proved(rows: Iterable[PositionRow], found: Mapping[Pair, ProofResult], otherwise: str) -> tuple[PositionRow, ...]:
-    """The rows with their proofs; `otherwise`: why the remaining rows have none."""
-    nothing = ProofResult(Proof.NONE, otherwise)
-    return tuple(_proved(row, found.get(row.pair, nothing) if row.pair else nothing) for row in rows)
-
-
-def _proved(row: PositionRow, compared: ProofResult) -> PositionRow:
-    settled_now = settled(row.position.offset, row.translation, compared.proof, row.translator.unproved)
-    return replace(row, compared=compared, translation=settled_now)
 
 
 def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[MirrorPartition, CommitChange]]:

@@ -14,25 +14,28 @@ from tanist.domain.lag import maps
 from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.domain.record_times import ReadLimits
 from tanist.domain.renaming import mm2_alias
-from tanist.domain.translation import Exact, InputKind, Inputs, Tried, Unknown, best
+from tanist.domain.translation import Exact, InputKind, Inputs, Proof, Tried, Unknown, best, to_compare
 from tanist.domain.translators.by_map import MAP
 from tanist.domain.translators.by_mm2 import MM2
 from tanist.domain.translators.by_reconciliation import RECONCILED
 from tanist.domain.translators.by_timestamp import TIMESTAMP
 from tanist.domain.translators.choice import StrategyChoice, preferred
+from tanist.ports.positions import Pair, ProofResult
 from tanist.usecases.groups.mm2 import Mm2Setting, read_mm2
 from tanist.usecases.groups.reconciled import read_reconciled
 from tanist.usecases.groups.times import read_times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tanist.domain.records import MirrorSpec
-    from tanist.domain.translation import Translator
+    from tanist.domain.translation import Translation, Translator
     from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.gather import Chosen, Gathered, Views
     from tanist.usecases.mirror import OpenMirror
 
+_NOT_COMPARED: Final = ProofResult(Proof.NONE, "not compared")
+_NOTHING_TO_COMPARE: Final = ProofResult(Proof.NONE, "only an exact translation can be compared")
 TRANSLATORS: Final[Mapping[str, Translator]] = MappingProxyType(
     {each.name: each for each in (MAP, RECONCILED, MM2, TIMESTAMP)}
 )
@@ -61,6 +64,9 @@ class Reading:
     wanted: Positions
     context: CommandContext
 
+
+Prove: TypeAlias = "Callable[[Sequence[Pair]], Mapping[Pair, ProofResult]]"
+"""Compares the records of pairs; those that it leaves out were not compared."""
 
 Filled: TypeAlias = "Mapping[MirrorPartition, Mapping[str, Any]]"
 """By partition: fields of its `Inputs`."""
@@ -147,11 +153,12 @@ def candidates(spec: MirrorSpec, topic: str, only: str) -> tuple[Translator, ...
 
 
 def answered(
-    mirror: OpenMirror, seen: Gathered, stored: Views, chosen: Chosen, context: CommandContext
+    mirror: OpenMirror, seen: Gathered, stored: Views, chosen: Chosen, context: CommandContext, prove: Prove
 ) -> Mapping[Key, Answer]:
-    """An answer for every position of every group that was gathered.
+    """An answer for every position of every group that was gathered, compared as far as it can be.
 
-    What a strategy needs is read only where the preferred ones have no exact answer, unless `chosen.every`.
+    What a strategy needs is read only where the preferred ones have no answer that cannot be bettered, unless
+    `chosen.every`.
 
     Raises:
         as `candidates`. What cannot be read is a reason in the answers.
@@ -161,7 +168,8 @@ def answered(
     order = {at.topic: candidates(spec, spec.names.at_source(at).topic, chosen.strategy) for at in sorted(positions)}
     readable = {at: read for at, read in _readable(seen) if at in positions}
     found = dict(_unreadable(seen, positions, readable, order))
-    turn = _Turn(Reading(mirror=mirror, seen=seen, stored=stored, wanted={}, context=context), readable, found)
+    reading = Reading(mirror=mirror, seen=seen, stored=stored, wanted={}, context=context)
+    turn = _Turn(reading, readable, found, prove)
     for stage in range(max(map(len, order.values()), default=0)):
         later = [at for at in readable if stage < len(order[at.topic])]
         left = {at: positions[at] if chosen.every else turn.left(at, positions[at]) for at in later}
@@ -177,24 +185,49 @@ class _Turn:
     reading: Reading
     inputs: dict[MirrorPartition, Inputs]
     found: dict[Key, Answer]
+    prove: Prove
 
     def left(self, at: MirrorPartition, positions: frozenset[SourceOffset]) -> frozenset[SourceOffset]:
-        """The positions that have no exact answer yet."""
+        """The positions whose answer another strategy may better."""
         known = {each: self.found.get((at, each)) for each in positions}
-        return frozenset(each for each, of in known.items() if of is None or not isinstance(of.best.translation, Exact))
+        return frozenset(each for each, of in known.items() if of is None or not _is_final(each, of))
 
     def of(self, each: Translator, wanted: Positions) -> None:
-        """Read what the strategy needs, and let it answer."""
+        """Read what the strategy needs, let it answer, and compare the records of its answers."""
         for kind in sorted(each.needs) if wanted else ():
             for at, fill in READERS[kind](replace(self.reading, wanted=wanted)).items():
                 missing = {**self.inputs[at].missing, **fill.get("missing", {})}
                 self.inputs[at] = replace(self.inputs[at], **{**fill, "missing": missing})
-        for at, positions in wanted.items():
-            read = self.inputs[at]
-            for position in positions:
-                before = self.found.get((at, position))
-                tried = (*(before.tried if before else ()), Tried(each, each.answer(position, read)))
-                self.found[at, position] = Answer(best(tried), tried, read)
+        answers = {
+            (at, position): each.answer(position, self.inputs[at])
+            for at, positions in wanted.items()
+            for position in positions
+        }
+        pairs = {key: pair for key, answer in answers.items() if (pair := self._pair(*key, answer)) is not None}
+        results = self.prove(sorted(set(pairs.values()))) if pairs else {}
+        for key, answer in answers.items():
+            result = results.get(pairs[key], _NOT_COMPARED) if key in pairs else _NOTHING_TO_COMPARE
+            self._add(key, Tried.of(each, key[1], answer, result.proof, result.why))
+
+    def _pair(self, at: MirrorPartition, position: SourceOffset, answer: Translation) -> Pair | None:
+        found = to_compare(position, answer)
+        return None if found is None else Pair(self.reading.seen.spec.names.at_source(at), found[0], at, found[1])
+
+    def _add(self, key: Key, tried: Tried) -> None:
+        before = self.found.get(key)
+        every = (*(before.tried if before else ()), tried)
+        self.found[key] = Answer(best(every), every, self.inputs[key[0]])
+
+
+def _is_final(position: SourceOffset, found: Answer) -> bool:
+    """Whether no other strategy can know better: the very record, or the end of the copy."""
+    held = found.best
+    if not held.trusted or isinstance(held.translation, Unknown):
+        return False
+    offset = held.translation.offset
+    very = held.proof is Proof.MATCH and to_compare(position, held.translation) == (position, offset)
+    end = found.read.copy is not None and offset >= found.read.copy.end
+    return isinstance(held.translation, Exact) or very or end
 
 
 def _unreadable(

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import GroupCommitFenced, TanistError
 from tanist.domain.translation import Commit, Proof, Rules, Withheld
 from tanist.ports.clock import Deadline
-from tanist.ports.positions import unasked
+from tanist.ports.positions import ProofResult, unasked
 from tanist.usecases.groups.gather import Chosen, gather
 from tanist.usecases.groups.gather import views as read_views
-from tanist.usecases.groups.rows import DestinationGroups, decided, proved, to_commit, translated
+from tanist.usecases.groups.rows import DestinationGroups, decided, to_commit, translated
 from tanist.usecases.groups.strategies import answered
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.snapshot import DestinationSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.names import MirrorPartition
-    from tanist.ports.positions import Outcome
+    from tanist.ports.positions import Outcome, Pair
     from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.gather import Gathered, Views
     from tanist.usecases.groups.rows import PositionRow
+    from tanist.usecases.groups.strategies import Prove
     from tanist.usecases.mirror import OpenMirror
 
 PROVE_SECONDS: Final = 10.0
@@ -163,8 +164,8 @@ def _look(mirror: OpenMirror, request: SyncRequest, context: CommandContext, vie
     stored = views or read_views(DestinationSnapshot(cluster=mirror.destination), context)
     seen = gather(mirror, request.chosen, context, stored)
     request.confirm()  # also a heartbeat: a silent source takes its time, and so do proofs
-    answers = answered(mirror, seen, stored, request.chosen, context)
-    return _Look(seen, _prove(translated(seen, answers), seen, mirror, request, context))
+    answers = answered(mirror, seen, stored, request.chosen, context, _prover(mirror, seen, request, context))
+    return _Look(seen, translated(seen, answers))
 
 
 def _planned(look: _Look, mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
@@ -179,21 +180,18 @@ def _there(mirror: OpenMirror, seen: Gathered, context: CommandContext) -> Desti
     return DestinationGroups(groups=groups, committed=committed, primary_until=seen.primary_until)
 
 
-def _prove(
-    rows: tuple[PositionRow, ...],
-    seen: Gathered,
-    mirror: OpenMirror,
-    request: SyncRequest,
-    context: CommandContext,
-) -> tuple[PositionRow, ...]:
-    """Compare the records of all translated positions, as far as the source answers within the time."""
-    if seen.source_answer.down is not None or isinstance(mirror.pair, TanistError):
-        return proved(rows, {}, "the source does not answer")
-    pairs = sorted({row.pair for row in rows if row.pair is not None})
-    by = Deadline(min(context.by.at, context.clock.deadline(request.prove_seconds).at))
-    return proved(
-        rows, mirror.pair.proofs.compare(pairs, by) if pairs else {}, "only an exact translation can be compared"
-    )
+def _prover(mirror: OpenMirror, seen: Gathered, request: SyncRequest, context: CommandContext) -> Prove:
+    """Compares the records of translated positions, as far as the source answers within the time."""
+    pair = mirror.pair
+    if seen.source_answer.down is not None or isinstance(pair, TanistError):
+        silent = ProofResult(Proof.NONE, "the source does not answer")
+        return lambda pairs: dict.fromkeys(pairs, silent)
+    proofs = pair.proofs
+
+    def prove(pairs: Sequence[Pair]) -> Mapping[Pair, ProofResult]:
+        return proofs.compare(pairs, Deadline(min(context.by.at, context.clock.deadline(request.prove_seconds).at)))
+
+    return prove
 
 
 def _done(row: PositionRow, outcome: Mapping[str, Outcome | TanistError]) -> PositionRow:
