@@ -21,7 +21,7 @@ from tanist.domain.translators.choice import StrategyChoice
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tanist.domain.names import MirrorName
+    from tanist.domain.owners import Owner, Owners
     from tanist.domain.records import MirrorSpec
 
 _INTERNAL: Final = ("__", ".internal", "-internal", ".replica")
@@ -76,6 +76,14 @@ def sources_of(spec: MirrorSpec, copies: Iterable[str]) -> dict[str, str]:
     With equal names on both sides these are all topics that the filters match, whoever made them.
     """
     return copies_of(spec, (source for copy in copies if (source := spec.names.source_of(copy)) is not None))
+
+
+def followed_by(specs: Iterable[MirrorSpec], topic: str) -> MirrorSpec | None:
+    """Of `specs` the mirror that somebody else copies, and whose copy of some topic has the name `topic`; None: none.
+
+    A copy that does not exist yet counts: its replicator creates it, and writes to it, at any time.
+    """
+    return next((spec for spec in specs if is_followed(spec) and sources_of(spec, [topic])), None)
 
 
 class CopyTrouble(StrEnum):
@@ -141,19 +149,19 @@ def paired(
     wanted: Mapping[str, str],
     source: TopicsSeen | TanistError,
     destination: TopicsSeen,
-    owners: Mapping[str, MirrorName],
+    owners: Owners,
 ) -> FollowedTopics:
     """What is known of each topic and its copy. `wanted`: the copy of each topic. `source`: or why it is silent.
 
-    `owners`: topics of the destination that are in mirrors which Tanist copies there.
+    `owners`: the other mirrors of the destination.
     """
     down = source if isinstance(source, TanistError) else None
     there = TopicsSeen() if isinstance(source, TanistError) else source
-    found = (_pair(topic, copy, there, destination, owners.get(copy)) for topic, copy in wanted.items())
+    found = (_pair(topic, copy, there, destination, owners.of(copy)) for topic, copy in wanted.items())
     return FollowedTopics(topics={each.source: each for each in found}, source_down=down)
 
 
-def _pair(topic: str, copy: str, there: TopicsSeen, here: TopicsSeen, owner: MirrorName | None) -> FollowedTopic:
+def _pair(topic: str, copy: str, there: TopicsSeen, here: TopicsSeen, owner: Owner | None) -> FollowedTopic:
     counts = (there.partitions.get(topic), here.partitions.get(copy))
     trouble, why = next(_troubles(copy, *counts, owner), (None, ""))
     at_source, at_destination = (count if isinstance(count, int) else None for count in counts)
@@ -170,10 +178,10 @@ def _pair(topic: str, copy: str, there: TopicsSeen, here: TopicsSeen, owner: Mir
 
 
 def _troubles(
-    copy: str, at_source: int | TanistError | None, at_destination: int | TanistError | None, owner: MirrorName | None
+    copy: str, at_source: int | TanistError | None, at_destination: int | TanistError | None, owner: Owner | None
 ) -> Iterator[tuple[CopyTrouble, str]]:
     if owner is not None:
-        yield CopyTrouble.AMBIGUOUS, f"{copy} is in mirror {owner!r}, which Tanist copies"
+        yield CopyTrouble.AMBIGUOUS, f"{copy} is in {owner.in_full}"
     if at_destination is None or isinstance(at_destination, UnknownTopicOrPartition):
         yield CopyTrouble.MISSING, f"the destination has no topic {copy}"
     for error in (at_source, at_destination):

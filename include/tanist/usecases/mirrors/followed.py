@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
 from tanist.domain.followed import FollowedTopics, TopicsSeen, copies_of, is_followed, paired, sources_of
+from tanist.domain.owners import Owners
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.mirror import same_as_pinned
 
@@ -40,7 +41,7 @@ def followed_in(both: MirrorSnapshot, context: CommandContext) -> FollowedTopics
     else:
         wanted = copies_of(spec, there.partitions)
     copies = _seen(here, wanted.values(), context.by)
-    owners = here.state(STATE_TOPIC, context.by).of_other_mirrors(spec.mirror)
+    owners = Owners.besides(here.state(STATE_TOPIC, context.by), spec.mirror)
     return paired(wanted, there, copies, owners)
 
 
