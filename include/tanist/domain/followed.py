@@ -21,6 +21,7 @@ from tanist.domain.translators.choice import StrategyChoice
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from tanist.domain.names import SourcePartition
     from tanist.domain.owners import Owner, Owners
     from tanist.domain.records import MirrorSpec
 
@@ -121,6 +122,13 @@ class FollowedTopic:
         return tuple(MirrorPartition(self.copy, n) for n in range(count))
 
 
+class NoCopy(TanistError):
+    """A position cannot be translated, as the mirror has no copy of its partition, or none that is known to be its."""
+
+    name, exit_code = "NO_COPY", 3
+    operator_action = "see `tanist mirrors describe`, and what copies the records of the mirror; nothing was committed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsSeen:
     """What one cluster tells of topics: partitions, or why they are not known, and ids."""
@@ -139,6 +147,15 @@ class FollowedTopics:
     def partitions(self) -> tuple[MirrorPartition, ...]:
         """All partitions that have a copy, sorted."""
         return tuple(sorted(at for each in self.topics.values() for at in each.partitions()))
+
+    def trouble(self, there: SourcePartition, copy: str) -> NoCopy:
+        """Why a partition of the mirror is not among `partitions`. `copy`: the name of its topic's copy."""
+        topic = self.topics.get(there.topic)
+        if topic is not None:
+            return NoCopy(topic.why or f"{copy} has no partition {there.partition}")
+        if self.source_down is None:
+            return NoCopy(f"the source has no topic {there.topic}")
+        return NoCopy(f"the destination has no topic {copy}")
 
     def troubled(self) -> tuple[FollowedTopic, ...]:
         """Those with which something is wrong."""
