@@ -212,6 +212,17 @@ def _troubles(
             yield CopyTrouble.MORE_PARTITIONS, seen
 
 
+def selected_by(selection: Selection, found: FollowedTopics) -> tuple[FollowedTopic, ...]:
+    """The topics that are selected by either of their names, and excluded by none, by the names of their copies."""
+    names = {name for each in found.topics.values() for name in (each.source, each.copy)}
+    chosen = frozenset(Selection(selection.include).among(names))
+    excluded = frozenset(Selection(selection.exclude).of(names))
+    every = sorted(found.topics.values(), key=lambda each: each.copy)
+    return tuple(
+        each for each in every if chosen & {each.source, each.copy} and not excluded & {each.source, each.copy}
+    )
+
+
 # ── which groups, and how they are translated ─────────────────────────────────────────────────────────────────────
 
 

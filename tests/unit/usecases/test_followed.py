@@ -47,7 +47,7 @@ from tanist.usecases.lock import Purpose, changing, mirror_lock
 from tanist.usecases.mirror import OpenMirror, spec_at
 from tanist.usecases.mirrors import administer, desire, detach
 from tanist.usecases.mirrors.create import CreateRequest, create
-from tanist.usecases.mirrors.describe import Describer, listing
+from tanist.usecases.mirrors.describe import Describer, listing, must_match
 from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tanist.usecases.mirrors.followed import followed
 from tanist.usecases.mirrors.wait import Goal, wait_for
@@ -283,6 +283,28 @@ def test_describe_shows_both_names_and_no_lag_that_nobody_knows(east: GuardedClu
     assert (row.source and row.source.high_watermark, row.destination_end) == (10, 10)
     only = Describer(west.side(), clusters.__getitem__, Selection(("east.orders-eu",)))
     assert [str(row.partition) for row in only.describe(MM, a_command())[0].rows] == []
+
+
+@pytest.mark.parametrize(
+    ("selection", "topics"),
+    [
+        (Selection(("orders",)), ["east.orders"]),
+        (Selection(("east\\.orders",)), ["east.orders"]),
+        (Selection(("orders.*",)), ["east.orders", "east.orders-eu"]),
+        (Selection(("orders.*",), ("orders",)), ["east.orders-eu"]),
+        (Selection((), ("orders-eu",)), ["east.orders"]),
+        (Selection((), ("east\\.orders-eu",)), ["east.orders"]),
+    ],
+)
+def test_describe_selects_topics_by_their_names_at_either_side(
+    selection: Selection, topics: list[str], east: GuardedCluster, west: GuardedCluster
+) -> None:
+    """`describe --topic orders` was refused, while create, validate, reconcile and lookup take that name."""
+    west.with_topic("east.orders-eu", 2, 5)
+    registered(east, west)
+    found = Describer(west.side(), {"east": east.side()}.__getitem__, selection).describe(MM, a_command())
+    must_match(selection, found, detached=True)
+    assert sorted({row.partition.topic for row in found[0].rows}) == topics
 
 
 def test_describe_shows_the_destination_alone_if_the_source_is_silent(
