@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.names import SourcePartition
-    from tanist.domain.owners import Owner, Owners
     from tanist.domain.records import MirrorSpec
 
 _INTERNAL: Final = ("__", ".internal", "-internal", ".replica")
@@ -166,21 +165,21 @@ def paired(
     wanted: Mapping[str, str],
     source: TopicsSeen | TanistError,
     destination: TopicsSeen,
-    owners: Owners,
+    taken: Mapping[str, str],
 ) -> FollowedTopics:
     """What is known of each topic and its copy. `wanted`: the copy of each topic. `source`: or why it is silent.
 
-    `owners`: the other mirrors of the destination.
+    `taken`: copies that another mirror has, and which one, in words.
     """
     down = source if isinstance(source, TanistError) else None
     there = TopicsSeen() if isinstance(source, TanistError) else source
-    found = (_pair(topic, copy, there, destination, owners.of(copy)) for topic, copy in wanted.items())
+    found = (_pair(topic, copy, there, destination, taken.get(copy)) for topic, copy in wanted.items())
     return FollowedTopics(topics={each.source: each for each in found}, source_down=down)
 
 
-def _pair(topic: str, copy: str, there: TopicsSeen, here: TopicsSeen, owner: Owner | None) -> FollowedTopic:
+def _pair(topic: str, copy: str, there: TopicsSeen, here: TopicsSeen, taken: str | None) -> FollowedTopic:
     counts = (there.partitions.get(topic), here.partitions.get(copy))
-    trouble, why = next(_troubles(copy, *counts, owner), (None, ""))
+    trouble, why = next(_troubles(copy, *counts, taken), (None, ""))
     at_source, at_destination = (count if isinstance(count, int) else None for count in counts)
     return FollowedTopic(
         source=topic,
@@ -195,10 +194,10 @@ def _pair(topic: str, copy: str, there: TopicsSeen, here: TopicsSeen, owner: Own
 
 
 def _troubles(
-    copy: str, at_source: int | TanistError | None, at_destination: int | TanistError | None, owner: Owner | None
+    copy: str, at_source: int | TanistError | None, at_destination: int | TanistError | None, taken: str | None
 ) -> Iterator[tuple[CopyTrouble, str]]:
-    if owner is not None:
-        yield CopyTrouble.AMBIGUOUS, f"{copy} is in {owner.in_full}"
+    if taken is not None:
+        yield CopyTrouble.AMBIGUOUS, f"{copy} is in {taken}"
     if at_destination is None or isinstance(at_destination, UnknownTopicOrPartition):
         yield CopyTrouble.MISSING, f"the destination has no topic {copy}"
     for error in (at_source, at_destination):

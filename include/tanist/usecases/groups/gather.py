@@ -152,7 +152,9 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
     """
     spec, destination = mirror.spec, DestinationSnapshot(cluster=mirror.destination)
     seen = seen or views(destination, context)
-    places = Places.of(mirror, seen.state, chosen, context)
+    places = Places.of(mirror, seen.state, chosen.topics, context)
+    if chosen.given is not None:
+        places = places.only(at for each in chosen.given.values() for at in each)
     partitions = places.partitions
     kept = seen.groups.group_positions(spec) if chosen.given is None else ()
     held = places.copies(each.partition for each in kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from tanist.domain.followed import copies_of, is_followed
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.groups.gather import Chosen
     from tanist.usecases.mirror import OpenMirror
 
 
@@ -33,19 +32,21 @@ class Places:
     found: FollowedTopics | None
 
     @classmethod
-    def of(cls, mirror: OpenMirror, state: StateView, chosen: Chosen, context: CommandContext) -> Self:
-        """Raises what the destination answers if it cannot be read."""
-        spec, topics = mirror.spec, chosen.topics
+    def of(cls, mirror: OpenMirror, state: StateView, topics: frozenset[str] | None, context: CommandContext) -> Self:
+        """Of a mirror; `topics`: only these copies. Raises what the destination answers if it cannot be read."""
+        spec = mirror.spec
         found = followed(mirror, context) if is_followed(spec) else None
         if found is not None:
             partitions = frozenset(found.partitions())
         else:
             held = state.topics(spec.mirror) if topics else state.mirrored(spec.mirror)
             partitions = frozenset(at for topic in held for at in topic.all_partitions())
-        if chosen.given is not None:
-            given = frozenset(at for positions in chosen.given.values() for at in positions)
-            return cls(spec, None, given if found is None else given & partitions, found)
         return cls(spec, topics, frozenset(at for at in partitions if topics is None or at.topic in topics), found)
+
+    def only(self, given: Iterable[MirrorPartition]) -> Self:
+        """Those of `given` alone, which are partitions of the mirror, or have left it."""
+        asked = frozenset(given)
+        return replace(self, partitions=asked if self.found is None else asked & self.partitions)
 
     def copies(self, positions: Iterable[SourcePartition]) -> Mapping[SourcePartition, MirrorPartition]:
         """Of partitions of the source, those in the mirror and the chosen topics, with the names of their copies.

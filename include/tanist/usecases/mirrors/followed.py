@@ -41,7 +41,8 @@ def followed_in(both: MirrorSnapshot, context: CommandContext) -> FollowedTopics
         wanted = copies_of(spec, there.partitions)
     copies = _seen(here, wanted.values(), context.by)
     owners = Owners.besides(here.state(STATE_TOPIC, context.by), spec.mirror)
-    return paired(wanted, there, copies, owners)
+    taken = {copy: owner.in_full for copy in wanted.values() if (owner := owners.of(copy)) is not None}
+    return paired(wanted, there, copies, taken)
 
 
 def _at_source(both: MirrorSnapshot, context: CommandContext) -> TopicsSeen:
