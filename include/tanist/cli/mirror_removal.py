@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tanist.cli.failover import execute, show_plan
 from tanist.cli.failover_options import AnswersOption, DrainOption, EvidenceOption, ProofOption
 from tanist.cli.failover_runs import RunOptions
-from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, announcing, asking, selected
+from tanist.cli.options import (
+    ExcludeOption,
+    MirrorArgument,
+    Session,
+    TopicsOption,
+    announcing,
+    asking,
+    confirm,
+    selected,
+)
 from tanist.cli.output import emit, say
 from tanist.domain.checks import Mode
 from tanist.domain.detached import attach_command
 from tanist.domain.errors import Misconfigured
-from tanist.domain.followed import is_followed
+from tanist.domain.followed import copied_here, is_followed
 from tanist.domain.lag import DETACHED_STATE
 from tanist.domain.names import mirror_name
 from tanist.domain.states import DesiredState
@@ -24,6 +33,9 @@ from tanist.usecases.failover.tools import Timeouts
 from tanist.usecases.items import spec_item, topic_item
 from tanist.usecases.mirror import spec_at
 from tanist.usecases.mirrors import administer, detach
+
+if TYPE_CHECKING:
+    from tanist.domain.records import MirrorSpec
 
 REMOVE_SECONDS = 600.0
 TOPIC_COLUMNS = ("mirror", "topic", "state")
@@ -38,7 +50,7 @@ KeepCopyOption = Annotated[
 ]
 
 
-@asking(changes=True, seconds=REMOVE_SECONDS, dry_run="Print and keep the plan; change nothing else.")
+@asking(changes=True, confirms=True, seconds=REMOVE_SECONDS, dry_run="Print and keep the plan; change nothing else.")
 def remove(
     now: Session,
     name: MirrorArgument,
@@ -61,13 +73,15 @@ def remove(
     producers of the source go on. `tanist mirrors add` goes on where it stopped. Without --keep-copy a detached topic
     is forgotten, once its copy was deleted.
 
-    A mirror that somebody else copies (`create --copied-by`) is removed as a whole, without --topic: its registration
-    and what is kept of its groups are deleted, and nothing else.
+    A mirror that somebody else copies (`create --copied-by`) is removed as a whole, without --topic, once confirmed:
+    its registration and what is kept of its groups are deleted, and nothing else.
 
     Example: tanist mirrors remove dr --destination west --topic orders --dry-run
     """
     if not topic:
-        if not exclude and not keep_copy and _forget_followed(now, name):
+        spec = spec_at(now.destination(), mirror_name(name), now.context, any_copier=True)
+        if is_followed(spec):
+            _forget_followed(now, copied_here(spec) if exclude or keep_copy else spec)
             return
         raise Misconfigured("no topic is selected: give --topic REGEX")
     if keep_copy:
@@ -98,15 +112,13 @@ def remove(
     execute(now, name, found, options, evidence)
 
 
-def _forget_followed(now: Session, name: str) -> bool:
-    """Delete a mirror that somebody else copies, whose topics are nobody's here; False: Tanist copies it."""
+def _forget_followed(now: Session, spec: MirrorSpec) -> None:
+    """Delete a mirror that somebody else copies, whose topics are nobody's here."""
     destination = now.destination()
-    if not is_followed(spec_at(destination, mirror_name(name), now.context, any_copier=True)):
-        return False
-    spec = administer.delete(name, destination, now.context).spec
-    say(f"{'would forget' if now.context.dry_run else 'forgot'} mirror {name}, and touched none of its topics")
+    confirm(f"Forget mirror {spec.mirror} of {destination.name}?", yes=now.yes or now.context.dry_run)
+    spec = administer.delete(spec.mirror, destination, now.context).spec
+    say(f"{'would forget' if now.context.dry_run else 'forgot'} mirror {spec.mirror}, and touched none of its topics")
     emit([spec_item(spec) | {"changed": not now.context.dry_run}], ("mirror", "source", "destination"), now.as_json)
-    return True
 
 
 def _show_detached(now: Session, found: detach.Detached, state: str) -> None:

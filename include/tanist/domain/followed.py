@@ -21,7 +21,7 @@ from tanist.domain.translators.choice import StrategyChoice
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tanist.domain.names import MirrorName
+    from tanist.domain.names import SourcePartition
     from tanist.domain.records import MirrorSpec
 
 _INTERNAL: Final = ("__", ".internal", "-internal", ".replica")
@@ -78,6 +78,14 @@ def sources_of(spec: MirrorSpec, copies: Iterable[str]) -> dict[str, str]:
     return copies_of(spec, (source for copy in copies if (source := spec.names.source_of(copy)) is not None))
 
 
+def followed_by(specs: Iterable[MirrorSpec], topic: str) -> MirrorSpec | None:
+    """Of `specs` the mirror that somebody else copies, and whose copy of some topic has the name `topic`; None: none.
+
+    A copy that does not exist yet counts: its replicator creates it, and writes to it, at any time.
+    """
+    return next((spec for spec in specs if is_followed(spec) and sources_of(spec, [topic])), None)
+
+
 class CopyTrouble(StrEnum):
     """What is wrong with a copy. AMBIGUOUS: the topic of its name belongs to another mirror."""
 
@@ -113,6 +121,13 @@ class FollowedTopic:
         return tuple(MirrorPartition(self.copy, n) for n in range(count))
 
 
+class NoCopy(TanistError):
+    """A position cannot be translated, as the mirror has no copy of its partition, or none that is known to be its."""
+
+    name, exit_code = "NO_COPY", 3
+    operator_action = "see `tanist mirrors describe`, and what copies the records of the mirror; nothing was committed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsSeen:
     """What one cluster tells of topics: partitions, or why they are not known, and ids."""
@@ -132,6 +147,15 @@ class FollowedTopics:
         """All partitions that have a copy, sorted."""
         return tuple(sorted(at for each in self.topics.values() for at in each.partitions()))
 
+    def trouble(self, there: SourcePartition, copy: str) -> NoCopy:
+        """Why a partition of the mirror is not among `partitions`. `copy`: the name of its topic's copy."""
+        topic = self.topics.get(there.topic)
+        if topic is not None:
+            return NoCopy(topic.why or f"{copy} has no partition {there.partition}")
+        if self.source_down is None:
+            return NoCopy(f"the source has no topic {there.topic}")
+        return NoCopy(f"the destination has no topic {copy}")
+
     def troubled(self) -> tuple[FollowedTopic, ...]:
         """Those with which something is wrong."""
         return tuple(each for each in self.topics.values() if each.trouble is not None)
@@ -141,21 +165,21 @@ def paired(
     wanted: Mapping[str, str],
     source: TopicsSeen | TanistError,
     destination: TopicsSeen,
-    owners: Mapping[str, MirrorName],
+    taken: Mapping[str, str],
 ) -> FollowedTopics:
     """What is known of each topic and its copy. `wanted`: the copy of each topic. `source`: or why it is silent.
 
-    `owners`: topics of the destination that are in mirrors which Tanist copies there.
+    `taken`: copies that another mirror has, and which one, in words.
     """
     down = source if isinstance(source, TanistError) else None
     there = TopicsSeen() if isinstance(source, TanistError) else source
-    found = (_pair(topic, copy, there, destination, owners.get(copy)) for topic, copy in wanted.items())
+    found = (_pair(topic, copy, there, destination, taken.get(copy)) for topic, copy in wanted.items())
     return FollowedTopics(topics={each.source: each for each in found}, source_down=down)
 
 
-def _pair(topic: str, copy: str, there: TopicsSeen, here: TopicsSeen, owner: MirrorName | None) -> FollowedTopic:
+def _pair(topic: str, copy: str, there: TopicsSeen, here: TopicsSeen, taken: str | None) -> FollowedTopic:
     counts = (there.partitions.get(topic), here.partitions.get(copy))
-    trouble, why = next(_troubles(copy, *counts, owner), (None, ""))
+    trouble, why = next(_troubles(copy, *counts, taken), (None, ""))
     at_source, at_destination = (count if isinstance(count, int) else None for count in counts)
     return FollowedTopic(
         source=topic,
@@ -170,10 +194,10 @@ def _pair(topic: str, copy: str, there: TopicsSeen, here: TopicsSeen, owner: Mir
 
 
 def _troubles(
-    copy: str, at_source: int | TanistError | None, at_destination: int | TanistError | None, owner: MirrorName | None
+    copy: str, at_source: int | TanistError | None, at_destination: int | TanistError | None, taken: str | None
 ) -> Iterator[tuple[CopyTrouble, str]]:
-    if owner is not None:
-        yield CopyTrouble.AMBIGUOUS, f"{copy} is in mirror {owner!r}, which Tanist copies"
+    if taken is not None:
+        yield CopyTrouble.AMBIGUOUS, f"{copy} is in {taken}"
     if at_destination is None or isinstance(at_destination, UnknownTopicOrPartition):
         yield CopyTrouble.MISSING, f"the destination has no topic {copy}"
     for error in (at_source, at_destination):
@@ -185,6 +209,17 @@ def _troubles(
             yield CopyTrouble.FEWER_PARTITIONS, seen
         if at_destination > at_source:
             yield CopyTrouble.MORE_PARTITIONS, seen
+
+
+def selected_by(selection: Selection, found: FollowedTopics) -> tuple[FollowedTopic, ...]:
+    """The topics that are selected by either of their names, and excluded by none, by the names of their copies."""
+    names = {name for each in found.topics.values() for name in (each.source, each.copy)}
+    chosen = frozenset(Selection(selection.include).among(names))
+    excluded = frozenset(Selection(selection.exclude).of(names))
+    every = sorted(found.topics.values(), key=lambda each: each.copy)
+    return tuple(
+        each for each in every if chosen & {each.source, each.copy} and not excluded & {each.source, each.copy}
+    )
 
 
 # ── which groups, and how they are translated ─────────────────────────────────────────────────────────────────────

@@ -138,13 +138,13 @@ def test_help_lists_no_timeout_where_nothing_ends(tanist: Tanist) -> None:
     assert tanist("fetcher", "run", "--timeout", "1s").errors == ["INVALID_USAGE"]
 
 
-@pytest.mark.parametrize("command", ["create", "add", "pause", "resume", "alter", "remove"])
+@pytest.mark.parametrize("command", ["create", "add", "pause", "resume", "alter"])
 def test_a_command_that_never_asks_says_so(tanist: Tanist, command: str) -> None:
-    """`--yes` is taken everywhere, for scripts; only `delete` (and both `sync`, and `demo`) ask."""
+    """`--yes` is taken everywhere, for scripts; only `delete`, `remove` (and both `sync`, and `demo`) ask."""
     assert "this command does not ask" in plain(tanist("mirrors", command, "--help").out)
 
 
-@pytest.mark.parametrize("command", ["mirrors delete", "metadata sync", "groups sync", "demo"])
+@pytest.mark.parametrize("command", ["mirrors delete", "mirrors remove", "metadata sync", "groups sync", "demo"])
 def test_a_command_that_asks_says_so(tanist: Tanist, command: str) -> None:
     reported = plain(tanist(*command.split(), "--help").out)
     assert "Do not ask for confirmation." in reported

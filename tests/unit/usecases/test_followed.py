@@ -10,7 +10,14 @@ import pytest
 
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.copier import CopiedByAnother, Copier
-from tanist.domain.errors import AuthorizationFailed, MirrorExists, Misconfigured, SameCluster, TopicAlreadyInMirror
+from tanist.domain.errors import (
+    AuthorizationFailed,
+    MirrorExists,
+    Misconfigured,
+    SameCluster,
+    TopicAlreadyInMirror,
+    TopicNotInMirror,
+)
 from tanist.domain.failover.many import mirrors_at
 from tanist.domain.followed import (
     CopyTrouble,
@@ -24,6 +31,7 @@ from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPa
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.next_steps.step import NextStage
 from tanist.domain.problems import Problems, each
+from tanist.domain.reconciliation.job import PositionRequest
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.domain.selection import Selection
 from tanist.domain.translation import Exact, Proof, Translator, Unknown
@@ -32,16 +40,19 @@ from tanist.fetcher.planning import owned
 from tanist.ports.positions import ProofResult
 from tanist.usecases import snapshot
 from tanist.usecases.groups import strategies
+from tanist.usecases.groups.explain import explain
 from tanist.usecases.groups.gather import Chosen
-from tanist.usecases.groups.sync import SyncRequest, translate_groups
+from tanist.usecases.groups.listing import list_groups
+from tanist.usecases.groups.sync import SyncRequest, sync_groups, translate_groups
 from tanist.usecases.lock import Purpose, changing, mirror_lock
 from tanist.usecases.mirror import OpenMirror, spec_at
 from tanist.usecases.mirrors import administer, desire, detach
 from tanist.usecases.mirrors.create import CreateRequest, create
-from tanist.usecases.mirrors.describe import Describer, listing
+from tanist.usecases.mirrors.describe import Describer, listing, must_match
 from tanist.usecases.mirrors.follow import FollowRequest, follow
-from tanist.usecases.mirrors.followed import followed, mirror_partitions
+from tanist.usecases.mirrors.followed import followed
 from tanist.usecases.mirrors.wait import Goal, wait_for
+from tanist.usecases.offsets.lookup import LookupRequest, PartitionNotInMirror, lookup
 from tanist.usecases.status.observe import MirrorStatus, observe
 from tanist.usecases.status.status_view import board_item
 from tests.builders import a_command, a_mirror, a_topic, a_view, a_worker
@@ -201,7 +212,7 @@ def test_a_silent_source_leaves_the_copies_of_the_destination(east: GuardedClust
     found = followed(mirror, a_command())
     assert found.source_down is not None
     assert troubles(found) == {"orders": None}
-    assert mirror_partitions(mirror, a_command()) == {MirrorPartition("east.orders", n) for n in range(3)}
+    assert found.partitions() == tuple(MirrorPartition("east.orders", n) for n in range(3))
 
 
 def test_another_cluster_behind_the_name_of_the_source_is_not_followed(
@@ -220,11 +231,6 @@ def test_a_copy_that_tanist_copies_since_is_ambiguous(east: GuardedCluster, west
     found = followed(mirror, a_command())
     assert found.topics["orders"].trouble is CopyTrouble.AMBIGUOUS
     assert found.partitions() == ()
-
-
-def test_partitions_of_a_mirror_of_our_own_are_those_on_record(east: GuardedCluster, west: GuardedCluster) -> None:
-    west.with_topic(STATE_TOPIC).write(STATE_TOPIC, a_mirror(), a_topic(partitions=2))
-    assert mirror_partitions(opened(east, west, "dr"), a_command()) == {MirrorPartition("orders", n) for n in range(2)}
 
 
 @pytest.mark.parametrize(
@@ -278,6 +284,28 @@ def test_describe_shows_both_names_and_no_lag_that_nobody_knows(east: GuardedClu
     assert (row.source and row.source.high_watermark, row.destination_end) == (10, 10)
     only = Describer(west.side(), clusters.__getitem__, Selection(("east.orders-eu",)))
     assert [str(row.partition) for row in only.describe(MM, a_command())[0].rows] == []
+
+
+@pytest.mark.parametrize(
+    ("selection", "topics"),
+    [
+        (Selection(("orders",)), ["east.orders"]),
+        (Selection(("east\\.orders",)), ["east.orders"]),
+        (Selection(("orders.*",)), ["east.orders", "east.orders-eu"]),
+        (Selection(("orders.*",), ("orders",)), ["east.orders-eu"]),
+        (Selection((), ("orders-eu",)), ["east.orders"]),
+        (Selection((), ("east\\.orders-eu",)), ["east.orders"]),
+    ],
+)
+def test_describe_selects_topics_by_their_names_at_either_side(
+    selection: Selection, topics: list[str], east: GuardedCluster, west: GuardedCluster
+) -> None:
+    """`describe --topic orders` was refused, while create, validate, reconcile and lookup take that name."""
+    west.with_topic("east.orders-eu", 2, 5)
+    registered(east, west)
+    found = Describer(west.side(), {"east": east.side()}.__getitem__, selection).describe(MM, a_command())
+    must_match(selection, found, detached=True)
+    assert sorted({row.partition.topic for row in found[0].rows}) == topics
 
 
 def test_describe_shows_the_destination_alone_if_the_source_is_silent(
@@ -419,6 +447,105 @@ def test_positions_are_read_by_the_names_of_the_source_and_proved_by_both(
     (unmapped,) = translate_groups(mirror, SyncRequest(chosen=Chosen(strategy="map")), a_command()).rows
     assert isinstance(unmapped.translation, Unknown), "nobody promises that offsets are the same"
     assert "keeps no offset map" in unmapped.reason
+
+
+def with_groups(east: GuardedCluster, west: GuardedCluster) -> tuple[OpenMirror, MemoryGroups]:
+    mirror = registered(east, west)
+    here, there = MemoryGroups(east), MemoryGroups(west)
+    source = replace(east.side(), positions=lambda name: MemoryPositions(here, name))
+    destination = replace(west.side(), positions=lambda name: MemoryPositions(there, name))
+    return replace(mirror, source=source, destination=destination, pair=pair_with(proofs=Asked())), here
+
+
+def _fewer(_: GuardedCluster, west: GuardedCluster) -> None:
+    west.with_topic("east.orders-eu", 1, 5)
+
+
+def _unreadable(_: GuardedCluster, west: GuardedCluster) -> None:
+    west.with_topic("east.orders-eu", 2, 5)
+    west.denied |= {("DESCRIBE", "east.orders-eu")}
+
+
+def _ambiguous(_: GuardedCluster, west: GuardedCluster) -> None:
+    own = a_mirror(MirrorName("own"))
+    west.with_topic("east.orders-eu", 2, 5).write(STATE_TOPIC, own, a_topic("east.orders-eu", mirror=own.mirror))
+
+
+def _gone(east: GuardedCluster, _: GuardedCluster) -> None:
+    del east.topics["orders-eu"]
+
+
+BY_MAP = SyncRequest(chosen=Chosen(strategy="map"))
+NO_COPY: dict[str, tuple[Callable[[GuardedCluster, GuardedCluster], None], str]] = {
+    "missing": (lambda _, __: None, "the destination has no topic east.orders-eu"),
+    "fewer partitions": (_fewer, "east.orders-eu has 1 partition(s), and 2 at the source"),
+    "unreadable": (_unreadable, "DESCRIBE"),
+    "ambiguous": (_ambiguous, "east.orders-eu is in mirror 'own', which Tanist copies"),
+    "gone at the source": (_gone, "the source has no topic orders-eu"),
+}
+
+
+@pytest.mark.parametrize("what", NO_COPY)
+def test_a_position_without_a_copy_has_a_row_that_is_unknown_and_says_why(
+    what: str, east: GuardedCluster, west: GuardedCluster
+) -> None:
+    """It had no row, and the commands exited with 0."""
+    mirror, here = with_groups(east, west)
+    here.commit("g", SourcePartition("orders-eu", 1), 4)
+    happens, why = NO_COPY[what]
+    happens(east, west)
+    synced = sync_groups(mirror, SyncRequest(chosen=Chosen(strategy="map")), a_command())
+    (row,) = synced.problems
+    assert (row.partition, row.at_source) == (MirrorPartition("east.orders-eu", 1), SourcePartition("orders-eu", 1))
+    assert isinstance(row.translation, Unknown)
+    assert why in row.reason
+    assert not row.committed
+    assert any(why in line for line in explain(row, synced.seen))
+    assert [line.group for line in list_groups(mirror, Chosen(), a_command()).lines] == ["g"]
+    only = Chosen(strategy="map", topics=frozenset({"east.orders"}))
+    assert translate_groups(mirror, SyncRequest(chosen=only), a_command()).rows == ()
+
+
+def test_a_kept_position_without_a_copy_is_unknown_while_the_source_is_silent(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    mirror, _ = with_groups(east, west)
+    at = SourcePartition("orders-eu", 0)
+    kept = GroupPosition(
+        mirror=MM, mirror_id=mirror.spec.mirror_id, group="g", partition=at, offset=SourceOffset(3), at=EpochMs(1)
+    )
+    west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
+    east.dead = True
+    (row,) = translate_groups(mirror, SyncRequest(chosen=Chosen(strategy="map")), a_command()).rows
+    assert isinstance(row.translation, Unknown)
+    assert "the destination has no topic east.orders-eu" in row.reason
+
+
+@pytest.mark.parametrize("what", sorted(NO_COPY.keys() - {"gone at the source"}))
+def test_a_position_outside_kafka_without_a_copy_is_unknown_and_says_why(
+    what: str, east: GuardedCluster, west: GuardedCluster
+) -> None:
+    """The answer was that the mirror copies no such topic, or that it adds partitions by itself."""
+    mirror, _ = with_groups(east, west)
+    happens, why = NO_COPY[what]
+    happens(east, west)
+    request = LookupRequest(positions=(PositionRequest("orders-eu", 1, 4), PositionRequest("orders", 0, 4)), how=BY_MAP)
+    without, _ = lookup(mirror, request, a_command()).found
+    assert without.is_unknown
+    assert why in without.row.reason
+
+
+def test_a_partition_that_neither_cluster_has_is_not_promised(east: GuardedCluster, west: GuardedCluster) -> None:
+    mirror, _ = with_groups(east, west)
+    with pytest.raises(PartitionNotInMirror) as raised:
+        lookup(mirror, LookupRequest(positions=(PositionRequest("orders", 7, 4),)), a_command())
+    assert "by itself" not in raised.value.operator_action
+    with pytest.raises(TopicNotInMirror):
+        lookup(mirror, LookupRequest(positions=(PositionRequest("pay", 0, 4),)), a_command())
+    east.dead = True
+    request = LookupRequest(positions=(PositionRequest("orders-eu", 0, 4), PositionRequest("orders", 7, 4)), how=BY_MAP)
+    reasons = [each.row.reason for each in lookup(mirror, request, a_command()).found]
+    assert reasons == ["the destination has no topic east.orders-eu", "east.orders has no partition 7"]
 
 
 # ── what is said of it ────────────────────────────────────────────────────────────────────────────────────────────

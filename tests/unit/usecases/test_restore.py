@@ -9,6 +9,7 @@ import pytest
 
 from tanist.domain.adoption import LAST_EPOCH
 from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.copier import Copier
 from tanist.domain.failback.pending import tails_of
 from tanist.domain.fences import FenceStatus
 from tanist.domain.log_writers import LogWriters, WrittenSpan
@@ -27,9 +28,11 @@ from tanist.domain.tails import TailStage
 from tanist.ports.fencing import ProducerFence
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.mirrors.detach import detach_topics
+from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tanist.usecases.state.restore import RestoreTools, restore
 from tests.builders import a_command, a_lineage, a_move
 from tests.fakes.cluster import MemoryCluster
+from tests.fakes.failover import GuardedCluster
 
 if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
@@ -139,6 +142,18 @@ def test_a_source_that_does_not_answer_stops_a_restoration_unless_it_need_not_be
     assert not new.calls
     (found,) = restored(state, east, new, ask_source=False)
     assert "'east' was not asked" in found.warnings[-1]
+
+
+def test_a_mirror_that_somebody_else_copies_is_restored_with_a_dead_source() -> None:
+    """Its source was asked about promotions, which such a mirror cannot have."""
+    east, west = (GuardedCluster(name).with_topic("orders", 2, 10) for name in ("east", "west"))
+    follow(FollowRequest(mirror=M, copied_by=Copier.MM2, include=("orders",)), east.side(), west.side(), a_command())
+    state, new = saved(west), lost(west)
+    east.dead = True
+    (found,) = restored(state, east, new)
+    assert (found.changed, found.warnings) == (True, ())
+    assert new.view(STATE_TOPIC).mirror(M) == west.view(STATE_TOPIC).mirror(M)
+    assert not restored(state, east, new)[0].changed
 
 
 def test_the_state_of_a_mirror_that_was_reversed_since_is_refused(east: MemoryCluster, west: MemoryCluster) -> None:

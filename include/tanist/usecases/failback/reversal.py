@@ -28,6 +28,7 @@ from tanist.domain.failover.plan import plan_of
 from tanist.domain.kept_fences import what_stays
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.moves import MoveStatus
+from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, only, pattern_problems
@@ -303,7 +304,7 @@ def topic_plans(
     """
     primary, old = SourceSnapshot(cluster=clusters.destination), DestinationSnapshot(cluster=clusters.source)
     shared = take.situation(old, there, replace(clusters.spec, replication_factor=None), command.by)
-    others = {name: owner for name, owner in shared.owners.items() if owner != clusters.spec.mirror}
+    others = Owners.besides(there, clusters.spec.mirror)
     situation = replace(shared, returning=True, replaced=frozenset(again), owners=others)
     read_promotions(primary, command.by)
     return take.examine(primary, old, names, situation, command.by)

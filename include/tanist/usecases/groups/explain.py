@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
+from tanist.domain.followed import NoCopy
 from tanist.domain.translation import Commit, Conservative, Unknown
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def _end(row: PositionRow, seen: Gathered) -> str:
 
 
 def _copy(row: PositionRow) -> str:
+    if isinstance(row.mirror_end, NoCopy):
+        return row.mirror_end.reason
     if isinstance(row.mirror_end, TanistError):
         return f"the destination does not answer: {row.mirror_end.reason}"
     return f"the mirror partition begins at {row.mirror_end.start} and ends at {row.mirror_end.end}"

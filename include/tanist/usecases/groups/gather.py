@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.followed import group_is_followed, is_followed
+from tanist.domain.followed import group_is_followed
 from tanist.domain.lag import KnownEnd, last_known
 from tanist.domain.lineage import copied_until, primary_until
 from tanist.domain.log_ends import Span
@@ -23,8 +23,8 @@ from tanist.domain.names import (
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupSyncStatus
 from tanist.domain.selection import EVERYTHING, topic_pattern
 from tanist.domain.states import MirrorState
+from tanist.usecases.groups.places import Places
 from tanist.usecases.mirror import same_as_pinned
-from tanist.usecases.mirrors.followed import mirror_partitions
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -108,9 +108,11 @@ class SourceAnswer:
 class Gathered:
     """What is known about the groups of one mirror.
 
-    `at_home`: failed-over partitions, by the groups that had a position there. Their offsets are no longer translated:
-    what such a group commits at the destination is its position. `primary_until`: where the destination's own time as
-    the primary ended, of a mirror that was reversed: up to there its consumers have read nothing that was copied.
+    `partitions`: those that are read. A position may be in another one, of which `copies` has the reason why there is
+    no copy. `at_home`: failed-over partitions, by the groups that had a position there. Their offsets are no longer
+    translated: what such a group commits at the destination is its position. `primary_until`: where the destination's
+    own time as the primary ended, of a mirror that was reversed: up to there its consumers have read nothing that was
+    copied.
     """
 
     spec: MirrorSpec
@@ -150,24 +152,28 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
     """
     spec, destination = mirror.spec, DestinationSnapshot(cluster=mirror.destination)
     seen = seen or views(destination, context)
-    partitions = _partitions(seen.state, mirror, chosen, context)
+    places = Places.of(mirror, seen.state, chosen.topics, context)
+    if chosen.given is not None:
+        places = places.only(at for each in chosen.given.values() for at in each)
+    partitions = places.partitions
     kept = seen.groups.group_positions(spec) if chosen.given is None else ()
-    ours = [each for each in kept if _copy(spec.names, each.partition) in partitions]
+    held = places.copies(each.partition for each in kept)
+    ours = [each for each in kept if each.partition in held]
     source_answer = _ask(
         mirror, chosen, {each.group for each in ours}, sorted(map(spec.names.at_source, partitions)), context
     )
     copies = destination.ends(sorted(partitions), context.by)
     passed_on = _passed_on(seen.state, spec, partitions)
+    positions = _merged(ours, source_answer, chosen, places) if chosen.given is None else _given(chosen.given)
     return Gathered(
         spec=spec,
         partitions=partitions,
         preparing=_preparing(seen.state, spec.mirror, partitions),
-        positions=_merged(ours, source_answer, chosen, partitions, spec)
-        if chosen.given is None
-        else _given(chosen.given),
+        positions=positions,
         kinds={each.group: each.kind for each in ours}
         | {name: facts.kind for name, facts in source_answer.groups.items()},
-        copies={at: _span(each, passed_on.get(at)) for at, each in copies.items()},
+        copies={at: _span(each, passed_on.get(at)) for at, each in copies.items()}
+        | places.troubles(at for each in positions.values() for at in each),
         source_ends=_ends(last_known(seen.state, spec.mirror), source_answer, spec.names),
         followed=seen.groups.groups_followed(spec),
         source_answer=source_answer,
@@ -225,27 +231,6 @@ def _at_home(
     return {name: tuple(sorted(found[name])) for name in sorted(chosen.of(found))}
 
 
-def _copy(names: TopicNames, there: SourcePartition) -> MirrorPartition | None:
-    """The copy of any partition of the source, by its name; None: its topic is not in the mirror."""
-    copy = names.copy_of(there.topic)
-    return None if copy is None else MirrorPartition(copy, there.partition)
-
-
-def _partitions(
-    state: StateView, of: OpenMirror, chosen: Chosen, context: CommandContext
-) -> frozenset[MirrorPartition]:
-    mirror = of.spec.mirror
-    if chosen.given is not None:
-        return frozenset(at for positions in chosen.given.values() for at in positions)
-    if is_followed(of.spec):
-        return frozenset(
-            at for at in mirror_partitions(of, context) if chosen.topics is None or at.topic in chosen.topics
-        )
-    held = state.topics(mirror) if chosen.topics else state.mirrored(mirror)
-    wanted = [topic for topic in held if chosen.topics is None or topic.topic in chosen.topics]
-    return frozenset(at for topic in wanted for at in topic.all_partitions())
-
-
 def _preparing(
     state: StateView, mirror: MirrorName, partitions: Iterable[MirrorPartition]
 ) -> frozenset[MirrorPartition]:
@@ -265,14 +250,14 @@ def _merged(
     ours: Iterable[GroupPosition],
     source_answer: SourceAnswer,
     chosen: Chosen,
-    partitions: frozenset[MirrorPartition],
-    spec: MirrorSpec,
+    places: Places,
 ) -> Mapping[str, Mapping[MirrorPartition, Freshest]]:
     """The source's answer takes precedence over stored positions; positions that it does not return are kept.
 
     A missing position is not taken for a deletion: the tail of `__consumer_offsets` removes deleted positions.
     """
     found: defaultdict[str, dict[MirrorPartition, Freshest]] = defaultdict(dict)
+    spec, copies = places.spec, places.copies(at for each in source_answer.positions.values() for at in each)
     selected = chosen.of({*(each.group for each in ours), *source_answer.positions})
     names = {each for each in selected if group_is_followed(spec, each)}
     for each in ours:
@@ -280,8 +265,7 @@ def _merged(
             found[each.group][spec.names.mirrored(each.partition)] = Freshest(each.offset, each.at, direct=False)
     for group, positions in source_answer.positions.items():
         for there, offset in positions.items():
-            at = _copy(spec.names, there)
-            if at is not None and group in names and at in partitions:
+            if group in names and (at := copies.get(there)) is not None:
                 before = found[group].get(at)
                 found[group][at] = Freshest(
                     offset, before.at if before and before.offset == offset else None, direct=True

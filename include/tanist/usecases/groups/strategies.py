@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tanist.domain.copier import Copier
 from tanist.domain.errors import Misconfigured, TanistError
-from tanist.domain.followed import is_followed
+from tanist.domain.followed import NoCopy, is_followed
 from tanist.domain.lag import maps
 from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.domain.record_times import ReadLimits
@@ -258,6 +258,8 @@ def _readable(seen: Gathered) -> Iterator[tuple[MirrorPartition, Inputs]]:
 
 def _why_not(seen: Gathered, at: MirrorPartition) -> str:
     copy = seen.copies[at]
+    if isinstance(copy, NoCopy):
+        return copy.reason
     if isinstance(copy, TanistError):
         return f"the destination does not answer: {copy.name}: {copy.reason}"
     return "the mirror partition is still PREPARING, so its end offset means nothing yet"

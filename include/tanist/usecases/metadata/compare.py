@@ -238,8 +238,8 @@ def _outside(
 ) -> Iterator[Decision]:
     source = both.reachable_source()
     for name in names:
-        if owner := situation.owners.get(name):
-            yield metadata.left(name, Outcome.SKIPPED, f"it is in mirror {owner!r}")
+        if owner := situation.owners.of(name):
+            yield metadata.left(name, Outcome.SKIPPED, f"it is in {owner}")
             continue
         try:
             (plan,) = take.examine(source, both.destination, [name], situation, context.by)

@@ -10,7 +10,7 @@ from tanist.domain import losses, records
 from tanist.domain.circle import locate
 from tanist.domain.detached import detached_here, detached_topics, explained
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.followed import is_followed
+from tanist.domain.followed import is_followed, selected_by
 from tanist.domain.growth import Growth, growth
 from tanist.domain.lag import KnownEnd, PartitionRow, is_loss_accepted, last_known, maps
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
@@ -47,11 +47,13 @@ class Described:
 
     `detached`: all that were detached from it; `detached_rows`: of those whose copies are here, and which are selected.
 
+    `sources`: of a mirror that somebody else copies, its topics by their names at the source, which select them, too.
     `versions`: with which protocol versions records are copied, of source and destination; None: unknown.
     """
 
     spec: MirrorSpec
     topics: tuple[str, ...]
+    sources: tuple[str, ...] = ()
     rows: tuple[PartitionRow, ...]
     growth: Growth
     detached: tuple[str, ...] = ()
@@ -232,7 +234,9 @@ def must_match(topics: Selection, found: Sequence[Described], *, detached: bool 
 
     `detached`: one that was detached will do.
     """
-    names = frozenset(name for each in found for name in (*each.topics, *(each.detached if detached else ())))
+    names = frozenset(
+        name for each in found for name in (*each.topics, *each.sources, *(each.detached if detached else ()))
+    )
     topics.chosen(names, f"topic of mirror {found[0].spec.mirror!r}" if len(found) == 1 else "topic of any mirror")
 
 
@@ -274,12 +278,12 @@ class Describer:
         """One that somebody else copies: its topics are found now, and nothing is on record of its partitions."""
         spec, source = both.spec, self._source(both, context)
         found = followed_in(replace(both, source=source), context)
-        every = {each.copy: each for each in found.topics.values()}
-        shown = [every[name] for name in self.selection.among(every)]
+        shown = selected_by(self.selection, found)
         seen = followed_rows(replace(both, source=source), found, shown, context)
         return Described(
             spec=spec,
-            topics=tuple(sorted(every)),
+            topics=tuple(sorted(each.copy for each in found.topics.values())),
+            sources=tuple(sorted(found.topics)),
             rows=seen,
             growth=Growth(),
             source_down=found.source_down,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.detached import (
     attach,
     detached_elsewhere,
-    detached_from,
     detached_here,
     detached_topics,
     forgotten,
@@ -24,6 +23,7 @@ from tanist.domain.errors import (
     TopicNotInMirror,
 )
 from tanist.domain.names import mirror_name
+from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import TopicDesired
 from tanist.domain.selection import Selection, pattern_problems
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
 
 
 def must_be_free(view: StateView, mirror: MirrorName, topics: Iterable[str]) -> None:
-    """Raises TopicAlreadyInMirror where another mirror has one of `topics`, or has detached it."""
-    others = detached_from(view, mirror) | view.of_other_mirrors(mirror)
+    """Raises TopicAlreadyInMirror where another mirror has one of `topics`, whoever copies it, or has detached it."""
+    others = Owners.besides(view, mirror)
     for topic in topics:
-        if topic in others:
-            raise TopicAlreadyInMirror(f"{topic!r} belongs to mirror {others[topic]!r} by now")
+        if owner := others.of(topic):
+            raise TopicAlreadyInMirror(f"{topic!r} belongs to {owner} by now")
 
 
 def take_in(
@@ -309,9 +309,7 @@ def _examine(
         destination, view, spec, by, adopting=accepted.adopt, detached={n: e.kept for n, e in apart.items()}
     )
     names = take.selection_names(source, Selection(topics.include, (*topics.exclude, *spec.exclude)), by)
-    taken = [
-        TopicAlreadyInMirror(f"{n!r} is in mirror {situation.owners[n]!r}") for n in names if n in situation.owners
-    ]
+    taken = [TopicAlreadyInMirror(f"{n!r} is in {owner}") for n in names if (owner := situation.owners.of(n))]
     away = detached_elsewhere(view, spec)
     problems = (*taken, *(refusal(away[n], spec) for n in names if n in away))
     if problems:

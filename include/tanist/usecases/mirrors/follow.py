@@ -11,7 +11,8 @@ from uuid import uuid4
 
 from tanist.domain.errors import Misconfigured, SameCluster, TanistError, TopicAlreadyInMirror
 from tanist.domain.followed import FollowedTopics, strategy_problems
-from tanist.domain.names import MirrorName, ProducerId, mirror_name
+from tanist.domain.names import ProducerId, mirror_name
+from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, OffsetMode
 from tanist.domain.renaming import rename_problems
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.copier import Copier
-    from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
 
@@ -114,7 +114,7 @@ def follow(request: FollowRequest, source: Cluster, destination: Cluster, contex
         return Followed(spec=spec, topics=topics, changed=False)
     new_state = found.attempt(lambda: snapshot.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
-    found.problems += _taken(view, topics)
+    found.problems += _taken(Owners.besides(view, spec.mirror), topics)
     found.raise_all()
     if context.dry_run:
         return Followed(spec=spec, topics=topics, changed=True)
@@ -124,11 +124,11 @@ def follow(request: FollowRequest, source: Cluster, destination: Cluster, contex
         raise take.partial(error) from error
 
 
-def _taken(view: StateView, topics: FollowedTopics) -> list[TanistError]:
-    """Copies that are topics of mirrors which Tanist copies: two replicators would write to them."""
-    owners: Mapping[str, MirrorName] = {topic.topic: topic.mirror for topic in view.mirrored()}
-    copies = sorted(each.copy for each in topics.topics.values() if each.copy in owners)
-    return [TopicAlreadyInMirror(f"{copy!r} is in mirror {owners[copy]!r}, which Tanist copies") for copy in copies]
+def _taken(owners: Owners, topics: FollowedTopics) -> list[TanistError]:
+    """Copies that are topics of other mirrors, whoever copies those: two replicators would write to them."""
+    copies = sorted(each.copy for each in topics.topics.values())
+    taken = ((copy, owner) for copy in copies if (owner := owners.of(copy)) is not None)
+    return [TopicAlreadyInMirror(f"{copy!r} is in {owner.in_full}") for copy, owner in taken]
 
 
 def _spec(

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
-from tanist.domain.followed import FollowedTopics, TopicsSeen, copies_of, is_followed, paired, sources_of
+from tanist.domain.followed import FollowedTopics, TopicsSeen, copies_of, paired, sources_of
+from tanist.domain.owners import Owners
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.mirror import same_as_pinned
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tanist.domain.names import MirrorPartition
     from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import OpenMirror
@@ -40,8 +40,9 @@ def followed_in(both: MirrorSnapshot, context: CommandContext) -> FollowedTopics
     else:
         wanted = copies_of(spec, there.partitions)
     copies = _seen(here, wanted.values(), context.by)
-    owners = here.state(STATE_TOPIC, context.by).of_other_mirrors(spec.mirror)
-    return paired(wanted, there, copies, owners)
+    owners = Owners.besides(here.state(STATE_TOPIC, context.by), spec.mirror)
+    taken = {copy: owner.in_full for copy in wanted.values() if (owner := owners.of(copy)) is not None}
+    return paired(wanted, there, copies, taken)
 
 
 def _at_source(both: MirrorSnapshot, context: CommandContext) -> TopicsSeen:
@@ -53,15 +54,3 @@ def _at_source(both: MirrorSnapshot, context: CommandContext) -> TopicsSeen:
 def _seen(cluster: ClusterSnapshot[Any], topics: Collection[str], by: Deadline) -> TopicsSeen:
     seen = cluster.registry(sorted(topics), by)
     return TopicsSeen(partitions=seen.partitions, ids=seen.topic_ids)
-
-
-def mirror_partitions(mirror: OpenMirror, context: CommandContext) -> frozenset[MirrorPartition]:
-    """The mirror partitions of any mirror: on record, or, if somebody else copies them, found now.
-
-    Raises:
-        what the destination answers if it cannot be read.
-    """
-    if is_followed(mirror.spec):
-        return frozenset(followed(mirror, context).partitions())
-    view = mirror.destination.state(STATE_TOPIC, context.by)
-    return frozenset(at for topic in view.mirrored(mirror.spec.mirror) for at in topic.all_partitions())

@@ -9,7 +9,7 @@ from tanist.domain.acl_entries import ANYBODY
 from tanist.domain.adoption import CandidateLog, MirrorTopicPromoted, OppositeMirror
 from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
 from tanist.domain.compaction import is_compacted
-from tanist.domain.detached import detached_from, detached_here
+from tanist.domain.detached import detached_here
 from tanist.domain.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -27,6 +27,7 @@ from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.lineage import reserved_ranges
 from tanist.domain.metadata import is_fenced
 from tanist.domain.names import MirrorPartition
+from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import DesiredState
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from tanist.domain.adoption import AdoptableLog
     from tanist.domain.compaction import Holes
     from tanist.domain.lineage import TopicLineage
-    from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
@@ -160,7 +161,7 @@ class Situation:
     """
 
     destination: str
-    owners: Mapping[str, MirrorName]
+    owners: Owners
     known_configs: frozenset[str] | None
     replication_factor: int | None
     holes: Holes
@@ -216,16 +217,11 @@ class TopicPlan:
         )
 
 
-def owners(view: StateView) -> dict[str, MirrorName]:
-    """Which mirror each topic of a destination belongs to."""
-    return {topic.topic: topic.mirror for topic in view.mirrored()}
-
-
 def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
     """How the mirror topic of `source` is created, or why it cannot be."""
     name = source.name
-    if owner := situation.owners.get(name):
-        return TopicAlreadyInMirror(f"{name!r} belongs to mirror {owner!r} of {situation.destination!r}")
+    if owner := situation.owners.of(name):
+        return TopicAlreadyInMirror(f"{name!r} belongs to {owner} on {situation.destination!r}")
     detached = situation.detached.get(name)
     if detached and existing and existing.facts.partitions < source.partitions:  # `metadata sync` adds the others
         source = replace(source, partitions=existing.facts.partitions)
@@ -334,7 +330,7 @@ def situation(
     """The inputs that all topics of one command share."""
     return Situation(
         destination=destination.name,
-        owners=detached_from(view, wanted.mirror) | owners(view),
+        owners=Owners.every(view, wanted.mirror),
         known_configs=observe.known_configs(destination, by),
         replication_factor=wanted.replication_factor,
         holes=wanted.holes,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.detached import detached_topics, refusal
 from tanist.domain.errors import Misconfigured, Refused, TanistError, TopicNotInMirror
-from tanist.domain.followed import is_followed
+from tanist.domain.followed import copies_of, is_followed
 from tanist.domain.lineage import copied_until
 from tanist.domain.names import MOST_OFFSETS, MirrorPartition, SourceOffset, SourcePartition
 from tanist.domain.problems import ProblemCollector
@@ -20,13 +20,14 @@ from tanist.domain.translation import Unknown
 from tanist.usecases.groups.gather import views
 from tanist.usecases.groups.items import position_item
 from tanist.usecases.groups.sync import SyncRequest, translate_positions
-from tanist.usecases.mirrors.followed import mirror_partitions
+from tanist.usecases.mirrors.followed import followed
 from tanist.usecases.snapshot import DestinationSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.detached_record import TopicDetached
+    from tanist.domain.followed import FollowedTopics
     from tanist.domain.reconciliation.job import PositionRequest
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 class PartitionNotInMirror(Refused):
     name = "PARTITION_NOT_IN_MIRROR"
     operator_action = "see `tanist mirrors describe`: the mirror adds new partitions of the source by itself"
+
+
+class PartitionNotFollowed(PartitionNotInMirror):
+    operator_action = "see `tanist mirrors describe`: neither cluster has that partition of the topic"
 
 
 class CopyEndNotRecorded(Refused):
@@ -84,8 +89,8 @@ def lookup(mirror: OpenMirror, request: LookupRequest, context: CommandContext) 
         of this mirror; no log is read then. Otherwise as `translate_positions`.
     """
     seen = views(DestinationSnapshot(cluster=mirror.destination), context)
-    followed = mirror_partitions(mirror, context) if is_followed(mirror.spec) else ()
-    places = _places(_Known.of(seen.state, mirror.spec, followed), request.positions)
+    found = followed(mirror, context) if is_followed(mirror.spec) else None
+    places = _places(_Known.of(seen.state, mirror.spec, found), request.positions)
     given = {
         str(number): {at: SourceOffset(position.offset)}
         for number, (position, at) in enumerate(zip(request.positions, places, strict=True))
@@ -121,12 +126,13 @@ class _Known:
     topics: Mapping[str, TopicDesired | None]
     """By the names of the source; None: somebody else copies it, and nothing of it is on record."""
     detached: Mapping[str, TopicDetached]
+    found: FollowedTopics | None
 
     @classmethod
-    def of(cls, state: StateView, spec: MirrorSpec, followed: Iterable[MirrorPartition]) -> _Known:
-        """`followed`: the partitions of a mirror that somebody else copies."""
-        copies = {spec.names.at_source(at): at for at in followed}
-        topics: dict[str, TopicDesired | None] = dict.fromkeys(at.topic for at in copies)
+    def of(cls, state: StateView, spec: MirrorSpec, found: FollowedTopics | None) -> _Known:
+        """`found`: the topics of a mirror that somebody else copies."""
+        copies = {spec.names.at_source(at): at for at in (found.partitions() if found else ())}
+        topics: dict[str, TopicDesired | None] = dict.fromkeys(found.topics if found else ())
         for topic in state.topics(spec.mirror):
             for at in topic.all_partitions():
                 there = spec.names.at_source(at)
@@ -135,7 +141,7 @@ class _Known:
             spec.names.at_source(MirrorPartition(each.topic, 0)).topic: each
             for each in detached_topics(state, spec.mirror)
         }
-        return cls(state, spec, copies, topics, detached)
+        return cls(state, spec, copies, topics, detached, found)
 
     def place(self, position: PositionRequest) -> MirrorPartition:
         """The mirror partition of a position. Raises what is wrong with it."""
@@ -144,10 +150,13 @@ class _Known:
             raise Misconfigured(f"{position.offset} is not a valid offset of {at}")
         if topic in self.detached:
             raise refusal(self.detached[topic], self.spec)
+        if self.found is not None and at not in self.copies and _may_be_copied(self.spec, self.found, at):
+            return self.spec.names.mirrored(at)  # its row says why there is no copy
         if topic not in self.topics:
             raise TopicNotInMirror(f"mirror {mirror!r} copies no topic {topic!r} of {self.spec.source!r}")
         if at not in self.copies:
-            raise PartitionNotInMirror(f"mirror {mirror!r} has no partition {position.partition} of topic {topic!r}")
+            kind = PartitionNotInMirror if self.found is None else PartitionNotFollowed
+            raise kind(f"mirror {mirror!r} has no partition {position.partition} of topic {topic!r}")
         copy, wanted = self.copies[at], self.topics[topic]
         if wanted is not None and wanted.desired is DesiredState.REMOVED and not self._end_is_recorded(copy):
             raise CopyEndNotRecorded(f"{copy} has left mirror {mirror!r}, and where its copied records end is unknown")
@@ -156,6 +165,16 @@ class _Known:
     def _end_is_recorded(self, at: MirrorPartition) -> bool:
         entries = self.state.lineage(self.spec.mirror, at.topic)
         return copied_until(entries, at, self.spec.destination_cluster_id) is not None
+
+
+def _may_be_copied(spec: MirrorSpec, found: FollowedTopics, at: SourcePartition) -> bool:
+    """Whether the source has, or may have, a partition of a topic in a mirror that somebody else copies."""
+    topic = found.topics.get(at.topic)
+    if at.partition < 0:
+        return False
+    if topic is None:
+        return found.source_down is not None and bool(copies_of(spec, [at.topic]))
+    return topic.at_source is None or at.partition < topic.at_source
 
 
 def lookup_item(found: LookedUp) -> dict[str, Any]:

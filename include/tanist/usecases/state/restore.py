@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.detached import as_before
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF
+from tanist.domain.followed import is_followed
 from tanist.domain.moves import MoveStatus
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import (
@@ -192,7 +193,7 @@ class _Examination:
             changed=not present,
             warnings=(
                 *promotion_warnings(spec, fold(NOTHING_YET, written.values()), promoted, {e.topic for e in derived}),
-                *_warnings(spec, before, seen.missing, source_read=source is not None),
+                *_warnings(spec, before, seen.missing, source_read=source is not None or is_followed(spec)),
             ),
         )
 
@@ -247,7 +248,7 @@ class _Examination:
         return ()
 
     def _source(self, spec: MirrorSpec) -> tuple[Cluster | None, StateView]:
-        if not self.tools.ask_source:
+        if not self.tools.ask_source or is_followed(spec):  # one that somebody else copies has no promotions
             return None, NOTHING_YET
         try:
             source = self.tools.source_of(spec)
