@@ -27,7 +27,7 @@ from tanist.usecases.groups.snapshots import (
 from tanist.wiring import group_snapshot_file
 from tanist.wiring.line_file import FileExists, FileNotWritten
 from tests.builders import a_command
-from tests.fakes.cluster import MemoryCluster
+from tests.fakes.failover import GuardedCluster, MemoryReplicas
 from tests.fakes.positions import BEFORE_END, BEFORE_PENDING, BEFORE_READ, MemoryGroups, MemoryPositions
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
+    from tanist.ports.logs import ClusterSeen
     from tanist.ports.positions import CommittedOf
 
 EVERY = (".*",)
@@ -59,11 +60,18 @@ class SomeRefused(MemoryPositions):
         }
 
 
+class Untold(MemoryReplicas):
+    """The cluster tells no topic ids."""
+
+    def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
+        return replace(super().cluster(topics, by), topic_ids={})
+
+
 @dataclass
 class Consuming:
     """A cluster with a topic of 100 records in each of two partitions."""
 
-    west: MemoryCluster = field(default_factory=lambda: MemoryCluster("west").with_topic("orders", 2, 100))
+    west: GuardedCluster = field(default_factory=lambda: GuardedCluster("west").with_topic("orders", 2, 100))
     groups: MemoryGroups = field(init=False)
     said: list[str] = field(default_factory=list)
     shown: list[Restored] = field(default_factory=list)
@@ -342,6 +350,30 @@ def test_offsets_that_lie_in_no_log_are_withheld_with_the_reason(consuming: Cons
     ]
     assert not any(row.restored for row in done.rows)
     assert done.exit_code == 4
+
+
+def test_a_topic_that_was_made_again_is_withheld_without_the_right_to_its_configs(consuming: Consuming) -> None:
+    consuming.west.denied.add(("DESCRIBE_CONFIGS", "orders"))
+    saved = consuming.take()
+    assert saved.topic_ids == {"orders": "id-of-orders"}
+    consuming.west.topics["orders"] = replace(consuming.west.topics["orders"], topic_id="another")
+    consuming.groups.commit("billing", A, 50, "mine")
+    done = consuming.restore(saved)
+    assert whys(done) == ["topic 'orders' was deleted and created again since: its offsets are those of other records"]
+    assert (consuming.stands("billing")[A].offset, done.exit_code) == (50, 4)
+
+
+def test_a_topic_whose_id_is_not_told_any_more_is_withheld(consuming: Consuming) -> None:
+    """It may have been made again. A snapshot without ids is of a cluster that has none: nothing is to be compared."""
+    saved = consuming.take()
+    untold = replace(consuming.side(), replicas=Untold(consuming.west))
+    consuming.groups.commit("billing", A, 50, "mine")
+    steps = RestoreSteps(confirm=consuming.shown.append, say=consuming.said.append)
+    done = restore(saved, untold, steps, a_command(clock=consuming.west.clock))
+    assert whys(done) == ["whether topic 'orders' was created again since is unknown: the cluster does not tell its id"]
+    assert (consuming.stands("billing")[A].offset, done.exit_code) == (50, 4)
+    without = restore(replace(saved, topic_ids={}), untold, steps, a_command(clock=consuming.west.clock))
+    assert (consuming.stands("billing")[A].offset, without.exit_code) == (10, 0)
 
 
 def test_the_end_of_a_log_is_an_offset_of_it(consuming: Consuming) -> None:

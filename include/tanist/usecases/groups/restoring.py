@@ -175,6 +175,8 @@ def _outside(at: MirrorPartition, saved: CommittedPosition, snapshot: GroupSnaps
     if before is not None and there is not None and before != there:
         return f"topic {at.topic!r} was deleted and created again since: its offsets are those of other records"
     ends = now.ends.get(at)
+    if before is not None and there is None and not isinstance(ends, UnknownTopicOrPartition):
+        return f"whether topic {at.topic!r} was created again since is unknown: the cluster does not tell its id"
     if ends is None or isinstance(ends, UnknownTopicOrPartition):
         return f"{at} does not exist any more"
     if isinstance(ends, TanistError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
-from tanist.domain.answers import attempt, known
+from tanist.domain.answers import known
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused, TanistError
 from tanist.domain.names import MirrorName
 from tanist.domain.problems import refuse
@@ -142,13 +142,16 @@ def take(
     )
 
 
-def topic_ids(cluster: Cluster, topics: Iterable[str], by: Deadline) -> dict[str, str]:
-    """The ids of topics; not of those that are not there or may not be described, nor of any before Kafka 2.8."""
+def topic_ids(cluster: Cluster, topics: Iterable[str], by: Deadline) -> Mapping[str, str]:
+    """The ids of topics, for which DESCRIBE on them is enough; not of those that are not there or may not be seen.
+
+    Nor of any before Kafka 2.8.
+
+    Raises:
+        CouldNotTell, BrokerError: no broker answers.
+    """
     wanted = sorted(topics)
-    answers = attempt(lambda: cluster.topics.describe(wanted, by)) if wanted else {}
-    if isinstance(answers, TanistError):
-        return {}
-    return {name: facts.topic_id for name, facts in known(answers).items() if facts.topic_id}
+    return cluster.replicas.cluster(wanted, by).topic_ids if wanted else {}
 
 
 def because(error: TanistError) -> str:
