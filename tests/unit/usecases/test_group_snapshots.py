@@ -401,6 +401,71 @@ def test_a_group_that_is_gone_is_created_and_what_the_snapshot_has_not_stays(con
     )
 
 
+def test_a_group_that_a_sync_created_is_told_with_the_command_that_removes_it(consuming: Consuming) -> None:
+    """A restore deletes nothing, and said "nothing to change" of it."""
+    saved = consuming.take()
+    consuming.groups.commit("new's", A, 50, OURS)
+    consuming.groups.commit("new's", B, 50, OURS)
+    consuming.groups.commit("used", A, 50, OURS)
+    consuming.groups.commit("used", B, 50, "mine")
+    consuming.groups.commit("theirs", A, 50, "mine")
+    consuming.groups.group("shared", "share")
+    done = consuming.restore(saved)
+    new = done.of(PositionChange.NEW)
+    assert [(row.group, row.partition) for row in new] == [("new's", None), ("used", None)]
+    assert new[0].reason == (
+        "created since the snapshot: left as it is; all its offsets are those that Tanist "
+        f"committed; `kafka-consumer-groups.sh --bootstrap-server {consuming.side().bootstrap} --delete --group "
+        "'new'\"'\"'s'` of Apache Kafka deletes it"
+    )
+    assert "--delete" not in new[1].reason
+    assert (done.exit_code, consuming.shown) == (0, []), "they are only told"
+    assert done.summary == "nothing to change; 3 the same already; 2 group(s) not in the snapshot, left as they are"
+    assert restored_item(new[0])["topic"] is None
+    assert consuming.stands("new's")[A].offset == 50
+
+
+def test_groups_that_are_not_to_be_restored_are_not_told_as_new(consuming: Consuming) -> None:
+    """They may well be in the file."""
+    saved = consuming.take().only(("bill.*",))
+    consuming.groups.commit("billing-new", A, 50, OURS)
+    consuming.groups.commit("new", A, 50, OURS)
+    assert [row.group for row in consuming.restore(saved).of(PositionChange.NEW)] == ["billing-new"]
+
+
+def test_groups_that_a_snapshot_of_some_groups_did_not_take_are_not_told_as_new(
+    consuming: Consuming, tmp_path: Path
+) -> None:
+    """They were there before it, and the command that deletes them would have been shown."""
+    taken, file = consuming.take("bill.*"), tmp_path / "some.jsonl"
+    group_snapshot_file.write(taken, file, overwrite=False)
+    saved = group_snapshot_file.read(file)
+    assert saved == taken
+    consuming.groups.commit("billing-new", A, 50, OURS)
+    consuming.groups.commit("billed", A, 50, OURS)
+    new = consuming.restore(saved.only(("billing.*",))).of(PositionChange.NEW)
+    assert [row.group for row in new] == ["billing-new"], "mirrored, of Tanist too, was not to be taken"
+
+
+@pytest.mark.parametrize("chosen", ["bill.*", [1], [None], ["("]])
+def test_a_snapshot_whose_expressions_are_none_is_refused(consuming: Consuming, tmp_path: Path, chosen: object) -> None:
+    file = tmp_path / "some.jsonl"
+    group_snapshot_file.write(consuming.take("bill.*"), file, overwrite=False)
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps(json.loads(lines[0]) | {"chosen": chosen}), *lines[1:], ""]))
+    with pytest.raises(SnapshotInvalid, match="not the header of version 1"):
+        group_snapshot_file.read(file)
+
+
+def test_a_group_outside_of_the_snapshot_that_cannot_be_read_may_be_one_of_tanist(consuming: Consuming) -> None:
+    saved = replace(consuming.take(), silent=("UNREACHABLE: broker 3",))
+    consuming.groups.commit("secret", A, 1)
+    consuming.groups.commit("new", A, 50, OURS)
+    new, secret = consuming.restore(saved).of(PositionChange.NEW)
+    assert "created since the snapshot, or on a broker that was silent when it was taken: left" in new.reason
+    assert "whether Tanist has committed for it is unknown" in secret.reason
+
+
 def test_a_group_that_nobody_lists_may_have_members_while_brokers_are_silent(consuming: Consuming) -> None:
     saved = consuming.take()
     consuming.groups.groups.pop("billing")
@@ -438,7 +503,7 @@ def test_some_groups_of_a_snapshot_are_chosen(consuming: Consuming) -> None:
         saved.only(("mirr",))
     empty = GroupSnapshot(cluster="west", cluster_id="id-west", taken_at=EpochMs(1), groups=())
     assert empty.only(EVERY) == empty
-    assert consuming.restore(empty).summary == "nothing to change"
+    assert consuming.restore(empty.only(("idle",))).summary == "nothing to change"
 
 
 @pytest.mark.parametrize("point", [BEFORE_PENDING, BEFORE_READ, BEFORE_END])
