@@ -73,7 +73,8 @@ def restore(now: Session, file: FileArgument, *, group: GroupsOption = None) -> 
     """Commit the offsets of a snapshot again, for groups without members; backwards, too: that is what it is for.
 
     On a terminal it shows the changes and asks; elsewhere it needs --yes. Offsets outside of their logs, and those of
-    topics that are gone or were created again, are withheld. Offsets that the snapshot has not stay as they are.
+    topics that are gone or were created again, are withheld. Offsets that the snapshot has not stay as they are; groups
+    that it has not, and for which Tanist has committed, are listed with the command that deletes them.
 
     Exits with 4 if an offset was withheld, or its commit failed: the reasons say whether to run it again.
 

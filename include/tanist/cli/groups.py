@@ -16,7 +16,7 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import OffsetTailMode
 from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.domain.translation import Rules, Unknown
-from tanist.usecases.groups.explain import at_home
+from tanist.usecases.groups.explain import at_home, no_position
 from tanist.usecases.groups.explain import explain as explained
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.items import group_note, position_item, summary
@@ -149,7 +149,7 @@ def explain(
     for item in _home_items(group, found):
         print("\n  ".join(item["explanation"]))
     if group not in found.seen.names:
-        say(f"group {group!r} has no committed offset in mirror {mirror.spec.mirror}")
+        say(no_position(group, mirror.spec))
 
 
 def _home_items(group: str, found: GroupSyncResult) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tanist.domain.names import MOST_OFFSETS, EpochMs, TopicPartition
+from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.ports.positions import CommittedPosition
 from tanist.usecases.groups.snapshots import FORMAT, VERSION, GroupSnapshot, SavedGroup, SnapshotInvalid
 from tanist.wiring import line_file
@@ -21,6 +22,8 @@ _KIND: Final = LineFormat(
     title="snapshot of groups",
     invalid=SnapshotInvalid,
 )
+_CHOSEN: Final = "chosen"
+"""In the header of a snapshot of some groups: the expressions by which they were chosen."""
 _MOST_PARTITIONS: Final = 2**31
 _TOPIC: Final[Mapping[str, type]] = {"topic": str, "topic_id": str}
 _GROUP: Final[Mapping[str, type]] = {"group": str, "kind": str, "positions": list, "unread": list, "error": str}
@@ -40,7 +43,7 @@ def write(snapshot: GroupSnapshot, file: Path, *, overwrite: bool) -> None:
         "cluster_id": snapshot.cluster_id,
         "taken_at_ms": snapshot.taken_at,
         "silent": snapshot.silent,
-    }
+    } | ({} if snapshot.chosen == EVERYTHING else {_CHOSEN: snapshot.chosen})
     line_file.write(line_file.lines(_KIND, head, _items(snapshot)), file, overwrite=overwrite)
 
 
@@ -70,7 +73,13 @@ def read(file: Path) -> GroupSnapshot:
     head, items = line_file.read(_KIND, file)
     ids: dict[str, str] = {}
     groups: dict[str, SavedGroup] = {}
-    if head.keys() != {"format", "version", *_KIND.head} or not all(type(each) is str for each in head["silent"]):
+    chosen = head.pop(_CHOSEN, [*EVERYTHING])
+    texts = [*head["silent"], *chosen] if type(chosen) is list else [chosen, None]
+    if (
+        head.keys() != {"format", "version", *_KIND.head}
+        or not all(type(each) is str for each in texts)
+        or pattern_problems(chosen)
+    ):
         raise SnapshotInvalid(f"{file}, line 1: not the header of version {VERSION}")
     for number, item in items:
         line = _Line(f"{file}, line {number}")
@@ -89,6 +98,7 @@ def read(file: Path) -> GroupSnapshot:
         groups=tuple(groups.values()),
         topic_ids=ids,
         silent=tuple(head["silent"]),
+        chosen=tuple(chosen),
     )
 
 

@@ -13,7 +13,7 @@ from tanist.cli import group_snapshots, options
 from tanist.domain.names import TopicPartition
 from tanist.settings import Settings
 from tanist.wiring import ClusterRegistry
-from tests.fakes.cluster import MemoryCluster
+from tests.fakes.failover import GuardedCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class OneCluster(ClusterRegistry):
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> MemoryGroups:
     """Thirty groups at offset 10 of 100."""
-    made = MemoryGroups(MemoryCluster("west").with_topic(ORDERS.topic, 1, 100))
+    made = MemoryGroups(GuardedCluster("west").with_topic(ORDERS.topic, 1, 100))
     for n in range(30):
         made.commit(f"g{n:02}", ORDERS, 10)
     monkeypatch.setattr(options, "ClusterRegistry", lambda *_: OneCluster(made))

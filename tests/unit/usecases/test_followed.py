@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.domain.checks import Mode, Readiness, Verdict
+from tanist.domain.checks import Check, Mode, Readiness, Verdict
 from tanist.domain.copier import CopiedByAnother, Copier
 from tanist.domain.errors import (
     AuthorizationFailed,
@@ -31,6 +31,7 @@ from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPa
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.next_steps.step import NextStage
 from tanist.domain.problems import Problems, each
+from tanist.domain.reconciled.published import ReconciliationPublished
 from tanist.domain.reconciliation.job import PositionRequest
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.domain.selection import Selection
@@ -574,6 +575,69 @@ def test_its_status_says_what_can_be_said_and_is_never_go(east: GuardedCluster, 
     assert (limitation.name, limitation.blocks) == (CopiedByAnother.name, True)
     item = board_item(found, EpochMs(1))
     assert (item["partitions"], item["lag"]["unknown"], item["troubled"]) == ({"FOLLOWED": 3}, 3, [])
+
+
+def published(partition: int, until: int, **fields: Any) -> ReconciliationPublished:
+    return ReconciliationPublished(
+        mirror=MM,
+        partition=MirrorPartition("east.orders", partition),
+        run="r",
+        read_at=EpochMs(a_command().clock.now() - 90_000),
+        source_start=SourceOffset(0),
+        source_until=SourceOffset(until),
+        destination_start=DestinationOffset(0),
+        destination_until=DestinationOffset(9),
+        steps=1,
+        chunks=1,
+        **fields,
+    )
+
+
+def lag_after(east: GuardedCluster, west: GuardedCluster, *headers: ReconciliationPublished) -> Check:
+    spec = registered(east, west, replace(REQUEST, exclude=("orders-eu",))).spec
+    west.write(OFFSETS_TOPIC, *(replace(each, mirror_id=spec.mirror_id) for each in headers))
+    (lag,) = [check for check in seen(east, west).status.checks if check.name == "lag"]
+    return lag
+
+
+def test_its_lag_is_known_as_far_as_a_reconciliation_was_published(east: GuardedCluster, west: GuardedCluster) -> None:
+    """It said "nobody has compared the logs" after each of them."""
+    lag = lag_after(east, west, published(0, 10), published(1, 8, lost=3), published(2, 10))
+    assert (lag.verdict, lag.age_ms) == (Verdict.PASS, 90_000)
+    assert lag.observed == (
+        "by reconciliation, 90 s ago: 3 record(s) had no copy; at most 2 offset(s) of the source were not compared "
+        "(3 of 3 partition(s))"
+    )
+    assert lag.reason == (
+        "east.orders-1: compared up to source offset 8, 90 s ago; the source ends at 10: at most 2 offset(s) were not "
+        "compared"
+    )
+
+
+def test_its_lag_is_unknown_where_none_was_published_or_the_logs_are_others(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    lag = lag_after(east, west, published(0, 10, source_topic_id="another"), published(1, 11))
+    assert lag.verdict is Verdict.UNKNOWN
+    assert "0 of 3 partition(s)" in lag.observed
+    assert lag.reason.split("; ") == [
+        "east.orders-0: a topic was made again since it was compared",
+        "`tanist reconcile mm --publish`",
+        "east.orders-1: compared up to source offset 11, and the source ends at 10",
+        "`tanist reconcile mm --publish`",
+        "east.orders-2: never compared",
+        "`tanist reconcile mm --publish`",
+    ]
+
+
+def test_its_lag_with_a_silent_source_says_up_to_where_the_logs_were_compared(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    lag_after(east, west, published(0, 10))
+    east.dead = True
+    (lag,) = [check for check in seen(east, west).status.checks if check.name == "lag"]
+    assert lag.verdict is Verdict.UNKNOWN
+    assert "compared up to source offset 10, 90 s ago; where the source ends now is unknown" in lag.reason
 
 
 def test_its_status_names_copies_that_do_not_fit(east: GuardedCluster, west: GuardedCluster) -> None:

@@ -27,7 +27,7 @@ from tanist.usecases.groups.snapshots import (
 from tanist.wiring import group_snapshot_file
 from tanist.wiring.line_file import FileExists, FileNotWritten
 from tests.builders import a_command
-from tests.fakes.cluster import MemoryCluster
+from tests.fakes.failover import GuardedCluster, MemoryReplicas
 from tests.fakes.positions import BEFORE_END, BEFORE_PENDING, BEFORE_READ, MemoryGroups, MemoryPositions
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
+    from tanist.ports.logs import ClusterSeen
     from tanist.ports.positions import CommittedOf
 
 EVERY = (".*",)
@@ -59,11 +60,18 @@ class SomeRefused(MemoryPositions):
         }
 
 
+class Untold(MemoryReplicas):
+    """The cluster tells no topic ids."""
+
+    def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
+        return replace(super().cluster(topics, by), topic_ids={})
+
+
 @dataclass
 class Consuming:
     """A cluster with a topic of 100 records in each of two partitions."""
 
-    west: MemoryCluster = field(default_factory=lambda: MemoryCluster("west").with_topic("orders", 2, 100))
+    west: GuardedCluster = field(default_factory=lambda: GuardedCluster("west").with_topic("orders", 2, 100))
     groups: MemoryGroups = field(init=False)
     said: list[str] = field(default_factory=list)
     shown: list[Restored] = field(default_factory=list)
@@ -344,6 +352,30 @@ def test_offsets_that_lie_in_no_log_are_withheld_with_the_reason(consuming: Cons
     assert done.exit_code == 4
 
 
+def test_a_topic_that_was_made_again_is_withheld_without_the_right_to_its_configs(consuming: Consuming) -> None:
+    consuming.west.denied.add(("DESCRIBE_CONFIGS", "orders"))
+    saved = consuming.take()
+    assert saved.topic_ids == {"orders": "id-of-orders"}
+    consuming.west.topics["orders"] = replace(consuming.west.topics["orders"], topic_id="another")
+    consuming.groups.commit("billing", A, 50, "mine")
+    done = consuming.restore(saved)
+    assert whys(done) == ["topic 'orders' was deleted and created again since: its offsets are those of other records"]
+    assert (consuming.stands("billing")[A].offset, done.exit_code) == (50, 4)
+
+
+def test_a_topic_whose_id_is_not_told_any_more_is_withheld(consuming: Consuming) -> None:
+    """It may have been made again. A snapshot without ids is of a cluster that has none: nothing is to be compared."""
+    saved = consuming.take()
+    untold = replace(consuming.side(), replicas=Untold(consuming.west))
+    consuming.groups.commit("billing", A, 50, "mine")
+    steps = RestoreSteps(confirm=consuming.shown.append, say=consuming.said.append)
+    done = restore(saved, untold, steps, a_command(clock=consuming.west.clock))
+    assert whys(done) == ["whether topic 'orders' was created again since is unknown: the cluster does not tell its id"]
+    assert (consuming.stands("billing")[A].offset, done.exit_code) == (50, 4)
+    without = restore(replace(saved, topic_ids={}), untold, steps, a_command(clock=consuming.west.clock))
+    assert (consuming.stands("billing")[A].offset, without.exit_code) == (10, 0)
+
+
 def test_the_end_of_a_log_is_an_offset_of_it(consuming: Consuming) -> None:
     consuming.groups.commit("billing", A, 100)
     saved = consuming.take()
@@ -367,6 +399,71 @@ def test_a_group_that_is_gone_is_created_and_what_the_snapshot_has_not_stays(con
     assert done.summary == (
         "restored 2 offset(s) of 1 group(s): 2 created; 1 the same already; 1 not in the snapshot, left as they are"
     )
+
+
+def test_a_group_that_a_sync_created_is_told_with_the_command_that_removes_it(consuming: Consuming) -> None:
+    """A restore deletes nothing, and said "nothing to change" of it."""
+    saved = consuming.take()
+    consuming.groups.commit("new's", A, 50, OURS)
+    consuming.groups.commit("new's", B, 50, OURS)
+    consuming.groups.commit("used", A, 50, OURS)
+    consuming.groups.commit("used", B, 50, "mine")
+    consuming.groups.commit("theirs", A, 50, "mine")
+    consuming.groups.group("shared", "share")
+    done = consuming.restore(saved)
+    new = done.of(PositionChange.NEW)
+    assert [(row.group, row.partition) for row in new] == [("new's", None), ("used", None)]
+    assert new[0].reason == (
+        "created since the snapshot: left as it is; all its offsets are those that Tanist "
+        f"committed; `kafka-consumer-groups.sh --bootstrap-server {consuming.side().bootstrap} --delete --group "
+        "'new'\"'\"'s'` of Apache Kafka deletes it"
+    )
+    assert "--delete" not in new[1].reason
+    assert (done.exit_code, consuming.shown) == (0, []), "they are only told"
+    assert done.summary == "nothing to change; 3 the same already; 2 group(s) not in the snapshot, left as they are"
+    assert restored_item(new[0])["topic"] is None
+    assert consuming.stands("new's")[A].offset == 50
+
+
+def test_groups_that_are_not_to_be_restored_are_not_told_as_new(consuming: Consuming) -> None:
+    """They may well be in the file."""
+    saved = consuming.take().only(("bill.*",))
+    consuming.groups.commit("billing-new", A, 50, OURS)
+    consuming.groups.commit("new", A, 50, OURS)
+    assert [row.group for row in consuming.restore(saved).of(PositionChange.NEW)] == ["billing-new"]
+
+
+def test_groups_that_a_snapshot_of_some_groups_did_not_take_are_not_told_as_new(
+    consuming: Consuming, tmp_path: Path
+) -> None:
+    """They were there before it, and the command that deletes them would have been shown."""
+    taken, file = consuming.take("bill.*"), tmp_path / "some.jsonl"
+    group_snapshot_file.write(taken, file, overwrite=False)
+    saved = group_snapshot_file.read(file)
+    assert saved == taken
+    consuming.groups.commit("billing-new", A, 50, OURS)
+    consuming.groups.commit("billed", A, 50, OURS)
+    new = consuming.restore(saved.only(("billing.*",))).of(PositionChange.NEW)
+    assert [row.group for row in new] == ["billing-new"], "mirrored, of Tanist too, was not to be taken"
+
+
+@pytest.mark.parametrize("chosen", ["bill.*", [1], [None], ["("]])
+def test_a_snapshot_whose_expressions_are_none_is_refused(consuming: Consuming, tmp_path: Path, chosen: object) -> None:
+    file = tmp_path / "some.jsonl"
+    group_snapshot_file.write(consuming.take("bill.*"), file, overwrite=False)
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps(json.loads(lines[0]) | {"chosen": chosen}), *lines[1:], ""]))
+    with pytest.raises(SnapshotInvalid, match="not the header of version 1"):
+        group_snapshot_file.read(file)
+
+
+def test_a_group_outside_of_the_snapshot_that_cannot_be_read_may_be_one_of_tanist(consuming: Consuming) -> None:
+    saved = replace(consuming.take(), silent=("UNREACHABLE: broker 3",))
+    consuming.groups.commit("secret", A, 1)
+    consuming.groups.commit("new", A, 50, OURS)
+    new, secret = consuming.restore(saved).of(PositionChange.NEW)
+    assert "created since the snapshot, or on a broker that was silent when it was taken: left" in new.reason
+    assert "whether Tanist has committed for it is unknown" in secret.reason
 
 
 def test_a_group_that_nobody_lists_may_have_members_while_brokers_are_silent(consuming: Consuming) -> None:
@@ -406,7 +503,7 @@ def test_some_groups_of_a_snapshot_are_chosen(consuming: Consuming) -> None:
         saved.only(("mirr",))
     empty = GroupSnapshot(cluster="west", cluster_id="id-west", taken_at=EpochMs(1), groups=())
     assert empty.only(EVERY) == empty
-    assert consuming.restore(empty).summary == "nothing to change"
+    assert consuming.restore(empty.only(("idle",))).summary == "nothing to change"
 
 
 @pytest.mark.parametrize("point", [BEFORE_PENDING, BEFORE_READ, BEFORE_END])

@@ -12,7 +12,13 @@ from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, OffsetRangeWritten, PromotionEpoch
 from tanist.domain.states import MirrorState
 from tanist.domain.validation.job import Level, PartitionRequest
-from tanist.domain.validation.result import ValidatedPartition, ValidationVerdict
+from tanist.domain.validation.result import (
+    Comparison,
+    DifferenceKind,
+    LogSummary,
+    ValidatedPartition,
+    ValidationVerdict,
+)
 from tanist.spark.spans import LogSpan, Spans
 from tanist.usecases.mirror import spec_at
 from tanist.usecases.mirrors.create import CreateRequest, create
@@ -131,6 +137,35 @@ def test_topics_that_somebody_else_copies_are_compared_record_by_record_by_their
     assert lacking.reason == "UNKNOWN: east.orders has 2 partition(s), and 3 at the source"
     with pytest.raises(errors.Misconfigured, match="--level batches: MirrorMaker 2 writes"):
         prepare(mirror, ValidationRequest(level=Level.BATCHES), a_command())
+
+
+def test_differences_of_a_copy_at_other_offsets_say_what_compares_it() -> None:
+    """They looked like losses. A copy that is equal, or compared by a map, needs no such word."""
+    east = GuardedCluster("east").with_topic("orders", 2, 10)
+    west = GuardedCluster("west").with_topic("east.orders", 2, 10)
+    request = FollowRequest(mirror="dr", copied_by=Copier.MM2, rename=("mm2-default",))
+    spec = follow(request, east.side(), west.side(), a_command()).spec
+    mapped = MirrorPartition("east.orders", 1)
+    west.write(
+        OFFSETS_TOPIC,
+        OffsetRangeWritten(
+            mirror=DR,
+            partition=mapped,
+            source=SourceOffset(0),
+            destination=DestinationOffset(3),
+            mirror_id=spec.mirror_id,
+        ),
+    )
+    asked = prepare(clusters(spec, east, west), ValidationRequest(), a_command()).partitions
+    read = LogSummary(records=1)
+    differs = Comparison(source=read, destination=read, counts={DifferenceKind.CHANGED: 1})
+    same = Comparison(source=read, destination=read)
+    why = (
+        "1 changed; compared at equal offsets, which MirrorMaker 2 does not promise: `tanist reconcile dr` tells which "
+        "records have no copy at any offset"
+    )
+    assert [ValidatedPartition(request=each, compared=differs).reason for each in asked] == [why, "1 changed"]
+    assert [ValidatedPartition(request=each, compared=same).reason for each in asked] == ["", ""]
 
 
 def test_rows_of_both_logs_of_a_partition_have_the_name_of_the_copy() -> None:

@@ -138,11 +138,16 @@ class Reconciled:
     @property
     def age(self) -> str:
         """For people."""
-        seconds = self.age_ms // 1000
-        for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
-            if seconds >= 2 * unit:
-                return f"{seconds // unit} {name} ago"
-        return f"{seconds} s ago"
+        return ago(self.age_ms)
+
+
+def ago(age_ms: int) -> str:
+    """An age for people, in the largest unit of which it has two."""
+    seconds = age_ms // 1000
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds // unit} {name} ago"
+    return f"{seconds} s ago"
 
 
 class NotReconciled(CouldNotTell):

@@ -33,6 +33,7 @@ class PartitionRequest:
     records from both logs, each its own, and the offsets of removed ones hold copies of the next record.
     `copy_start`: where our copying began in the mirror partition; what lies below is history, which had other writers.
     `exclusive`: ranges that only one of the clusters can have; they are not compared.
+    `other_offsets`: why differences may be those of offsets alone, and what tells; empty: they are not.
     """
 
     partition: TopicPartition
@@ -47,6 +48,7 @@ class PartitionRequest:
     reserve_end: int | None = None
     copy_start: int = 0
     exclusive: tuple[ExclusiveRange, ...] = ()
+    other_offsets: str = ""
 
     @property
     def source(self) -> TopicPartition:

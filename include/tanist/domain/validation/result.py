@@ -129,8 +129,9 @@ class ValidatedPartition:
 
     @property
     def explanations(self) -> tuple[str, ...]:
-        """What only one log can have, by the lineage of the topic: no differences."""
-        return (*self._reserved(), *self._others_reserves())
+        """What only one log can have, by the lineage of the topic: no differences. And what differences may be."""
+        why = self.request.other_offsets if self.certain_differences else ""
+        return (*self._reserved(), *self._others_reserves(), *filter(None, [why]))
 
     def _reserved(self) -> Iterable[str]:
         if not self.only_old_source:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.followed import NoCopy
+from tanist.domain.followed import NoCopy, group_is_followed
 from tanist.domain.translation import Commit, Conservative, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.domain.names import MirrorPartition
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.translation import Present, Translation
     from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.rows import PositionRow
@@ -30,6 +31,18 @@ def at_home(group: str, at: MirrorPartition, found: GroupSyncResult) -> tuple[st
         f"{at} was failed over: the offsets that group {group} commits at {where} are its own",
         _describe_committed(found.there.committed_position(group, at)),
         "decision: its offsets are no longer read at the source nor translated",
+    )
+
+
+def no_position(group: str, spec: MirrorSpec) -> str:
+    """Why there is nothing to explain of `group`, which has no position in the mirror."""
+    if group_is_followed(spec, group):
+        return f"group {group!r} has no committed offset in mirror {spec.mirror}"
+    filters = {"--group-include": spec.group_include, "--group-exclude": spec.group_exclude}
+    told = ", ".join(f"{option} {text!r}" for option, texts in filters.items() for text in texts)
+    return (
+        f"the filters of mirror {spec.mirror} leave group {group!r} out ({told}): its committed offsets are neither "
+        "kept nor translated"
     )
 
 

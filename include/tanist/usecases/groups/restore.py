@@ -43,7 +43,10 @@ class RestoreSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """One row for each committed offset of the groups of the snapshot, in the snapshot or now."""
+    """One row for each committed offset of the groups of the snapshot, in the snapshot or now.
+
+    And one for each group that Tanist has committed for and the snapshot has not.
+    """
 
     rows: tuple[RestoredPosition, ...]
     dry_run: bool
@@ -74,6 +77,7 @@ class Restored:
             (len(changes) - len(done) if not self.dry_run else 0, "failed"),
             (len(self.of(PositionChange.WITHHELD)), "withheld"),
             (len(self.of(PositionChange.KEPT)), "not in the snapshot, left as they are"),
+            (len(self.of(PositionChange.NEW)), "group(s) not in the snapshot, left as they are"),
         )
         return "; ".join((first if changes else "nothing to change", *(f"{n} {text}" for n, text in others if n)))
 
@@ -108,11 +112,15 @@ def _look(snapshot: GroupSnapshot, cluster: Cluster, context: CommandContext) ->
     names = [each.group for each in snapshot.groups]
     partitions = partitions_of(snapshot)
     positions = cluster.positions(WITHOUT_MIRROR)
+    listing = positions.listing(context.by)
+    absent = snapshot.absent(listing)
     return GroupsNow(
-        listing=positions.listing(context.by),
+        listing=listing,
         committed=positions.committed(names, context.by) if names else {},
         ends=cluster.logs.ends(partitions, context.by) if partitions else {},
         topic_ids=topic_ids(cluster, {at.topic for at in partitions}, context.by),
+        absent=positions.committed(absent, context.by) if absent else {},
+        bootstrap=cluster.bootstrap,
     )
 
 

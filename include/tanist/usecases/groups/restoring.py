@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import shlex
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -23,16 +24,19 @@ if TYPE_CHECKING:
 _ANY: Rules = Rules(existing=True, backwards=True)
 """What a snapshot is restored for: groups that exist, to where they were before."""
 _NOT_READ = "it could not be read when the snapshot was taken"
+_IN_USE = "Tanist has committed for it, and others have, too"
 
 
 class PositionChange(StrEnum):
     """What restoring does to a committed offset. `METADATA`: the offset is the same, what is stored with it is not.
 
     `CREATED`: nothing is committed now. `KEPT`: the snapshot has none, so it stays. `WITHHELD`: it is not restored.
+    `NEW`: of a whole group that the snapshot has not, and for which Tanist has committed: it stays.
     """
 
     BACKWARDS, FORWARDS, CREATED = "backwards", "forwards", "created"
     METADATA, SAME, KEPT, WITHHELD = "metadata", "same", "kept", "withheld"
+    NEW = "new"
 
 
 RESTORES = frozenset(
@@ -74,12 +78,17 @@ class RestoredPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsNow:
-    """What the cluster says of the groups and topics of a snapshot. `ends`: of every partition that it has."""
+    """What the cluster says of the groups and topics of a snapshot. `ends`: of every partition that it has.
+
+    `absent`: what is committed for groups that the snapshot has not. `bootstrap`: of the cluster.
+    """
 
     listing: GroupListing
     committed: Mapping[str, CommittedOf | TanistError]
     ends: Mapping[MirrorPartition, LogEnds | TanistError]
     topic_ids: Mapping[str, str]
+    absent: Mapping[str, CommittedOf | TanistError] = field(default_factory=dict)
+    bootstrap: str = ""
 
 
 def partitions_of(snapshot: GroupSnapshot) -> tuple[MirrorPartition, ...]:
@@ -88,8 +97,12 @@ def partitions_of(snapshot: GroupSnapshot) -> tuple[MirrorPartition, ...]:
 
 
 def planned(snapshot: GroupSnapshot, now: GroupsNow) -> tuple[RestoredPosition, ...]:
-    """Every committed offset of the groups of `snapshot`, with what restoring it does. Nothing of other groups."""
-    return tuple(row for each in snapshot.groups for row in _of_group(each, snapshot, now))
+    """Every committed offset of the groups of `snapshot`, with what restoring it does.
+
+    Of other groups a row for each for which Tanist has committed: a restore deletes nothing, so they stay.
+    """
+    rows = [row for each in snapshot.groups for row in _of_group(each, snapshot, now)]
+    return (*rows, *(row for name in sorted(now.absent) for row in _of_absent(name, snapshot, now)))
 
 
 def to_commit(rows: Iterable[RestoredPosition]) -> dict[str, dict[MirrorPartition, CommitChange]]:
@@ -122,6 +135,30 @@ def _of_group(saved: SavedGroup, snapshot: GroupSnapshot, now: GroupsNow) -> Ite
                 change=PositionChange.KEPT,
                 why="committed since the snapshot was taken: left as it is",
             )
+
+
+def _of_absent(group: str, snapshot: GroupSnapshot, now: GroupsNow) -> Iterator[RestoredPosition]:
+    """The row of a group that `snapshot` has not; none if no committed offset of it is ours."""
+    answer = now.absent[group]
+    row = RestoredPosition(group=group, partition=None, saved=None, present=None, change=PositionChange.NEW)
+    if isinstance(answer, TanistError):
+        unknown = f"whether Tanist has committed for it is unknown: {answer.name}: {answer.reason}"
+        yield replace(row, why=f"not in the snapshot: left as it is; {unknown}")
+        return
+    ours = [isinstance(each, CommittedPosition) and each.metadata.startswith(OUR_MARK) for each in answer.values()]
+    if any(ours):
+        yield replace(row, why=f"{_since(snapshot)}: left as it is; {_way_out(group, now) if all(ours) else _IN_USE}")
+
+
+def _since(snapshot: GroupSnapshot) -> str:
+    """A snapshot that was taken while brokers were silent lacks groups that were there."""
+    missed = ", or on a broker that was silent when it was taken" if snapshot.silent else ""
+    return f"created since the snapshot{missed}"
+
+
+def _way_out(group: str, now: GroupsNow) -> str:
+    command = ("kafka-consumer-groups.sh", "--bootstrap-server", now.bootstrap, "--delete", "--group", group)
+    return f"all its offsets are those that Tanist committed; `{shlex.join(command)}` of Apache Kafka deletes it"
 
 
 def _of_saved(
@@ -171,10 +208,9 @@ def _objection(saved: SavedGroup, now: GroupsNow) -> str | None:
 
 def _outside(at: MirrorPartition, saved: CommittedPosition, snapshot: GroupSnapshot, now: GroupsNow) -> str:
     """Why an offset is none of the log that is there now; empty: it is in it, or at its end."""
-    before, there = snapshot.topic_ids.get(at.topic), now.topic_ids.get(at.topic)
-    if before is not None and there is not None and before != there:
-        return f"topic {at.topic!r} was deleted and created again since: its offsets are those of other records"
     ends = now.ends.get(at)
+    if made_again := _made_again(at, snapshot, now):
+        return made_again
     if ends is None or isinstance(ends, UnknownTopicOrPartition):
         return f"{at} does not exist any more"
     if isinstance(ends, TanistError):
@@ -184,6 +220,16 @@ def _outside(at: MirrorPartition, saved: CommittedPosition, snapshot: GroupSnaps
     if saved.offset > ends.high_watermark:
         return f"{saved.offset} is behind the end of the log, {ends.high_watermark}"
     return ""
+
+
+def _made_again(at: MirrorPartition, snapshot: GroupSnapshot, now: GroupsNow) -> str:
+    """Why the topic is or may be another one of the same name; empty: it is not, or it is not there, or has no id."""
+    before, there = snapshot.topic_ids.get(at.topic), now.topic_ids.get(at.topic)
+    if before is None or before == there or (there is None and isinstance(now.ends.get(at), UnknownTopicOrPartition)):
+        return ""
+    if there is None:
+        return f"whether topic {at.topic!r} was created again since is unknown: the cluster does not tell its id"
+    return f"topic {at.topic!r} was deleted and created again since: its offsets are those of other records"
 
 
 def has_pending(now: GroupsNow) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
-from tanist.domain.answers import attempt, known
+from tanist.domain.answers import known
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused, TanistError
 from tanist.domain.names import MirrorName
 from tanist.domain.problems import refuse
+from tanist.domain.selection import EVERYTHING
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.mirror import identify
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, TopicPartition
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.positions import CommittedOf, CommittedPosition, GroupFacts
+    from tanist.ports.positions import CommittedOf, CommittedPosition, GroupFacts, GroupListing
     from tanist.usecases.command import CommandContext
 
 FORMAT: Final = "tanist-group-snapshot"
@@ -76,7 +77,8 @@ class GroupSnapshot:
     """What was committed on a cluster at `taken_at`.
 
     `topic_ids`: of the topics with a committed offset, as far as they are known. `silent`: why the groups of some
-    brokers are missing; empty: none are.
+    brokers are missing; empty: none are. `chosen`: the expressions by which groups were taken. `wanted`: by which
+    some of them were chosen afterwards, with `only`.
     """
 
     cluster: str
@@ -85,6 +87,8 @@ class GroupSnapshot:
     groups: tuple[SavedGroup, ...]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     silent: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = EVERYTHING
+    wanted: tuple[str, ...] = EVERYTHING
 
     @property
     def count(self) -> int:
@@ -103,7 +107,13 @@ class GroupSnapshot:
             raise GroupNotInSnapshot(
                 f"none of the {len(self.groups)} group(s) of the file matches {' or '.join(groups)}"
             )
-        return replace(self, groups=tuple(each for each in self.groups if each.group in names))
+        return replace(self, groups=tuple(each for each in self.groups if each.group in names), wanted=groups)
+
+    def absent(self, listing: GroupListing) -> list[str]:
+        """The groups that are there now and would have been taken, sorted, of those that may have committed offsets."""
+        may = {name for name, facts in listing.groups.items() if facts.kind != _WITHOUT_COMMITS}
+        others = may - {each.group for each in self.groups}
+        return sorted(Chosen(groups=self.chosen).of(Chosen(groups=self.wanted).of(others)))
 
 
 def take(
@@ -139,16 +149,20 @@ def take(
         groups=tuple(saved),
         topic_ids=topic_ids(cluster, topics, context.by),
         silent=tuple(map(because, listing.silent)),
+        chosen=groups,
     )
 
 
-def topic_ids(cluster: Cluster, topics: Iterable[str], by: Deadline) -> dict[str, str]:
-    """The ids of topics; not of those that are not there or may not be described, nor of any before Kafka 2.8."""
+def topic_ids(cluster: Cluster, topics: Iterable[str], by: Deadline) -> Mapping[str, str]:
+    """The ids of topics, for which DESCRIBE on them is enough; not of those that are not there or may not be seen.
+
+    Nor of any before Kafka 2.8.
+
+    Raises:
+        CouldNotTell, BrokerError: no broker answers.
+    """
     wanted = sorted(topics)
-    answers = attempt(lambda: cluster.topics.describe(wanted, by)) if wanted else {}
-    if isinstance(answers, TanistError):
-        return {}
-    return {name: facts.topic_id for name, facts in known(answers).items() if facts.topic_id}
+    return cluster.replicas.cluster(wanted, by).topic_ids if wanted else {}
 
 
 def because(error: TanistError) -> str:

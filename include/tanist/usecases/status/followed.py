@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from tanist.domain.answers import attempt
 from tanist.domain.circle import locate
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.failover.followed_health import followed_status
+from tanist.domain.failover.followed_health import Compared, followed_status
 from tanist.domain.failover.health import groups_check, workers_check
 from tanist.domain.followed import FollowedTopics
 from tanist.domain.next_steps.situation import MirrorSituation
-from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
+from tanist.domain.reconciled.published import headers
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import followed_rows
 from tanist.usecases.mirrors.followed import followed_in
@@ -41,11 +42,12 @@ def followed_situation(
     rows = followed_rows(seen, topics, topics.topics.values(), context)
     view, now = both.destination.state(STATE_TOPIC, by), context.clock.now()
     kept = both.destination.state(GROUPS_TOPIC, by).groups_followed(spec)
+    compared = Compared(published=headers(both.destination.state(OFFSETS_TOPIC, by), spec), now=now)
     past = (workers_check(view.workers(), now), groups_check(kept, now))
     return MirrorSituation(
         place=locate(spec.mirror, view),
         destination=both.destination.name,
-        status=followed_status(spec, topics, rows, past),
+        status=followed_status(spec, topics, rows, compared, past),
         source_answers=topics.source_down is None,
         rows=rows,
         now=now,

@@ -104,12 +104,18 @@ def _prepare_followed(both: MirrorSnapshot, request: ValidationRequest, context:
     offsets = maps(both.destination.state(OFFSETS_TOPIC, context.by), spec)
     return Prepared(
         level=request.level or Level.RECORDS,
-        partitions=tuple(request for topic in topics for request in _of_followed(topic, offsets)),
+        partitions=tuple(request for topic in topics for request in _of_followed(spec, topic, offsets)),
     )
 
 
-def _of_followed(topic: FollowedTopic, offsets: Mapping[MirrorPartition, OffsetMap]) -> Iterator[PartitionRequest]:
+def _of_followed(
+    spec: MirrorSpec, topic: FollowedTopic, offsets: Mapping[MirrorPartition, OffsetMap]
+) -> Iterator[PartitionRequest]:
     """All partitions of both sides; those that one of them lacks are not equal."""
+    other_offsets = (
+        f"compared at equal offsets, which {spec.copied_by.in_words} does not promise: `tanist reconcile "
+        f"{spec.mirror}` tells which records have no copy at any offset"
+    )
     known = frozenset(topic.partitions())
     for n in range(max(topic.at_source or 0, topic.at_destination or 0)):
         at = MirrorPartition(topic.copy, n)
@@ -119,6 +125,7 @@ def _of_followed(topic: FollowedTopic, offsets: Mapping[MirrorPartition, OffsetM
             state=MirrorState.MIRRORING if at in known else MirrorState.UNKNOWN,
             note="" if at in known else topic.why,
             runs=offsets[at].runs if at in offsets else (),
+            other_offsets="" if at in offsets else other_offsets,
         )
 
 
