@@ -184,7 +184,9 @@ def test_what_is_gone_or_outside_of_its_log_is_withheld(tanist: Tanist, on_west:
     side.delete_before(at, 10)
     side.admin.delete_topics([gone.topic])[gone.topic].result(20)
     until(lambda: gone.topic not in side.admin.list_topics(timeout=10).topics, 20)
-    done = tanist("groups", "restore", on_west.file, *WEST, "--yes", "--json")
+    restore = ("groups", "restore", on_west.file, *WEST, "--yes", "--json")
+    until(lambda: "does not exist any more" in tanist(*restore, "--dry-run").out, 20)  # brokers learn it one by one
+    done = tanist(*restore)
     assert done.code == 4, done.err
     reasons = {(each["topic"], each["partition"]): each["reason"] for each in done.items}
     assert "the log begins at 10" in reasons[at]
