@@ -110,6 +110,7 @@ class TimedPosition:
     """What was read of both logs about one committed offset.
 
     `source`, `copy`: where both logs began and ended; the end of the copy was read first. `copy_last`: its last record.
+    `none_copied`: it has certainly none that is as late as `unread.earliest`.
     `before`: the source's last record before the position, where there is none at it, or missing ones matter.
     `first`: the source's first record since the timestamp of `unread.earliest`. `copied`: the same in the copy, None:
     it has none yet; `common`: a record of both logs that it rests on. `copied_before`: the copy's last record before
@@ -121,6 +122,7 @@ class TimedPosition:
     copy: Span[DestinationOffset]
     unread: UnreadRecords
     copy_last: TimedRecord | None = None
+    none_copied: bool = False
     before: TimedRecord | None = None
     first: FirstSince | None = None
     copied: FirstSince | None = None

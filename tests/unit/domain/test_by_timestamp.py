@@ -124,6 +124,46 @@ def test_at_the_end_of_the_source_the_last_record_decides() -> None:
     assert answers(source, copy, [1002, 1003]) == dict.fromkeys((1002, 1003), Exact(DestinationOffset(603)))
 
 
+def with_an_open_transaction() -> tuple[MemoryLog, MemoryLog]:
+    """Records 10 to 12 are uncommitted at the source, and their copies are, too, in a transaction of the copier."""
+    source, copy = MemoryLog(), MemoryLog()
+    for number in range(13):
+        source.add(100 + number, f"record {number}")
+        copy.add(100 + number, f"record {number}")
+    source.stable = copy.stable = 10
+    return source, copy
+
+
+def test_the_end_for_readers_does_not_pass_the_copies_of_an_open_transaction() -> None:
+    """The group reads 10 to 12 once they are committed."""
+    source, copy = with_an_open_transaction()
+    found = answer(source, copy, 10)
+    assert isinstance(found, Conservative)
+    assert (found.offset, found.evidence) == (10, (9, 9))
+    assert "the source's records from 10 on are of a transaction that is open or was aborted" in found.why
+    assert answer(source, copy, 13) != Exact(DestinationOffset(10))
+
+
+def test_before_an_open_transaction_whose_records_were_not_copied_the_end_of_the_copy_is_exact() -> None:
+    source, _ = with_an_open_transaction()
+    copy = MemoryLog()
+    for number in range(10):
+        copy.add(100 + number, f"record {number}")
+    assert answer(source, copy, 10) == Exact(DestinationOffset(10))
+
+
+@pytest.mark.parametrize("copied", [7, 9])
+def test_before_an_open_transaction_a_copy_that_lags_or_has_repeated_is_no_end(copied: int) -> None:
+    """Its end is not that of the source: the last record before decides, or nothing does."""
+    source, copy = with_an_open_transaction()[0], MemoryLog()
+    for number in (*range(copied), *((9, 8) if copied == 9 else ())):
+        copy.add(100 + number, f"record {number}")
+    found = answer(source, copy, 10)
+    assert isinstance(found, Unknown | Conservative)
+    assert "open or was aborted" in found.why
+    assert isinstance(found, Unknown) or found.offset == 9
+
+
 def test_of_two_empty_logs_the_end_is_exact() -> None:
     assert answer(MemoryLog(), MemoryLog(), 0) == Exact(DestinationOffset(0))
 

@@ -25,18 +25,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import DestinationOffset, iso_time
+from tanist.domain.names import DestinationOffset, SourceOffset, iso_time
 from tanist.domain.record_times import Floor, TimestampType
 from tanist.domain.translation import Conservative, Exact, InputKind, Translator, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist.domain.names import SourceOffset
     from tanist.domain.record_times import FirstSince, TimedPosition, TimedRecord
     from tanist.domain.translation import Inputs, Translation
 
 _CONFIG: Final = "message.timestamp.type"
+_GONE: Final = "the source has deleted or cleaned records at the position, which the mirror partition may still have"
 
 
 def translate(position: SourceOffset, read: Inputs) -> Translation:
@@ -89,7 +89,7 @@ def judge(position: SourceOffset, seen: TimedPosition) -> Translation:
     if seen.copied is not None and seen.copied.record is not None:
         return _found(position, seen, seen.copied, seen.copied.record)
     if seen.unread.record is None and seen.unread.whole:
-        return _at_the_end(seen)
+        return _at_the_end(seen) if seen.unread.earliest is None else _before_unfinished(seen, seen.unread.earliest)
     return Unknown(_not_mirrored(seen))
 
 
@@ -146,6 +146,26 @@ def _at_the_end(seen: TimedPosition) -> Translation:
     )
 
 
+def _before_unfinished(seen: TimedPosition, earliest: TimedRecord) -> Translation:
+    """Only records of open or aborted transactions are unread: those that are committed later will be read.
+
+    Their copies, if any, are not visible either, or a copier that reads uncommitted records has not written them yet.
+    So all of them lie behind the copy's last visible record.
+    """
+    unfinished = f"the source's records from {earliest.offset} on are of a transaction that is open or was aborted"
+    before, last = seen.before, seen.copy_last
+    certain = seen.none_copied and seen.unread.missing is None
+    if certain and before is not None and last is not None and before.digest == last.digest:
+        if last.offset + 1 >= seen.copy.end:
+            return Exact(seen.copy.end)
+        evidence = (SourceOffset(before.offset), DestinationOffset(last.offset))
+        why = f"{unfinished}: behind the last record before it"
+        return Conservative(DestinationOffset(last.offset + 1), why, evidence=evidence)
+    if seen.lowered is not None and seen.lowered_common is not None:
+        return _lowered(seen, seen.copy.end, unfinished)
+    return Unknown(f"{unfinished}, and what the mirror partition has of them could not be told")
+
+
 def missing_matters(position: SourceOffset, seen: TimedPosition) -> bool:
     """Whether the copy may have, before the answer, records from the position on that the source has no more.
 
@@ -155,14 +175,13 @@ def missing_matters(position: SourceOffset, seen: TimedPosition) -> bool:
     return missing is not None and (proof is None or position <= missing < proof.source)
 
 
-def _lowered(seen: TimedPosition, offset: DestinationOffset) -> Translation:
-    """At most `offset`: where the copy has the record before the missing ones. Their timestamps are not known."""
-    gone = "the source has deleted or cleaned records at the position, which the mirror partition may still have"
+def _lowered(seen: TimedPosition, offset: DestinationOffset, why: str = _GONE) -> Translation:
+    """At most `offset`: where the copy has the record before the position. Timestamps say nothing of those behind."""
     lowered = seen.lowered
     if lowered is None or lowered.record is None or seen.lowered_common is None:
-        return Conservative(seen.copy.start, f"{gone}: from its start on")
+        return Conservative(seen.copy.start, f"{why}: from its start on")
     before = lowered.record.offset if lowered.certain else lowered.offset
-    return Conservative(DestinationOffset(min(offset, before)), f"{gone}: from the record before them on")
+    return Conservative(DestinationOffset(min(offset, before)), f"{why}: from the record before them on")
 
 
 def _is_same(one: TimedRecord | None, other: TimedRecord | None) -> bool:

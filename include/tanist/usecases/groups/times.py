@@ -163,6 +163,13 @@ class _Pair:
             return None
         return found
 
+    def _none_copied(self, since: TimedRecord | None) -> bool:
+        """Whether that was proved: what bisection does not find may be there."""
+        if since is None or since.timestamp not in self.copied:
+            return False
+        found = self.copied[since.timestamp]
+        return found is None or (found.certain and self._copied(since) is None)
+
     def know(self, records: Iterable[TimedRecord]) -> None:
         """Records of the source, besides those of `log`."""
         for record in records:
@@ -181,6 +188,7 @@ class _Pair:
             copy=self.copy,
             unread=unread,
             copy_last=self.copy_last,
+            none_copied=self._none_copied(earliest),
             before=before,
             first=None if earliest is None else self.first.get(earliest.timestamp),
             copied=copied,
