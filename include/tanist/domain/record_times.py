@@ -114,7 +114,8 @@ class TimedPosition:
     `before`: the source's last record before the position, where there is none at it, or missing ones matter.
     `first`: the source's first record since the timestamp of `unread.earliest`. `copied`: the same in the copy, None:
     it has none yet; `common`: a record of both logs that it rests on. `copied_before`: the copy's last record before
-    that, and `lowered`: its first one since `before`, both only where missing records matter. `seed_answer`: what
+    that, and `lowered`: its first one since `before`, both only where missing records matter. `behind`: what the copy
+    has from `copied` on, where that is the position's own record. `seed_answer`: what
     MirrorGroupOffsetConnector would commit, None: nothing. `floor`: of the lower positions.
     """
 
@@ -130,6 +131,7 @@ class TimedPosition:
     common: CommonRecord | None = None
     lowered: FirstSince | None = None
     lowered_common: CommonRecord | None = None
+    behind: UnreadRecords | None = None
     seed_answer: DestinationOffset | None = None
     floor: Floor | None = None
 

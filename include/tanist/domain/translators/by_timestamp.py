@@ -12,6 +12,10 @@ A position is committed only if this is proved, by either of
   and with its timestamp, at or behind the answer: since records are copied in order, so do the copies of all that
   follow it (`record_times.common_record`).
 
+It is exact only if the copy was also read, as far as `ReadLimits` allow, from there to its end, and all of that is as
+late: a copier that was started again repeats records, and these would be read again. (What was cleaned at the source
+since, with a later timestamp than the position's record, is not known.)
+
 Both rest on timestamps that the copy has kept, so both need such a common record. What is not proved: records are taken
 to be the same if their bytes and timestamps are. Where more is unread than was read, a record that the source holds
 twice can be mistaken for the common one, if the copy has lost all records read from the position on, and the records
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from tanist.domain.translation import Inputs, Translation
 
 _CONFIG: Final = "message.timestamp.type"
+_MAYBE_AGAIN: Final = "the very record; whether earlier ones were copied again behind it is not known"
 _GONE: Final = "the source has deleted or cleaned records at the position, which the mirror partition may still have"
 
 
@@ -108,8 +113,10 @@ def _found(position: SourceOffset, seen: TimedPosition, found: FirstSince, copie
         return Conservative(
             DestinationOffset(found.offset), f"{marker}: which record behind it is the first could not be proved"
         )
-    if _is_same(copied, record) and _nothing_before(seen):
-        return Exact(offset)
+    if record is not None and is_very_record(seen):
+        if _nothing_again(seen):
+            return Exact(offset)
+        return Conservative(offset, _MAYBE_AGAIN, evidence=(SourceOffset(record.offset), offset))
     return Conservative(offset, "; ".join(_reasons(position, seen)))
 
 
@@ -204,6 +211,23 @@ def _nothing_before(seen: TimedPosition) -> bool:
     if first is None or first.record is None or record is None:
         return False
     return first.certain and first.record.offset == record.offset
+
+
+def is_very_record(seen: TimedPosition) -> bool:
+    """Whether the answer is the copy of the next unread record, and no earlier one of the source is as late."""
+    copied = None if seen.copied is None else seen.copied.record
+    return copied is not None and _is_same(copied, seen.unread.record) and _nothing_before(seen)
+
+
+def _nothing_again(seen: TimedPosition) -> bool:
+    """Whether the copy, read to its end from the answer of `is_very_record` on, has only what is as late as unread.
+
+    All that the source has before the position is earlier. A copier that was started again may have repeated it there.
+    """
+    earliest, behind = seen.unread.earliest, seen.behind
+    if earliest is None or behind is None or behind.earliest is None:
+        return False
+    return behind.whole and behind.earliest.timestamp >= earliest.timestamp
 
 
 def _reasons(position: SourceOffset, seen: TimedPosition) -> Iterator[str]:

@@ -9,7 +9,7 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.record_times import ReadLimits, TimedPosition, UnreadLog, common_record
-from tanist.domain.translators.by_timestamp import missing_matters, with_floors
+from tanist.domain.translators.by_timestamp import is_very_record, missing_matters, with_floors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -78,6 +78,8 @@ def _read(mirror: OpenMirror, source: RecordTimes, each: _Questions) -> None:
         pair.copied |= copied
     for pair, preceding in each.of_copies(destination.before, _Pair.behind_missing):
         pair.copied_before = preceding
+    for pair, log in each.of_copies(destination.unread, _Pair.very_records):
+        pair.behind = log.unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class _Pair:
     first: Mapping[EpochMs, FirstSince | None] = field(default_factory=dict)
     copied: dict[EpochMs, FirstSince | None] = field(default_factory=dict)
     copied_before: Mapping[int, TimedRecord | None] = field(default_factory=dict)
+    behind: Mapping[int, UnreadRecords] = field(default_factory=dict)
 
     def earliest_times(self) -> set[EpochMs]:
         """The earliest timestamps that are unread."""
@@ -154,6 +157,12 @@ class _Pair:
     def behind_missing(self) -> set[int]:
         """The offsets in the copy whose predecessors are compared."""
         found = [self._copied(self.log.unread[at].earliest) for at in self.before]
+        return {each.record.offset for each in found if each is not None and each.record is not None}
+
+    def very_records(self) -> set[int]:
+        """The offsets in the copy from which it is read to its end: nothing that was read may come again there."""
+        seen = self.positions().values()
+        found = [each.copied for each in seen if is_very_record(each)]
         return {each.record.offset for each in found if each is not None and each.record is not None}
 
     def _copied(self, since: TimedRecord | None) -> FirstSince | None:
@@ -196,6 +205,7 @@ class _Pair:
             common=self._common(copied, at, unread.until, earliest),
             lowered=lowered,
             lowered_common=self._common(lowered, at, at, before),
+            behind=None if record is None else self.behind.get(record.offset),
             seed_answer=self._seed_answer(at, unread),
         )
 
