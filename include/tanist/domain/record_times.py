@@ -111,10 +111,11 @@ class TimedPosition:
 
     `source`, `copy`: where both logs began and ended; the end of the copy was read first. `copy_last`: its last record.
     `none_copied`: it has certainly none that is as late as `unread.earliest`.
-    `before`: the source's last record before the position, where there is none at it, or missing ones matter.
+    `before`: the source's last record before the position, where there is none at it, or missing ones matter, or
+    `common` is a later one than `unread.record`.
     `first`: the source's first record since the timestamp of `unread.earliest`. `copied`: the same in the copy, None:
     it has none yet; `common`: a record of both logs that it rests on. `copied_before`: the copy's last record before
-    that, and `lowered`: its first one since `before`, both only where missing records matter. `behind`: what the copy
+    that, and `lowered`: its first one since `before`, both only where there is `before`. `behind`: what the copy
     has from `copied` on, where that is the position's own record. `seed_answer`: what
     MirrorGroupOffsetConnector would commit, None: nothing. `floor`: of the lower positions.
     """

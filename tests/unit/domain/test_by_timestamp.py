@@ -278,6 +278,20 @@ def test_a_destination_that_stamps_its_own_time_is_refused(position: int) -> Non
     assert "message.timestamp.type of the mirror topic is LogAppendTime" in found.why
 
 
+def test_records_that_the_destination_stamped_until_it_was_corrected_are_not_skipped() -> None:
+    """LogAppendTime, then CreateTime again, and a producer whose clock is ahead: later copies are the first so late."""
+    source, copy = MemoryLog(), MemoryLog(stamped=4)
+    for number in range(8):
+        source.add(BROKER + number, f"record {number}")
+        copy.add((1_000 if number < 4 else BROKER) + number, f"record {number}")
+    for position, found in answers(source, copy, range(9)).items():
+        assert isinstance(found, Unknown) or found.offset <= position, (position, found)
+    found = answer(source, copy, 2)
+    assert isinstance(found, Conservative)
+    assert "before the answer have the times of its broker" in found.why
+    assert answer(source, copy, 4) == Exact(DestinationOffset(4))
+
+
 def test_a_source_that_stamps_its_own_time_is_translated_if_the_copy_keeps_it() -> None:
     """S0.5: as MirrorMaker 2 does; a copy of whole batches has the times of the producers."""
     source, kept, lost = MemoryLog(type=TimestampType.LOG_APPEND), MemoryLog(), MemoryLog()

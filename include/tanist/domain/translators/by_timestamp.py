@@ -13,14 +13,18 @@ A position is committed only if this is proved, by either of
   follow it (`record_times.common_record`).
 
 It is exact only if the copy was also read, as far as `ReadLimits` allow, from there to its end, and all of that is as
-late: a copier that was started again repeats records, and these would be read again. (What was cleaned at the source
-since, with a later timestamp than the position's record, is not known.)
+late: a copier that was started again repeats records, and these would be read again. Not noticed are repeats of what
+the source has cleaned since, if it is later than the record at the position, and such as the copy's broker has stamped.
 
-Both rest on timestamps that the copy has kept, so both need such a common record. What is not proved: records are taken
-to be the same if their bytes and timestamps are. Where more is unread than was read, a record that the source holds
-twice can be mistaken for the common one, if the copy has lost all records read from the position on, and the records
-between both occurrences have earlier timestamps. A record that the source has cleaned can be mistaken for one that is
-equal to it and was read.
+Both rest on timestamps that the copy has kept, so both need such a common record. If it is a later one than the next
+unread record, and the record directly before the answer was stamped by the copy's broker, unread ones may be among
+those: the answer is lowered. What is not proved:
+
+- A copier that has itself changed timestamps for a while, and keeps them now, is not noticed.
+- Records are taken to be the same if their bytes and timestamps are. Where more is unread than was read, a record that
+  the source holds twice can be mistaken for the common one, if the copy has lost all records read from the position on,
+  and the records between both occurrences have earlier timestamps. A record that the source has cleaned can be mistaken
+  for one that is equal to it and was read.
 """
 
 from __future__ import annotations
@@ -41,6 +45,10 @@ if TYPE_CHECKING:
 
 _CONFIG: Final = "message.timestamp.type"
 _MAYBE_AGAIN: Final = "the very record; whether earlier ones were copied again behind it is not known"
+_STAMPED: Final = (
+    f"the mirror partition's records before the answer have the times of its broker ({_CONFIG} was "
+    f"{TimestampType.LOG_APPEND}), and may be unread"
+)
 _GONE: Final = "the source has deleted or cleaned records at the position, which the mirror partition may still have"
 
 
@@ -106,8 +114,9 @@ def _found(position: SourceOffset, seen: TimedPosition, found: FirstSince, copie
             f"no record of the mirror partition from {offset} on is one of the source near the position: "
             "whether the copy keeps the source's timestamps could not be proved"
         )
-    if missing_matters(position, seen) and not _is_same(seen.before, seen.copied_before):
-        return _lowered(seen, DestinationOffset(found.offset))
+    before = _unproved_before(position, seen)
+    if before is not None:
+        return _lowered(seen, DestinationOffset(found.offset), before)
     if not (found.certain or _is_same(copied, record) or _is_first(seen, copied)):
         marker = f"offset {found.offset} is a marker with the broker's time"
         return Conservative(
@@ -147,10 +156,26 @@ def _at_the_end(seen: TimedPosition) -> Translation:
     if _is_same(seen.before, seen.copy_last):
         return Exact(seen.copy.end)
     if seen.unread.missing is not None:
-        return _lowered(seen, seen.copy.end)
+        return _lowered(seen, seen.copy.end, _GONE)
     return Conservative(
         seen.copy.end, "at the end of the source, whose last record is not the last one of the mirror partition (yet)"
     )
+
+
+def rests_on_a_later_one(position: SourceOffset, seen: TimedPosition) -> bool:
+    """Whether the copy kept the timestamp of a record behind the next unread one, and perhaps not of those before."""
+    nearest = position if seen.unread.record is None else seen.unread.record.offset
+    return seen.common is not None and seen.common.source > nearest
+
+
+def _unproved_before(position: SourceOffset, seen: TimedPosition) -> str | None:
+    """Why unread records may lie before the answer; None: none do."""
+    previous = seen.copied_before
+    if missing_matters(position, seen) and not _is_same(seen.before, previous):
+        return _GONE
+    if previous is not None and previous.type is TimestampType.LOG_APPEND and rests_on_a_later_one(position, seen):
+        return _STAMPED
+    return None
 
 
 def _before_unfinished(seen: TimedPosition, earliest: TimedRecord) -> Translation:
@@ -182,7 +207,7 @@ def missing_matters(position: SourceOffset, seen: TimedPosition) -> bool:
     return missing is not None and (proof is None or position <= missing < proof.source)
 
 
-def _lowered(seen: TimedPosition, offset: DestinationOffset, why: str = _GONE) -> Translation:
+def _lowered(seen: TimedPosition, offset: DestinationOffset, why: str) -> Translation:
     """At most `offset`: where the copy has the record before the position. Timestamps say nothing of those behind."""
     lowered = seen.lowered
     if lowered is None or lowered.record is None or seen.lowered_common is None:

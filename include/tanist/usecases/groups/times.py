@@ -9,7 +9,7 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.record_times import ReadLimits, TimedPosition, UnreadLog, common_record
-from tanist.domain.translators.by_timestamp import is_very_record, missing_matters, with_floors
+from tanist.domain.translators.by_timestamp import is_very_record, missing_matters, rests_on_a_later_one, with_floors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -146,9 +146,12 @@ class _Pair:
         return self.earliest_times() | _times(exact)
 
     def without_record(self) -> set[int]:
-        """The positions at which the source has no record, or misses some that matter."""
-        seen = self.positions()
-        return {at for at, each in seen.items() if each.unread.record is None or missing_matters(at, each)}
+        """The positions at which the source has no record, or misses some that matter, or the copy has not got it."""
+        return {
+            at
+            for at, each in self.positions().items()
+            if each.unread.record is None or missing_matters(at, each) or rests_on_a_later_one(at, each)
+        }
 
     def times_before(self) -> set[EpochMs]:
         """The same, since what precedes missing records."""
