@@ -39,13 +39,17 @@ class Entry(NamedTuple):
 
 @dataclass
 class MemoryLog:
-    """`entries` by offset; offsets without one were cleaned. `stable`: None, if no transaction is open."""
+    """`entries` by offset; offsets without one were cleaned. `stable`: None, if no transaction is open.
+
+    `type`: of all records; those below `stamped` have the time of the broker.
+    """
 
     entries: dict[int, Entry] = field(default_factory=dict)
     start: int = 0
     end: int = 0
     stable: int | None = None
     type: TimestampType = TimestampType.CREATE
+    stamped: int = 0
 
     def add(self, timestamp: int, content: str | None = None, *, aborted: bool = False) -> int:
         """One more at the end; its offset."""
@@ -58,7 +62,8 @@ class MemoryLog:
         for offset, entry in sorted(self.entries.items()):
             if max(begin, self.start) <= offset < end and entry.content is not None:
                 digest = f"{entry.timestamp} {entry.content}".encode()
-                yield TimedRecord(offset, EpochMs(entry.timestamp), digest, self.type)
+                kind = TimestampType.LOG_APPEND if offset < self.stamped else self.type
+                yield TimedRecord(offset, EpochMs(entry.timestamp), digest, kind)
 
     def visible(self, begin: int, end: int | None = None) -> Iterator[TimedRecord]:
         until = self.last_stable if end is None else min(end, self.last_stable)

@@ -143,12 +143,13 @@ def table(sides: tuple[RigCluster, RigCluster]) -> tuple[Rig, MirrorPartition]:
 
 @pytest.mark.parametrize("limits", [PATIENT, SOME], ids=["all is read", "a batch is read"])
 def test_s02_the_table_of_the_connector(table: tuple[Rig, MirrorPartition], limits: ReadLimits) -> None:
-    """S0.1, S0.2: also where only the batch at each position is read."""
+    """S0.1, S0.2: also where only the batch at each position is read; then most of the same offsets are not exact."""
     found = translated(*table, [position for position, _, _ in TABLE], limits)
     assert [
         (position, found.offset(position), found.seen[SourceOffset(position)].seed_answer) for position, _, _ in TABLE
     ] == [*TABLE]
-    assert {p for p, each in found.answers.items() if isinstance(each, Conservative)} == {990}
+    if limits is PATIENT:
+        assert {p for p, each in found.answers.items() if isinstance(each, Conservative)} == {990}
     assert "up to 10 record(s) are read again" in str(found.answers[990].why)
 
 
@@ -196,7 +197,10 @@ def test_markers_on_both_sides_are_passed(
     assert all(isinstance(found.answers[s], Exact) for s in copies)
     assert [found.offset(marker) for marker in (3, 16, 19)] == [copies[4], copies[20], copies[20]]
     end = rig.destination.end(at)
-    assert [found.answers[s] for s in (76, 79, 80)] == [Exact(DestinationOffset(end))] * 3
+    assert [found.answers[s] for s in (79, 80)] == [Exact(DestinationOffset(end))] * 2
+    aborted_tail = found.answers[76]
+    assert isinstance(aborted_tail, Conservative), "a copier may read what was aborted"
+    assert end - 2 <= aborted_tail.offset < end
 
 
 def test_an_open_transaction_is_the_end_for_readers(rig: Rig, topic_name: str) -> None:

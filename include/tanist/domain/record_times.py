@@ -110,10 +110,13 @@ class TimedPosition:
     """What was read of both logs about one committed offset.
 
     `source`, `copy`: where both logs began and ended; the end of the copy was read first. `copy_last`: its last record.
-    `before`: the source's last record before the position, where there is none at it, or missing ones matter.
+    `none_copied`: it has certainly none that is as late as `unread.earliest`.
+    `before`: the source's last record before the position, where there is none at it, or missing ones matter, or
+    `common` is a later one than `unread.record`.
     `first`: the source's first record since the timestamp of `unread.earliest`. `copied`: the same in the copy, None:
     it has none yet; `common`: a record of both logs that it rests on. `copied_before`: the copy's last record before
-    that, and `lowered`: its first one since `before`, both only where missing records matter. `seed_answer`: what
+    that, and `lowered`: its first one since `before`, both only where there is `before`. `behind`: what the copy
+    has from `copied` on, where that is the position's own record. `seed_answer`: what
     MirrorGroupOffsetConnector would commit, None: nothing. `floor`: of the lower positions.
     """
 
@@ -121,6 +124,7 @@ class TimedPosition:
     copy: Span[DestinationOffset]
     unread: UnreadRecords
     copy_last: TimedRecord | None = None
+    none_copied: bool = False
     before: TimedRecord | None = None
     first: FirstSince | None = None
     copied: FirstSince | None = None
@@ -128,6 +132,7 @@ class TimedPosition:
     common: CommonRecord | None = None
     lowered: FirstSince | None = None
     lowered_common: CommonRecord | None = None
+    behind: UnreadRecords | None = None
     seed_answer: DestinationOffset | None = None
     floor: Floor | None = None
 

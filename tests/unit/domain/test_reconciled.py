@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tanist.domain.log_ends import Span
@@ -34,9 +36,42 @@ def answer(position: int, start: int = 100, end: int = 180, told: Reconciled | N
     return RECONCILED.translate(SourceOffset(position), Inputs(copy=copy, reconciled=told, unreconciled=why))
 
 
-@pytest.mark.parametrize(("position", "offset"), [(0, 100), (49, 149), (60, 160), (80, 180)])
+@pytest.mark.parametrize(("position", "offset"), [(0, 100), (49, 149), (60, 160), (79, 179)])
 def test_a_position_in_a_copy_that_has_not_grown_is_as_exact_as_it_was(position: int, offset: int) -> None:
     assert answer(position) == Exact(DestinationOffset(offset))
+
+
+def test_a_truncated_copy_that_has_grown_again_is_noticed_by_the_records_at_the_position_and_at_the_end() -> None:
+    """An unclean leader election: other records are where the copies were. The two logs' ends do not show it."""
+    for position in (10, 49, 60, 79):
+        found = answer(position, end=190)
+        assert isinstance(found, Conservative)
+        assert found.evidence == (position, position + 100)
+    for position in (55, 80, 81, 123):
+        found = answer(position, end=190)
+        assert isinstance(found, Conservative)
+        assert found.evidence == (79, 179), "the last ones that were the same"
+
+
+def test_at_the_end_of_what_was_read_the_last_records_are_compared() -> None:
+    """What comes there next may be a repeated record at one side, and a new one at the other."""
+    evidence = (SourceOffset(79), DestinationOffset(179))
+    assert answer(80) == Exact(DestinationOffset(180), evidence=evidence)
+
+
+def test_without_an_exact_step_and_behind_a_deleted_one_there_is_nothing_to_compare() -> None:
+    flat = Steps.of([Step(0, None, 180, slopes=False, exact=False, placement=Standing.BEYOND_TAIL, again=0)])
+    for found in (answer(123, told=replace(TOLD, steps=flat)), answer(123, start=180)):
+        assert isinstance(found, Conservative)
+        assert found.evidence is None
+
+
+def test_a_copy_that_lagged_when_it_was_read_is_compared_at_its_own_last_record() -> None:
+    """Positions from 70 on go on at its end: only what lies before it was the same."""
+    lagging = replace(TOLD, copy=Span(DestinationOffset(100), DestinationOffset(170)))
+    found = answer(75, told=lagging)
+    assert isinstance(found, Conservative)
+    assert found.evidence == (69, 169)
 
 
 def test_what_is_no_exact_step_says_why_how_much_comes_again_and_how_old_it_is() -> None:

@@ -57,7 +57,7 @@ def test_many_partitions_take_one_request_of_each_kind() -> None:
     wanted = {AT: [POSITION], SECOND: [POSITION, SourceOffset(2)]}
     read_times(between(source, copy), wanted, spans(3, 3), a_command())
     assert source.calls == [("unread", 2), ("since", 2)]
-    assert copy.calls == [("before", 2), ("since", 2)]
+    assert copy.calls == [("before", 2), ("since", 2), ("unread", 2)]
 
 
 def test_a_source_that_cannot_be_reached_is_the_reason_of_each_partition() -> None:
@@ -89,7 +89,7 @@ def test_an_error_of_one_partition_is_no_error_of_another_one() -> None:
     found = read_times(between(source, copy), {AT: [POSITION], SECOND: [POSITION]}, spans(3, 3), a_command())
     assert found[SECOND] is late
     assert not isinstance(found[AT], TanistError)
-    assert copy.calls == [("before", 2), ("since", 1)]
+    assert copy.calls == [("before", 2), ("since", 1), ("unread", 1)]
     assert isinstance(TIMESTAMP.translate(POSITION, Inputs(copy=None, times=found[SECOND])), Unknown)
     copies = {**spans(3), SECOND: late}
     assert read_times(between(MemoryTimes(logs), copy), {SECOND: [POSITION]}, copies, a_command()) == {SECOND: late}

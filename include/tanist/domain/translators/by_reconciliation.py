@@ -2,22 +2,27 @@
 
 What was copied after the reconciliation lies behind its end, so the table stays a lower bound: repeats that were
 appended since only come again. And they may: therefore nothing is exact any more once the copy has grown.
+
+A copy that an unclean leader election has truncated, and that has grown beyond its old end since, has the same ends as
+one that has only grown. Therefore each answer names two records that were the same when both logs were read: its own,
+or the last ones of the table.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.names import DestinationOffset
+from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.translation import Conservative, Exact, InputKind, Translator, Unknown
 
 if TYPE_CHECKING:
     from tanist.domain.log_ends import Span
-    from tanist.domain.names import SourceOffset
     from tanist.domain.reconciled.published import Reconciled
-    from tanist.domain.translation import Inputs, Translation
+    from tanist.domain.translation import Evidence, Inputs, Translation
 
 _NEVER: Final = "the partition was never reconciled: `tanist reconcile NAME --publish`"
+_MOST_BACK: Final = 1000
+"""Steps looked at for the last exact one."""
 _AGAIN: Final = "run `tanist reconcile NAME --publish` again"
 
 
@@ -32,7 +37,7 @@ def translate(position: SourceOffset, read: Inputs) -> Translation:
     if why := _of_another_log(read.reconciled, read.copy):
         return Unknown(why)
     if position > read.reconciled.until:
-        return _ahead(position, read.reconciled)
+        return _ahead(position, read.reconciled, read.copy)
     return _within(position, read.reconciled, read.copy)
 
 
@@ -44,16 +49,35 @@ def _within(position: SourceOffset, known: Reconciled, copy: Span[DestinationOff
     offset = DestinationOffset(step.at(position))
     if offset < copy.start:
         return Conservative(copy.start, f"the mirror partition begins at {copy.start}: older records are gone")
+    own = step.exact and position < known.until and offset < known.copy.end
+    evidence = (position, offset) if own else _last_pair(known, copy)
     if not step.exact:
         again = f"; at most {step.again} record(s) come again" if step.again else ""
-        return Conservative(offset, f"{step.why}{again} (reconciled {known.age})")
+        return Conservative(offset, f"{step.why}{again} (reconciled {known.age})", evidence=evidence)
     if grown := copy.end - known.copy.end:
         return Conservative(
             offset,
             f"the very next record, but {grown} offset(s) were appended to the copy since it was reconciled "
             f"{known.age}, and nobody knows yet whether records come again there",
+            evidence=evidence,
         )
-    return Exact(offset)
+    return Exact(offset, evidence=None if own else evidence)
+
+
+def _last_pair(known: Reconciled, copy: Span[DestinationOffset]) -> Evidence | None:
+    """The last exact step's last position whose record both logs had, and where; None: there is none near the end."""
+    last = known.steps.find(known.until - 1)
+    for number in range(-1 if last is None else last, -1, -1)[:_MOST_BACK]:
+        step = known.steps[number]
+        if not step.exact:
+            continue
+        position = min(known.until, known.until if step.until is None else step.until) - 1
+        if step.slopes:
+            position = min(position, step.source + known.copy.end - 1 - step.destination)
+        offset = step.at(position)
+        if position >= step.source and offset < known.copy.end:
+            return (SourceOffset(position), DestinationOffset(offset)) if offset >= copy.start else None
+    return None
 
 
 def _of_another_log(known: Reconciled, copy: Span[DestinationOffset]) -> str:
@@ -71,12 +95,13 @@ def _of_another_log(known: Reconciled, copy: Span[DestinationOffset]) -> str:
     return ""
 
 
-def _ahead(position: SourceOffset, known: Reconciled) -> Translation:
+def _ahead(position: SourceOffset, known: Reconciled, copy: Span[DestinationOffset]) -> Translation:
     """The source did not have the record then, so its copy lies behind the end that the copy had."""
     return Conservative(
         known.copy.end,
         f"{position - known.until} offset(s) ahead of the reconciliation of {known.age}, which reaches up to "
         f"{known.until}: what was copied since comes again",
+        evidence=_last_pair(known, copy),
     )
 
 

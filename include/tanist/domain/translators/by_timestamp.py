@@ -12,11 +12,19 @@ A position is committed only if this is proved, by either of
   and with its timestamp, at or behind the answer: since records are copied in order, so do the copies of all that
   follow it (`record_times.common_record`).
 
-Both rest on timestamps that the copy has kept, so both need such a common record. What is not proved: records are taken
-to be the same if their bytes and timestamps are. Where more is unread than was read, a record that the source holds
-twice can be mistaken for the common one, if the copy has lost all records read from the position on, and the records
-between both occurrences have earlier timestamps. A record that the source has cleaned can be mistaken for one that is
-equal to it and was read.
+It is exact only if the copy was also read, as far as `ReadLimits` allow, from there to its end, and all of that is as
+late: a copier that was started again repeats records, and these would be read again. Not noticed are repeats of what
+the source has cleaned since, if it is later than the record at the position, and such as the copy's broker has stamped.
+
+Both rest on timestamps that the copy has kept, so both need such a common record. If it is a later one than the next
+unread record, and the record directly before the answer was stamped by the copy's broker, unread ones may be among
+those: the answer is lowered. What is not proved:
+
+- A copier that has itself changed timestamps for a while, and keeps them now, is not noticed.
+- Records are taken to be the same if their bytes and timestamps are. Where more is unread than was read, a record that
+  the source holds twice can be mistaken for the common one, if the copy has lost all records read from the position on,
+  and the records between both occurrences have earlier timestamps. A record that the source has cleaned can be mistaken
+  for one that is equal to it and was read.
 """
 
 from __future__ import annotations
@@ -25,18 +33,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import DestinationOffset, iso_time
+from tanist.domain.names import DestinationOffset, SourceOffset, iso_time
 from tanist.domain.record_times import Floor, TimestampType
 from tanist.domain.translation import Conservative, Exact, InputKind, Translator, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist.domain.names import SourceOffset
     from tanist.domain.record_times import FirstSince, TimedPosition, TimedRecord
     from tanist.domain.translation import Inputs, Translation
 
 _CONFIG: Final = "message.timestamp.type"
+_MAYBE_AGAIN: Final = "the very record; whether earlier ones were copied again behind it is not known"
+_STAMPED: Final = (
+    f"the mirror partition's records before the answer have the times of its broker ({_CONFIG} was "
+    f"{TimestampType.LOG_APPEND}), and may be unread"
+)
+_GONE: Final = "the source has deleted or cleaned records at the position, which the mirror partition may still have"
 
 
 def translate(position: SourceOffset, read: Inputs) -> Translation:
@@ -89,7 +102,7 @@ def judge(position: SourceOffset, seen: TimedPosition) -> Translation:
     if seen.copied is not None and seen.copied.record is not None:
         return _found(position, seen, seen.copied, seen.copied.record)
     if seen.unread.record is None and seen.unread.whole:
-        return _at_the_end(seen)
+        return _at_the_end(seen) if seen.unread.earliest is None else _before_unfinished(seen, seen.unread.earliest)
     return Unknown(_not_mirrored(seen))
 
 
@@ -101,15 +114,18 @@ def _found(position: SourceOffset, seen: TimedPosition, found: FirstSince, copie
             f"no record of the mirror partition from {offset} on is one of the source near the position: "
             "whether the copy keeps the source's timestamps could not be proved"
         )
-    if missing_matters(position, seen) and not _is_same(seen.before, seen.copied_before):
-        return _lowered(seen, DestinationOffset(found.offset))
+    before = _unproved_before(position, seen)
+    if before is not None:
+        return _lowered(seen, DestinationOffset(found.offset), before)
     if not (found.certain or _is_same(copied, record) or _is_first(seen, copied)):
         marker = f"offset {found.offset} is a marker with the broker's time"
         return Conservative(
             DestinationOffset(found.offset), f"{marker}: which record behind it is the first could not be proved"
         )
-    if _is_same(copied, record) and _nothing_before(seen):
-        return Exact(offset)
+    if record is not None and is_very_record(seen):
+        if _nothing_again(seen):
+            return Exact(offset)
+        return Conservative(offset, _MAYBE_AGAIN, evidence=(SourceOffset(record.offset), offset))
     return Conservative(offset, "; ".join(_reasons(position, seen)))
 
 
@@ -140,10 +156,46 @@ def _at_the_end(seen: TimedPosition) -> Translation:
     if _is_same(seen.before, seen.copy_last):
         return Exact(seen.copy.end)
     if seen.unread.missing is not None:
-        return _lowered(seen, seen.copy.end)
+        return _lowered(seen, seen.copy.end, _GONE)
     return Conservative(
         seen.copy.end, "at the end of the source, whose last record is not the last one of the mirror partition (yet)"
     )
+
+
+def rests_on_a_later_one(position: SourceOffset, seen: TimedPosition) -> bool:
+    """Whether the copy kept the timestamp of a record behind the next unread one, and perhaps not of those before."""
+    nearest = position if seen.unread.record is None else seen.unread.record.offset
+    return seen.common is not None and seen.common.source > nearest
+
+
+def _unproved_before(position: SourceOffset, seen: TimedPosition) -> str | None:
+    """Why unread records may lie before the answer; None: none do."""
+    previous = seen.copied_before
+    if missing_matters(position, seen) and not _is_same(seen.before, previous):
+        return _GONE
+    if previous is not None and previous.type is TimestampType.LOG_APPEND and rests_on_a_later_one(position, seen):
+        return _STAMPED
+    return None
+
+
+def _before_unfinished(seen: TimedPosition, earliest: TimedRecord) -> Translation:
+    """Only records of open or aborted transactions are unread: those that are committed later will be read.
+
+    Their copies, if any, are not visible either, or a copier that reads uncommitted records has not written them yet.
+    So all of them lie behind the copy's last visible record.
+    """
+    unfinished = f"the source's records from {earliest.offset} on are of a transaction that is open or was aborted"
+    before, last = seen.before, seen.copy_last
+    certain = seen.none_copied and seen.unread.missing is None
+    if certain and before is not None and last is not None and before.digest == last.digest:
+        if last.offset + 1 >= seen.copy.end:
+            return Exact(seen.copy.end)
+        evidence = (SourceOffset(before.offset), DestinationOffset(last.offset))
+        why = f"{unfinished}: behind the last record before it"
+        return Conservative(DestinationOffset(last.offset + 1), why, evidence=evidence)
+    if seen.lowered is not None and seen.lowered_common is not None:
+        return _lowered(seen, seen.copy.end, unfinished)
+    return Unknown(f"{unfinished}, and what the mirror partition has of them could not be told")
 
 
 def missing_matters(position: SourceOffset, seen: TimedPosition) -> bool:
@@ -155,14 +207,13 @@ def missing_matters(position: SourceOffset, seen: TimedPosition) -> bool:
     return missing is not None and (proof is None or position <= missing < proof.source)
 
 
-def _lowered(seen: TimedPosition, offset: DestinationOffset) -> Translation:
-    """At most `offset`: where the copy has the record before the missing ones. Their timestamps are not known."""
-    gone = "the source has deleted or cleaned records at the position, which the mirror partition may still have"
+def _lowered(seen: TimedPosition, offset: DestinationOffset, why: str) -> Translation:
+    """At most `offset`: where the copy has the record before the position. Timestamps say nothing of those behind."""
     lowered = seen.lowered
     if lowered is None or lowered.record is None or seen.lowered_common is None:
-        return Conservative(seen.copy.start, f"{gone}: from its start on")
+        return Conservative(seen.copy.start, f"{why}: from its start on")
     before = lowered.record.offset if lowered.certain else lowered.offset
-    return Conservative(DestinationOffset(min(offset, before)), f"{gone}: from the record before them on")
+    return Conservative(DestinationOffset(min(offset, before)), f"{why}: from the record before them on")
 
 
 def _is_same(one: TimedRecord | None, other: TimedRecord | None) -> bool:
@@ -185,6 +236,23 @@ def _nothing_before(seen: TimedPosition) -> bool:
     if first is None or first.record is None or record is None:
         return False
     return first.certain and first.record.offset == record.offset
+
+
+def is_very_record(seen: TimedPosition) -> bool:
+    """Whether the answer is the copy of the next unread record, and no earlier one of the source is as late."""
+    copied = None if seen.copied is None else seen.copied.record
+    return copied is not None and _is_same(copied, seen.unread.record) and _nothing_before(seen)
+
+
+def _nothing_again(seen: TimedPosition) -> bool:
+    """Whether the copy, read to its end from the answer of `is_very_record` on, has only what is as late as unread.
+
+    All that the source has before the position is earlier. A copier that was started again may have repeated it there.
+    """
+    earliest, behind = seen.unread.earliest, seen.behind
+    if earliest is None or behind is None or behind.earliest is None:
+        return False
+    return behind.whole and behind.earliest.timestamp >= earliest.timestamp
 
 
 def _reasons(position: SourceOffset, seen: TimedPosition) -> Iterator[str]:

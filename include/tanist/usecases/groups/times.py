@@ -9,7 +9,7 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.record_times import ReadLimits, TimedPosition, UnreadLog, common_record
-from tanist.domain.translators.by_timestamp import missing_matters, with_floors
+from tanist.domain.translators.by_timestamp import is_very_record, missing_matters, rests_on_a_later_one, with_floors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -78,6 +78,8 @@ def _read(mirror: OpenMirror, source: RecordTimes, each: _Questions) -> None:
         pair.copied |= copied
     for pair, preceding in each.of_copies(destination.before, _Pair.behind_missing):
         pair.copied_before = preceding
+    for pair, log in each.of_copies(destination.unread, _Pair.very_records):
+        pair.behind = log.unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class _Pair:
     first: Mapping[EpochMs, FirstSince | None] = field(default_factory=dict)
     copied: dict[EpochMs, FirstSince | None] = field(default_factory=dict)
     copied_before: Mapping[int, TimedRecord | None] = field(default_factory=dict)
+    behind: Mapping[int, UnreadRecords] = field(default_factory=dict)
 
     def earliest_times(self) -> set[EpochMs]:
         """The earliest timestamps that are unread."""
@@ -143,9 +146,12 @@ class _Pair:
         return self.earliest_times() | _times(exact)
 
     def without_record(self) -> set[int]:
-        """The positions at which the source has no record, or misses some that matter."""
-        seen = self.positions()
-        return {at for at, each in seen.items() if each.unread.record is None or missing_matters(at, each)}
+        """The positions at which the source has no record, or misses some that matter, or the copy has not got it."""
+        return {
+            at
+            for at, each in self.positions().items()
+            if each.unread.record is None or missing_matters(at, each) or rests_on_a_later_one(at, each)
+        }
 
     def times_before(self) -> set[EpochMs]:
         """The same, since what precedes missing records."""
@@ -156,12 +162,25 @@ class _Pair:
         found = [self._copied(self.log.unread[at].earliest) for at in self.before]
         return {each.record.offset for each in found if each is not None and each.record is not None}
 
+    def very_records(self) -> set[int]:
+        """The offsets in the copy from which it is read to its end: nothing that was read may come again there."""
+        seen = self.positions().values()
+        found = [each.copied for each in seen if is_very_record(each)]
+        return {each.record.offset for each in found if each is not None and each.record is not None}
+
     def _copied(self, since: TimedRecord | None) -> FirstSince | None:
         """The first record of the copy as it was when its end was read."""
         found = None if since is None else self.copied.get(since.timestamp)
         if found is None or found.record is None or found.record.offset >= self.copy.end:
             return None
         return found
+
+    def _none_copied(self, since: TimedRecord | None) -> bool:
+        """Whether that was proved: what bisection does not find may be there."""
+        if since is None or since.timestamp not in self.copied:
+            return False
+        found = self.copied[since.timestamp]
+        return found is None or (found.certain and self._copied(since) is None)
 
     def know(self, records: Iterable[TimedRecord]) -> None:
         """Records of the source, besides those of `log`."""
@@ -181,6 +200,7 @@ class _Pair:
             copy=self.copy,
             unread=unread,
             copy_last=self.copy_last,
+            none_copied=self._none_copied(earliest),
             before=before,
             first=None if earliest is None else self.first.get(earliest.timestamp),
             copied=copied,
@@ -188,6 +208,7 @@ class _Pair:
             common=self._common(copied, at, unread.until, earliest),
             lowered=lowered,
             lowered_common=self._common(lowered, at, at, before),
+            behind=None if record is None else self.behind.get(record.offset),
             seed_answer=self._seed_answer(at, unread),
         )
 
