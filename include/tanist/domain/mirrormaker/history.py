@@ -30,8 +30,10 @@ from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tanist.domain.translation import Proof
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.log_ends import Span
     from tanist.domain.mirrormaker.records import Checkpoint, OffsetSync
@@ -90,25 +92,30 @@ def lives(syncs: Iterable[OffsetSync]) -> Lives:
 
 
 def to_tell_apart(known: Lives, source: Span[SourceOffset], copy: Span[DestinationOffset]) -> Life:
-    """Of each life but the last one the earliest sync whose records both logs may still have.
+    """Of each life but the last one the earliest, the middle and the latest sync that both logs may still have.
 
     If the records differ, the source's topic was re-created since.
     """
-    found = []
+    found: list[OffsetSync] = []
     for life in known.all[:-1]:
-        inside = (
+        inside = [
             sync
             for sync in life
             if source.start <= sync.upstream < source.end and copy.start <= sync.downstream < copy.end
-        )
-        found.extend(list(inside)[:1])
+        ]
+        found.extend(inside[index] for index in sorted({0, len(inside) // 2, len(inside) - 1}) if inside)
     return tuple(found)
 
 
 def kept(
-    syncs: Sequence[OffsetSync], copy: Span[DestinationOffset] | None, differing: Collection[OffsetSync] = ()
+    syncs: Sequence[OffsetSync],
+    copy: Span[DestinationOffset] | None,
+    compared: Mapping[OffsetSync, Proof] = MappingProxyType({}),
 ) -> Mm2Partition:
-    """The syncs that hold. `copy`: as it was after `syncs` were read. `differing`: of `to_tell_apart`.
+    """The syncs that hold. `copy`: as it was after `syncs` were read.
+
+    `compared`: of `to_tell_apart`; MISMATCH only if both logs hold a record at the very offsets. Where they do not,
+    cleaners may have removed different records of both logs: the next ones differ although the topic is the same.
 
     In doubt an earlier sync stays: it is a lower bound.
     """
@@ -123,7 +130,7 @@ def kept(
             "was truncated or re-created since, so no offset-sync holds any more"
         )
         return Mm2Partition(missing=why, written=tuple(syncs), notes=notes)
-    same = _of_one_topic(known.all, differing)
+    same = _of_one_topic(known.all, compared)
     if len(same) < len(known.all):
         notes = (*notes, f"the source's topic was re-created: what was written before {same[0][0].upstream} is dropped")
     main = _farthest(same)
@@ -165,9 +172,13 @@ def _unfinished(main: Life, later: Sequence[Life]) -> str:
     )
 
 
-def _of_one_topic(all_lives: Sequence[Life], differing: Collection[OffsetSync]) -> Sequence[Life]:
-    """The lives behind the last one that is of another topic."""
-    of_another = [index for index, life in enumerate(all_lives[:-1]) if any(sync in differing for sync in life)]
+def _of_one_topic(all_lives: Sequence[Life], compared: Mapping[OffsetSync, Proof]) -> Sequence[Life]:
+    """The lives behind the last one that is of another topic: a record of it differs, and none is the same."""
+    of_another = []
+    for index, life in enumerate(all_lives[:-1]):
+        proofs = {compared[sync] for sync in life if sync in compared}
+        if Proof.MISMATCH in proofs and Proof.MATCH not in proofs:
+            of_another.append(index)
     return all_lives[of_another[-1] + 1 :] if of_another else all_lives
 
 

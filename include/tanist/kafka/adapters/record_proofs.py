@@ -57,9 +57,11 @@ def _judge(pair: Pair, originals: _Read, copies: _Read) -> ProofResult:
     if isinstance(copy, str):
         return ProofResult(Proof.NONE, copy)
     try:
-        return ProofResult(*record_proof.compare(original, copy))
+        proof, why = record_proof.compare(original, copy)
+        at_both = proof is not Proof.MISMATCH or (original.is_held and copy.is_held)
     except TanistError as broken:
         return ProofResult(Proof.NONE, broken.reason)
+    return ProofResult(proof, why, at_both)
 
 
 class _Log:

@@ -194,8 +194,8 @@ class _Reading:
     ) -> Mapping[MirrorPartition, Mm2Partition]:
         copies = self._copies(list(chosen))
         again = {at: syncs for at, (_, syncs) in chosen.items() if len(lives(syncs).all) > 1}
-        differing = self._differing(again, copies)
-        return {at: kept(syncs, copies.get(at), differing[at]) for at, (_, syncs) in chosen.items()}
+        compared = self._compared(again, copies)
+        return {at: kept(syncs, copies.get(at), compared[at]) for at, (_, syncs) in chosen.items()}
 
     def _copies(self, partitions: Sequence[MirrorPartition]) -> Mapping[MirrorPartition, Span[DestinationOffset]]:
         """Without those whose ends are not known."""
@@ -209,20 +209,23 @@ class _Reading:
             if isinstance(ends, LogEnds)
         }
 
-    def _differing(
+    def _compared(
         self,
         syncs: Mapping[MirrorPartition, Sequence[OffsetSync]],
         copies: Mapping[MirrorPartition, Span[DestinationOffset]],
-    ) -> Mapping[MirrorPartition, frozenset[OffsetSync]]:
-        """Syncs whose records are not the same on both sides: the topic of the source was re-created since."""
-        found_differing: defaultdict[MirrorPartition, frozenset[OffsetSync]] = defaultdict(frozenset)
+    ) -> Mapping[MirrorPartition, Mapping[OffsetSync, Proof]]:
+        """Whether the records of syncs are the same on both sides; if not, the source's topic was re-created since.
+
+        A MISMATCH of the records behind, where a cleaner has removed one of these, proves nothing.
+        """
+        proofs: defaultdict[MirrorPartition, dict[OffsetSync, Proof]] = defaultdict(dict)
         source, pair = self.mirror.source, self.mirror.pair
         if not syncs or isinstance(source, TanistError) or isinstance(pair, TanistError) or not self.ask_source:
-            return found_differing
+            return proofs
         try:
             ends = source.logs.ends([self._source_of(at) for at in syncs], self.context.first_contact())
         except TanistError:
-            return found_differing
+            return proofs
         asked: dict[Pair, OffsetSync] = {}
         for at, each in syncs.items():
             found = ends[self._source_of(at)]
@@ -234,9 +237,9 @@ class _Reading:
                 }
         results = pair.proofs.compare(list(asked), self.context.first_contact()) if asked else {}
         for compared, result in results.items():
-            if result.proof is Proof.MISMATCH:
-                found_differing[compared.at] |= {asked[compared]}
-        return found_differing
+            is_certain = result.exact_place or result.proof is not Proof.MISMATCH
+            proofs[compared.at][asked[compared]] = result.proof if is_certain else Proof.NONE
+        return proofs
 
 
 def _folded(  # noqa: PLR0913, PLR0917 -- what is read, from where, and how
