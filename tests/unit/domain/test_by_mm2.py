@@ -159,6 +159,16 @@ def test_a_restart_without_a_rewind_shows_in_a_copy_that_has_grown_more_than_its
     assert [each.upstream for each in of((0, 0), (100, 100), (101, 180), (200, 279)).syncs] == [0, 100, 101, 200]
 
 
+def test_what_was_copied_before_the_first_sync_was_written_is_not_skipped() -> None:
+    """Killed after 9 records without a sync of them: it begins again, and 6 to 8 are only where they were at first."""
+    found = ask(0, of((0, 9), (5, 14)), span(0, 15))
+    assert isinstance(found, Unknown)
+    assert "the first offset-sync that is left is 0 at 9" in found.why
+    assert offset_of(ask(7, of((0, 9), (5, 14), (9, 18)), span(0, 19))) == 15, "it has come as far again"
+    assert offset_of(ask(3, kept([sync(0, 9), sync(5, 14)], span(9, 15)), span(9, 15))) == 10, "the first ones are gone"
+    assert offset_of(ask(70, of((60, 80)), span(0, 90))) == 81, "the syncs before it were cleaned"
+
+
 def test_a_topic_that_was_created_again_at_the_source_begins_anew() -> None:
     syncs = [sync(0, 0), sync(500, 500), sync(0, 501), sync(20, 521)]
     asked = to_tell_apart(lives(syncs), Span(SourceOffset(0), SourceOffset(40)), span(0, 600))

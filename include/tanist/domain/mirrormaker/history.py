@@ -18,7 +18,8 @@ Not seen, as no offset-sync tells it:
 - Two tasks that copy one partition at the same time (a zombie task, without exactly-once support).
 - A life that has not yet copied again all of the last one, if the cleaner has removed every sync of before it (it
   leaves the last segment of the topic alone), or if the last one was killed before it had written any sync of what the
-  new one has not copied yet, at the very beginning or where the source has holes. Both pass as MM2 catches up.
+  new one has not copied yet, where the source has holes, or at the very beginning of a source that no longer began at
+  0 (from 0 on it shows: nothing else can lie before it in the copy). All pass as MM2 catches up.
 - A topic that was created again on both clusters while MM2 ran, and happens to go on at the same offsets.
 """
 
@@ -133,7 +134,14 @@ def kept(
     same = _of_one_topic(known.all, compared)
     if len(same) < len(known.all):
         notes = (*notes, f"the source's topic was re-created: what was written before {same[0][0].upstream} is dropped")
-    main = _farthest(same)
+    main = _farthest(same, unseen=_unseen(same[0][0], copy) if len(same) == len(known.all) else 0)
+    if main is None:
+        first = same[0][0]
+        why = (
+            f"the first offset-sync that is left is {first.upstream} at {first.downstream}: MirrorMaker 2 had copied "
+            "before it was written, and may not have come again as far"
+        )
+        return Mm2Partition(missing=why, written=tuple(syncs), notes=notes)
     chosen, later = _chained(same[: main + 1]), same[main + 1 :]
     if later:
         notes = (*notes, _unfinished(same[main], later))
@@ -182,12 +190,28 @@ def _of_one_topic(all_lives: Sequence[Life], compared: Mapping[OffsetSync, Proof
     return all_lives[of_another[-1] + 1 :] if of_another else all_lives
 
 
-def _farthest(all_lives: Sequence[Life]) -> int:
-    """The newest life that has certainly copied all that the earlier ones had."""
-    for index in range(len(all_lives) - 1, 0, -1):
-        if all(_has_all_of(all_lives, index, earlier) for earlier in range(index)):
+def _unseen(first: OffsetSync, copy: Span[DestinationOffset] | None) -> int:
+    """How many offsets before the first sync are of a life that has left none; 0: none, all of it is gone, or unknown.
+
+    Nothing lies before source offset 0, so what the copy has before it was copied from there, too. Before a later first
+    sync there are usually the records that come before it.
+    """
+    is_first = first.upstream == 0 and (copy is None or first.downstream > copy.start)
+    return first.downstream if is_first else 0
+
+
+def _farthest(all_lives: Sequence[Life], unseen: int) -> int | None:
+    """The newest life that has certainly copied all that the earlier ones had; None: not even the first one has."""
+    for index in range(len(all_lives) - 1, -1, -1):
+        seen = all(_has_all_of(all_lives, index, earlier) for earlier in range(index))
+        if seen and _has_all_unseen(all_lives[index], unseen):
             return index
-    return 0
+    return None
+
+
+def _has_all_unseen(life: Life, unseen: int) -> bool:
+    """Whether `life` has copied the records that were copied to the first `unseen` offsets, from source offset 0 on."""
+    return not unseen or any(life[-1].downstream - sync.downstream >= unseen for sync in life)
 
 
 def _has_all_of(all_lives: Sequence[Life], later: int, earlier: int) -> bool:
