@@ -241,6 +241,21 @@ def test_nothing_is_compared_where_syncs_only_go_forward(both: Both) -> None:
     assert both.proofs.pairs == []
 
 
+def test_nothing_is_compared_at_the_markers_of_exactly_once_copies(both: Both) -> None:
+    """Each of them looks like a life: 3,000 pairs at each pass otherwise. Before a rewind three are compared."""
+    marked = [a_sync(AT.topic, 3 * each, 4 * each) for each in range(200)]
+    both.write(both.east, AT_SOURCE, *marked)
+    assert both.read().syncs
+    assert both.proofs.pairs == []
+    both.write(both.east, AT_SOURCE, a_sync(AT.topic, 300, 900))
+    both.read()
+    assert both.proofs.pairs == [(0, 0), (300, 400), (597, 796)]
+    both.proofs = Compared((300, 400))
+    assert pairs(both.read())[0] == (0, 0), "others are the same"
+    both.proofs = Compared((0, 0), (300, 400), (597, 796))
+    assert pairs(both.read()) == [(300, 900)]
+
+
 def test_a_copy_that_ends_too_early_is_not_as_mirrormaker_left_it(both: Both) -> None:
     both.write(both.east, AT_SOURCE, a_sync(AT.topic, 2_000, 2_000))
     assert "the copy ends at 1000" in both.read().missing

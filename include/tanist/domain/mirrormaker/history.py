@@ -11,11 +11,15 @@ behind `upstream` that it has copied lies behind `downstream`. What breaks this:
   at the destination only where the earlier one has put them: so the earlier one counts until the new one has copied
   all that it had. Before where the new life began, the earlier one counts for ever.
 - The source's topic was re-created: it looks like the case before. If a record at the source is not the one that MM2
-  says it has copied, the whole life is of another topic. `to_tell_apart` says what has to be compared.
+  says it has copied, the whole life is of another topic. `to_tell_apart` says what has to be compared: only where
+  `upstream` falls. Where it rises, syncs of an older topic stay: they are lower bounds.
 
 Not seen, as no offset-sync tells it:
 
-- Two tasks that copy one partition at the same time (a zombie task, without exactly-once support).
+- Two tasks that copy one partition at the same time (a zombie task, without exactly-once support). Their syncs can
+  look like one life that has come farther than the later task has: 0 to 500 at the same offsets, then (400, 501) by
+  the later task and (601, 610) by the cancelled one: 450 becomes 502, though it may be at 450 only until the later
+  task comes there. Counting offsets does not tell them apart: those of both tasks are in between.
 - A life that has not yet copied again all of the last one, if the cleaner has removed every sync of before it (it
   leaves the last segment of the topic alone), or if the last one was killed before it had written any sync of what the
   new one has not copied yet, where the source has holes, or at the very beginning of a source that no longer began at
@@ -93,15 +97,16 @@ def lives(syncs: Iterable[OffsetSync]) -> Lives:
 
 
 def to_tell_apart(known: Lives, source: Span[SourceOffset], copy: Span[DestinationOffset]) -> Life:
-    """Of each life but the last one the earliest, the middle and the latest sync that both logs may still have.
+    """The earliest, the middle and the latest sync that both logs may still have, of the lives up to where they fall.
 
-    If the records differ, the source's topic was re-created since.
+    If the records differ, the source's topic was re-created since. Nothing of lives that only rise: with MM2's own
+    transactions each marker begins one.
     """
     found: list[OffsetSync] = []
-    for life in known.all[:-1]:
+    for stretch in _stretches(known.all)[:-1]:
         inside = [
             sync
-            for sync in life
+            for sync in chain.from_iterable(stretch)
             if source.start <= sync.upstream < source.end and copy.start <= sync.downstream < copy.end
         ]
         found.extend(inside[index] for index in sorted({0, len(inside) // 2, len(inside) - 1}) if inside)
@@ -166,7 +171,7 @@ def _reset_notes(known: Lives) -> tuple[str, ...]:
         f"offset-syncs go backwards from {before[-1].upstream} to {after[0].upstream}: MirrorMaker 2 has copied again "
         "from there, or the source's topic was re-created"
         for before, after in pairwise(known.all)
-        if after[0].upstream <= before[-1].upstream
+        if _falls(before, after)
     )
     return tuple(found)
 
@@ -181,13 +186,28 @@ def _unfinished(main: Life, later: Sequence[Life]) -> str:
 
 
 def _of_one_topic(all_lives: Sequence[Life], compared: Mapping[OffsetSync, Proof]) -> Sequence[Life]:
-    """The lives behind the last one that is of another topic: a record of it differs, and none is the same."""
-    of_another = []
-    for index, life in enumerate(all_lives[:-1]):
-        proofs = {compared[sync] for sync in life if sync in compared}
-        if Proof.MISMATCH in proofs and Proof.MATCH not in proofs:
-            of_another.append(index)
-    return all_lives[of_another[-1] + 1 :] if of_another else all_lives
+    """The lives behind the last one that is of another topic: a record of it differs, and none of its stretch matches.
+
+    Lives of the stretch behind that one may be of the topic as it is now: they stay.
+    """
+    begin = passed = 0
+    for stretch in _stretches(all_lives)[:-1]:
+        proofs = [{compared[sync] for sync in life if sync in compared} for life in stretch]
+        if not any(Proof.MATCH in each for each in proofs):
+            differing = [index for index, each in enumerate(proofs) if Proof.MISMATCH in each]
+            begin = passed + differing[-1] + 1 if differing else begin
+        passed += len(stretch)
+    return all_lives[begin:]
+
+
+def _stretches(all_lives: Sequence[Life]) -> Sequence[Sequence[Life]]:
+    """The lives, parted where `upstream` falls."""
+    falls = [index + 1 for index, (before, after) in enumerate(pairwise(all_lives)) if _falls(before, after)]
+    return [all_lives[begin:end] for begin, end in pairwise([0, *falls, len(all_lives)])]
+
+
+def _falls(before: Life, after: Life) -> bool:
+    return after[0].upstream <= before[-1].upstream
 
 
 def _unseen(first: OffsetSync, copy: Span[DestinationOffset] | None) -> int:
