@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 
 class MirrorMakerTopics(Protocol):
-    """Of one cluster. A topic is read from its beginning to its end; needs READ and DESCRIBE, and changes nothing.
+    """Of one cluster. A topic is read to its end, and from its beginning where nothing else is said.
+
+    Needs READ and DESCRIBE, and changes nothing.
 
     Partition 0 only: MM2 writes to no other. What cannot be decoded is an event with a reason, never an error.
 
@@ -28,5 +30,5 @@ class MirrorMakerTopics(Protocol):
         ...
 
     def heartbeats(self, topic: str, by: Deadline) -> TopicRead[HeartbeatEvent]:
-        """A topic of heartbeats."""
+        """A topic of heartbeats: the last ones at least, not all of them. MM2 writes one each second."""
         ...

@@ -110,6 +110,16 @@ def test_s4_3_the_whole_topic_is_read_and_checkpoints_and_heartbeats_beside_it(b
     assert known.notes == ("MirrorMaker 2's last heartbeat was at 1970-01-01T00:01:00.000Z",)
 
 
+def test_checkpoints_that_nobody_asks_for_are_not_read(both: Both) -> None:
+    """Only an explanation shows them."""
+    both.write(both.east, AT_SOURCE, a_sync(AT.topic, 5, 5))
+    both.write(both.west, CHECKPOINTS, a_checkpoint("g", AT.topic, 5, 5), (b"", b""))
+    assert both.read().checkpoints
+    assert both.read().notes
+    known = both.read(checkpoints=False)
+    assert (pairs(known), known.checkpoints, known.notes) == ([(5, 5)], {}, ())
+
+
 def test_the_topics_are_named_after_aliases_and_separator(both: Both) -> None:
     both.write(both.east, "mm2-offset-syncs_B_internal", a_sync(AT.topic, 1, 1))
     both.write(both.west, "A_checkpoints_internal", a_checkpoint("g", AT.topic, 5, 5))

@@ -92,13 +92,16 @@ def read_mm2(
     setting: Mm2Setting | None = None,
     *,
     ask_source: bool = True,
+    checkpoints: bool = True,
 ) -> Mapping[MirrorPartition, Mm2Partition]:
     """What MM2's topics say of each partition; what is missing or broken is a reason in it, never an error.
 
     The topics are read before the ends of the logs, so that no sync of a log that still is as MM2 left it lies behind
     its end. Records are compared only where offset-syncs go backwards. `ask_source`: False: it is known to be down.
+    `checkpoints`: False: they are not read, as only an explanation shows them: there are none then, and no notes.
     """
-    return _Reading(mirror, tuple(sorted(partitions)), context, setting or Mm2Setting(), ask_source).partitions()
+    wanted = tuple(sorted(partitions))
+    return _Reading(mirror, wanted, context, setting or Mm2Setting(), ask_source, checkpoints).partitions()
 
 
 @dataclass
@@ -108,6 +111,7 @@ class _Reading:
     context: CommandContext
     setting: Mm2Setting
     ask_source: bool
+    ask_checkpoints: bool
     names: TopicsOfMirrorMaker = field(init=False)
 
     def __post_init__(self) -> None:
@@ -156,6 +160,8 @@ class _Reading:
         cluster = self.mirror.destination
         read, at = cluster.mirrormaker.checkpoints, "the destination"
         name, by = self.names.checkpoints, self.context.by
+        if not self.ask_checkpoints:
+            return _Topic(name=name, at=at, why=_NOT_ASKED)
         return _folded(cluster, at, name, by, read, folding.checkpoints, is_checkpoints_topic)
 
     def _heartbeat(self) -> tuple[str, ...]:
