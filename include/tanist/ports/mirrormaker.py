@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 class MirrorMakerTopics(Protocol):
     """Of one cluster. A topic is read to its end, and from its beginning where nothing else is said.
 
-    Needs READ and DESCRIBE, and changes nothing.
-
-    Partition 0 only: MM2 writes to no other. What cannot be decoded is an event with a reason, never an error.
+    Needs READ and DESCRIBE, and changes nothing. Partition 0 only: MM2 writes to no other.
+    What cannot be decoded is an event with a reason, never an error.
 
     Raises, each of them:
         UnknownTopicOrPartition: there is no such topic. TopicAuthorizationFailed. TimedOut: not read by the deadline.
