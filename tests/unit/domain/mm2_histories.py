@@ -14,7 +14,6 @@ from tanist.domain.log_ends import Span
 from tanist.domain.mirrormaker.history import kept, lives, to_tell_apart
 from tanist.domain.mirrormaker.records import OffsetSync
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.translation import Proof
 from tests.builders import AT_SOURCE
 
 if TYPE_CHECKING:
@@ -177,13 +176,10 @@ class Model:
             and there != ModelRecord(self.topic, found.upstream)
         )
 
-    def proof(self, found: OffsetSync) -> Proof:
-        """What comparing the records at both offsets says."""
-        if self.differs(found):
-            return Proof.MISMATCH
+    def matches(self, found: OffsetSync) -> bool:
+        """Whether both logs have the same record there."""
         there = self.record_at(found.downstream) if found.downstream >= self.copy_start else None
-        is_here = found.upstream in self.source
-        return Proof.MATCH if is_here and there == ModelRecord(self.topic, found.upstream) else Proof.NONE
+        return found.upstream in self.source and there == ModelRecord(self.topic, found.upstream)
 
     def record_at(self, offset: int) -> ModelRecord | None:
         return self.copy[offset] if offset < len(self.copy) else None
@@ -191,7 +187,8 @@ class Model:
     def read(self) -> Mm2Partition:
         source = Span(SourceOffset(self.source_start), SourceOffset(self.source_end))
         asked = to_tell_apart(lives(self.written), source, self.span)
-        return kept(self.written, self.span, {each: self.proof(each) for each in asked})
+        differing = frozenset(each for each in asked if self.differs(each))
+        return kept(self.written, self.span, differing, frozenset(each for each in asked if self.matches(each)))
 
     def last_copies(self) -> dict[int, int]:
         """By source offset of a record that the source still has: where its last copy is.

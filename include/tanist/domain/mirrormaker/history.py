@@ -35,10 +35,8 @@ from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tanist.domain.translation import Proof
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tanist.domain.log_ends import Span
     from tanist.domain.mirrormaker.records import Checkpoint, OffsetSync
@@ -116,12 +114,14 @@ def to_tell_apart(known: Lives, source: Span[SourceOffset], copy: Span[Destinati
 def kept(
     syncs: Sequence[OffsetSync],
     copy: Span[DestinationOffset] | None,
-    compared: Mapping[OffsetSync, Proof] = MappingProxyType({}),
+    differing: Collection[OffsetSync] = (),
+    matching: Collection[OffsetSync] = (),
 ) -> Mm2Partition:
     """The syncs that hold. `copy`: as it was after `syncs` were read.
 
-    `compared`: of `to_tell_apart`; MISMATCH only if both logs hold a record at the very offsets. Where they do not,
-    cleaners may have removed different records of both logs: the next ones differ although the topic is the same.
+    `differing`, `matching`: those of `to_tell_apart` whose records were compared. They differ only if both logs hold a
+    record at the very offsets: where they do not, cleaners may have removed different records of both logs, and the
+    next ones differ although the topic is the same.
 
     In doubt an earlier sync stays: it is a lower bound.
     """
@@ -136,7 +136,7 @@ def kept(
             "was truncated or re-created since, so no offset-sync holds any more"
         )
         return Mm2Partition(missing=why, written=tuple(syncs), notes=notes)
-    same = _of_one_topic(known.all, compared)
+    same = _of_one_topic(known.all, differing, matching)
     if len(same) < len(known.all):
         notes = (*notes, f"the source's topic was re-created: what was written before {same[0][0].upstream} is dropped")
     main = _farthest(same, unseen=_unseen(same[0][0], copy) if len(same) == len(known.all) else 0)
@@ -185,17 +185,18 @@ def _unfinished(main: Life, later: Sequence[Life]) -> str:
     )
 
 
-def _of_one_topic(all_lives: Sequence[Life], compared: Mapping[OffsetSync, Proof]) -> Sequence[Life]:
+def _of_one_topic(
+    all_lives: Sequence[Life], differing: Collection[OffsetSync], matching: Collection[OffsetSync]
+) -> Sequence[Life]:
     """The lives behind the last one that is of another topic: a record of it differs, and none of its stretch matches.
 
     Lives of the stretch behind that one may be of the topic as it is now: they stay.
     """
     begin = passed = 0
     for stretch in _stretches(all_lives)[:-1]:
-        proofs = [{compared[sync] for sync in life if sync in compared} for life in stretch]
-        if not any(Proof.MATCH in each for each in proofs):
-            differing = [index for index, each in enumerate(proofs) if Proof.MISMATCH in each]
-            begin = passed + differing[-1] + 1 if differing else begin
+        if not any(sync in matching for sync in chain.from_iterable(stretch)):
+            others = [index for index, life in enumerate(stretch) if any(sync in differing for sync in life)]
+            begin = passed + others[-1] + 1 if others else begin
         passed += len(stretch)
     return all_lives[begin:]
 

@@ -201,7 +201,15 @@ class _Reading:
         copies = self._copies(list(chosen))
         again = {at: syncs for at, (_, syncs) in chosen.items() if len(lives(syncs).all) > 1}
         compared = self._compared(again, copies)
-        return {at: kept(syncs, copies.get(at), compared[at]) for at, (_, syncs) in chosen.items()}
+        return {
+            at: kept(
+                syncs,
+                copies.get(at),
+                differing=frozenset(sync for sync, proof in compared[at].items() if proof is Proof.MISMATCH),
+                matching=frozenset(sync for sync, proof in compared[at].items() if proof is Proof.MATCH),
+            )
+            for at, (_, syncs) in chosen.items()
+        }
 
     def _copies(self, partitions: Sequence[MirrorPartition]) -> Mapping[MirrorPartition, Span[DestinationOffset]]:
         """Without those whose ends are not known."""
