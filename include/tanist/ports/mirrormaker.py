@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 
 class MirrorMakerTopics(Protocol):
-    """Of one cluster. A topic is read from its beginning to its end; needs READ and DESCRIBE, and changes nothing.
+    """Of one cluster. A topic is read to its end, and from its beginning where nothing else is said.
 
-    Partition 0 only: MM2 writes to no other. What cannot be decoded is an event with a reason, never an error.
+    Needs READ and DESCRIBE, and changes nothing. Partition 0 only: MM2 writes to no other.
+    What cannot be decoded is an event with a reason, never an error.
 
     Raises, each of them:
         UnknownTopicOrPartition: there is no such topic. TopicAuthorizationFailed. TimedOut: not read by the deadline.
@@ -28,5 +29,5 @@ class MirrorMakerTopics(Protocol):
         ...
 
     def heartbeats(self, topic: str, by: Deadline) -> TopicRead[HeartbeatEvent]:
-        """A topic of heartbeats."""
+        """A topic of heartbeats: the last ones at least, not all of them. MM2 writes one each second."""
         ...

@@ -121,10 +121,16 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProofResult:
-    """`why`: what differs, or why nothing could be compared."""
+    """`why`: what differs, or why nothing could be compared.
+
+    `exact_place`: both logs hold a record at the very offset. False: a cleaner has removed it at one of both at least,
+    and the next records were compared. Then a MISMATCH does not say that the offsets never were of the same record:
+    the next ones may be gone at one side only.
+    """
 
     proof: Proof
     why: str
+    exact_place: bool = True
 
 
 class Proofs(Protocol):

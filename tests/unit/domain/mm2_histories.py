@@ -176,13 +176,19 @@ class Model:
             and there != ModelRecord(self.topic, found.upstream)
         )
 
+    def matches(self, found: OffsetSync) -> bool:
+        """Whether both logs have the same record there."""
+        there = self.record_at(found.downstream) if found.downstream >= self.copy_start else None
+        return found.upstream in self.source and there == ModelRecord(self.topic, found.upstream)
+
     def record_at(self, offset: int) -> ModelRecord | None:
         return self.copy[offset] if offset < len(self.copy) else None
 
     def read(self) -> Mm2Partition:
         source = Span(SourceOffset(self.source_start), SourceOffset(self.source_end))
         asked = to_tell_apart(lives(self.written), source, self.span)
-        return kept(self.written, self.span, frozenset(each for each in asked if self.differs(each)))
+        differing = frozenset(each for each in asked if self.differs(each))
+        return kept(self.written, self.span, differing, frozenset(each for each in asked if self.matches(each)))
 
     def last_copies(self) -> dict[int, int]:
         """By source offset of a record that the source still has: where its last copy is.

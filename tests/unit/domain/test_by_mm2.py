@@ -159,16 +159,39 @@ def test_a_restart_without_a_rewind_shows_in_a_copy_that_has_grown_more_than_its
     assert [each.upstream for each in of((0, 0), (100, 100), (101, 180), (200, 279)).syncs] == [0, 100, 101, 200]
 
 
+def test_what_was_copied_before_the_first_sync_was_written_is_not_skipped() -> None:
+    """Killed after 9 records without a sync of them: it begins again, and 6 to 8 are only where they were at first."""
+    found = ask(0, of((0, 9), (5, 14)), span(0, 15))
+    assert isinstance(found, Unknown)
+    assert "the first offset-sync that is left is 0 at 9" in found.why
+    assert offset_of(ask(7, of((0, 9), (5, 14), (9, 18)), span(0, 19))) == 15, "it has come as far again"
+    assert offset_of(ask(3, kept([sync(0, 9), sync(5, 14)], span(9, 15)), span(9, 15))) == 10, "the first ones are gone"
+    assert offset_of(ask(70, of((60, 80)), span(0, 90))) == 81, "the syncs before it were cleaned"
+
+
 def test_a_topic_that_was_created_again_at_the_source_begins_anew() -> None:
     syncs = [sync(0, 0), sync(500, 500), sync(0, 501), sync(20, 521)]
     asked = to_tell_apart(lives(syncs), Span(SourceOffset(0), SourceOffset(40)), span(0, 600))
     assert asked == (sync(0, 0),)
-    known = kept(syncs, span(0, 600), frozenset(asked))
+    known = kept(syncs, span(0, 600), asked)
     assert [(each.upstream, each.downstream) for each in known.syncs] == [(0, 501), (20, 521)]
     assert "re-created" in known.notes[-1]
     assert offset_of(ask(10, known, span(0, 600))) == 502
     in_doubt = kept(syncs, span(0, 600))
     assert offset_of(ask(10, in_doubt, span(0, 600))) == 1, "the records could not be compared: the lower bound"
+
+
+def test_a_life_of_which_one_record_is_the_same_is_not_dropped_because_another_differs() -> None:
+    """The second life has come to 154 only: what lies behind is where the first has put it."""
+    first = [sync(100 + 2 * each, 200 + each) for each in range(51)]
+    syncs = [*first, sync(150, 251), sync(152, 252), sync(154, 253)]
+    asked = to_tell_apart(lives(syncs), Span(SourceOffset(0), SourceOffset(201)), span(0, 254))
+    assert asked == (first[0], first[25], first[50])
+    for differing, matching in ((asked[:1], asked[2:]), ((), ())):
+        known = kept(syncs, span(0, 254), differing, matching)
+        assert offset_of(ask(171, known, span(0, 254))) == 236
+    dropped = kept(syncs, span(0, 254), asked[1:2])
+    assert offset_of(ask(171, dropped, span(0, 254))) == 254
 
 
 def test_the_answer_lies_in_the_copy() -> None:

@@ -48,14 +48,16 @@ def a_heartbeat(source: str, target: str, at: int) -> tuple[bytes, bytes]:
 class Compared:
     """The port `Proofs`: pairs of `differ` are not the same record."""
 
-    def __init__(self, *differ: tuple[int, int]) -> None:
-        self.differ = differ
+    def __init__(self, *differ: tuple[int, int], exact_place: bool = True) -> None:
+        self.differ, self.exact_place = differ, exact_place
         self.pairs: list[tuple[int, int]] = []
 
     def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
         self.pairs += [(pair.source, pair.destination) for pair in pairs]
         return {
-            pair: ProofResult(Proof.MISMATCH if (pair.source, pair.destination) in self.differ else Proof.MATCH, "")
+            pair: ProofResult(Proof.MISMATCH, "", self.exact_place)
+            if (pair.source, pair.destination) in self.differ
+            else ProofResult(Proof.MATCH, "")
             for pair in pairs
         }
 
@@ -106,6 +108,16 @@ def test_s4_3_the_whole_topic_is_read_and_checkpoints_and_heartbeats_beside_it(b
     assert len(known.syncs) == 250, "more than MM2 keeps"
     assert known.checkpoints["g"].upstream == 9
     assert known.notes == ("MirrorMaker 2's last heartbeat was at 1970-01-01T00:01:00.000Z",)
+
+
+def test_checkpoints_that_nobody_asks_for_are_not_read(both: Both) -> None:
+    """Only an explanation shows them."""
+    both.write(both.east, AT_SOURCE, a_sync(AT.topic, 5, 5))
+    both.write(both.west, CHECKPOINTS, a_checkpoint("g", AT.topic, 5, 5), (b"", b""))
+    assert both.read().checkpoints
+    assert both.read().notes
+    known = both.read(checkpoints=False)
+    assert (pairs(known), known.checkpoints, known.notes) == ([(5, 5)], {}, ())
 
 
 def test_the_topics_are_named_after_aliases_and_separator(both: Both) -> None:
@@ -217,9 +229,9 @@ def test_other_aliases_in_the_heartbeats_are_told(both: Both) -> None:
 def test_syncs_that_go_backwards_are_compared_and_dropped_if_the_topic_was_created_again(both: Both) -> None:
     both.write(both.east, AT_SOURCE, a_sync(AT.topic, 0, 0), a_sync(AT.topic, 500, 500), a_sync(AT.topic, 0, 501))
     known = both.read()
-    assert both.proofs.pairs == [(0, 0)]
+    assert both.proofs.pairs == [(0, 0), (500, 500)]
     assert pairs(known) == [(0, 0), (500, 500)], "the same record: MM2 copies again, and has not come as far"
-    both.proofs = Compared((0, 0))
+    both.proofs = Compared((0, 0), (500, 500))
     known = both.read()
     assert pairs(known) == [(0, 501)]
     assert any("was re-created" in note for note in known.notes)
@@ -227,10 +239,31 @@ def test_syncs_that_go_backwards_are_compared_and_dropped_if_the_topic_was_creat
     assert both.read().missing
 
 
+def test_a_life_is_not_dropped_because_the_next_records_differ_where_a_cleaner_has_removed_those(both: Both) -> None:
+    both.write(both.east, AT_SOURCE, a_sync(AT.topic, 0, 0), a_sync(AT.topic, 500, 500), a_sync(AT.topic, 0, 501))
+    both.proofs = Compared((0, 0), (500, 500), exact_place=False)
+    assert pairs(both.read()) == [(0, 0), (500, 500)]
+
+
 def test_nothing_is_compared_where_syncs_only_go_forward(both: Both) -> None:
     both.write(both.east, AT_SOURCE, a_sync(AT.topic, 0, 0), a_sync(AT.topic, 500, 500))
     assert pairs(both.read()) == [(0, 0), (500, 500)]
     assert both.proofs.pairs == []
+
+
+def test_nothing_is_compared_at_the_markers_of_exactly_once_copies(both: Both) -> None:
+    """Each of them looks like a life: 3,000 pairs at each pass otherwise. Before a rewind three are compared."""
+    marked = [a_sync(AT.topic, 3 * each, 4 * each) for each in range(200)]
+    both.write(both.east, AT_SOURCE, *marked)
+    assert both.read().syncs
+    assert both.proofs.pairs == []
+    both.write(both.east, AT_SOURCE, a_sync(AT.topic, 300, 900))
+    both.read()
+    assert both.proofs.pairs == [(0, 0), (300, 400), (597, 796)]
+    both.proofs = Compared((300, 400))
+    assert pairs(both.read())[0] == (0, 0), "others are the same"
+    both.proofs = Compared((0, 0), (300, 400), (597, 796))
+    assert pairs(both.read()) == [(300, 900)]
 
 
 def test_a_copy_that_ends_too_early_is_not_as_mirrormaker_left_it(both: Both) -> None:

@@ -11,14 +11,19 @@ behind `upstream` that it has copied lies behind `downstream`. What breaks this:
   at the destination only where the earlier one has put them: so the earlier one counts until the new one has copied
   all that it had. Before where the new life began, the earlier one counts for ever.
 - The source's topic was re-created: it looks like the case before. If a record at the source is not the one that MM2
-  says it has copied, the whole life is of another topic. `to_tell_apart` says what has to be compared.
+  says it has copied, the whole life is of another topic. `to_tell_apart` says what has to be compared: only where
+  `upstream` falls. Where it rises, syncs of an older topic stay: they are lower bounds.
 
 Not seen, as no offset-sync tells it:
 
-- Two tasks that copy one partition at the same time (a zombie task, without exactly-once support).
+- Two tasks that copy one partition at the same time (a zombie task, without exactly-once support). Their syncs can
+  look like one life that has come farther than the later task has: 0 to 500 at the same offsets, then (400, 501) by
+  the later task and (601, 610) by the cancelled one: 450 becomes 502, though it may be at 450 only until the later
+  task comes there. Counting offsets does not tell them apart: those of both tasks are in between.
 - A life that has not yet copied again all of the last one, if the cleaner has removed every sync of before it (it
   leaves the last segment of the topic alone), or if the last one was killed before it had written any sync of what the
-  new one has not copied yet, at the very beginning or where the source has holes. Both pass as MM2 catches up.
+  new one has not copied yet, where the source has holes, or at the very beginning of a source that no longer began at
+  0 (from 0 on it shows: nothing else can lie before it in the copy). All pass as MM2 catches up.
 - A topic that was created again on both clusters while MM2 ran, and happens to go on at the same offsets.
 """
 
@@ -90,25 +95,33 @@ def lives(syncs: Iterable[OffsetSync]) -> Lives:
 
 
 def to_tell_apart(known: Lives, source: Span[SourceOffset], copy: Span[DestinationOffset]) -> Life:
-    """Of each life but the last one the earliest sync whose records both logs may still have.
+    """The earliest, the middle and the latest sync that both logs may still have, of the lives up to where they fall.
 
-    If the records differ, the source's topic was re-created since.
+    If the records differ, the source's topic was re-created since. Nothing of lives that only rise: with MM2's own
+    transactions each marker begins one.
     """
-    found = []
-    for life in known.all[:-1]:
-        inside = (
+    found: list[OffsetSync] = []
+    for stretch in _stretches(known.all)[:-1]:
+        inside = [
             sync
-            for sync in life
+            for sync in chain.from_iterable(stretch)
             if source.start <= sync.upstream < source.end and copy.start <= sync.downstream < copy.end
-        )
-        found.extend(list(inside)[:1])
+        ]
+        found.extend(inside[index] for index in sorted({0, len(inside) // 2, len(inside) - 1}) if inside)
     return tuple(found)
 
 
 def kept(
-    syncs: Sequence[OffsetSync], copy: Span[DestinationOffset] | None, differing: Collection[OffsetSync] = ()
+    syncs: Sequence[OffsetSync],
+    copy: Span[DestinationOffset] | None,
+    differing: Collection[OffsetSync] = (),
+    matching: Collection[OffsetSync] = (),
 ) -> Mm2Partition:
-    """The syncs that hold. `copy`: as it was after `syncs` were read. `differing`: of `to_tell_apart`.
+    """The syncs that hold. `copy`: as it was after `syncs` were read.
+
+    `differing`, `matching`: those of `to_tell_apart` whose records were compared. They differ only if both logs hold a
+    record at the very offsets: where they do not, cleaners may have removed different records of both logs, and the
+    next ones differ although the topic is the same.
 
     In doubt an earlier sync stays: it is a lower bound.
     """
@@ -123,10 +136,17 @@ def kept(
             "was truncated or re-created since, so no offset-sync holds any more"
         )
         return Mm2Partition(missing=why, written=tuple(syncs), notes=notes)
-    same = _of_one_topic(known.all, differing)
+    same = _of_one_topic(known.all, differing, matching)
     if len(same) < len(known.all):
         notes = (*notes, f"the source's topic was re-created: what was written before {same[0][0].upstream} is dropped")
-    main = _farthest(same)
+    main = _farthest(same, unseen=_unseen(same[0][0], copy) if len(same) == len(known.all) else 0)
+    if main is None:
+        first = same[0][0]
+        why = (
+            f"the first offset-sync that is left is {first.upstream} at {first.downstream}: MirrorMaker 2 had copied "
+            "before it was written, and may not have come again as far"
+        )
+        return Mm2Partition(missing=why, written=tuple(syncs), notes=notes)
     chosen, later = _chained(same[: main + 1]), same[main + 1 :]
     if later:
         notes = (*notes, _unfinished(same[main], later))
@@ -151,7 +171,7 @@ def _reset_notes(known: Lives) -> tuple[str, ...]:
         f"offset-syncs go backwards from {before[-1].upstream} to {after[0].upstream}: MirrorMaker 2 has copied again "
         "from there, or the source's topic was re-created"
         for before, after in pairwise(known.all)
-        if after[0].upstream <= before[-1].upstream
+        if _falls(before, after)
     )
     return tuple(found)
 
@@ -165,18 +185,54 @@ def _unfinished(main: Life, later: Sequence[Life]) -> str:
     )
 
 
-def _of_one_topic(all_lives: Sequence[Life], differing: Collection[OffsetSync]) -> Sequence[Life]:
-    """The lives behind the last one that is of another topic."""
-    of_another = [index for index, life in enumerate(all_lives[:-1]) if any(sync in differing for sync in life)]
-    return all_lives[of_another[-1] + 1 :] if of_another else all_lives
+def _of_one_topic(
+    all_lives: Sequence[Life], differing: Collection[OffsetSync], matching: Collection[OffsetSync]
+) -> Sequence[Life]:
+    """The lives behind the last one that is of another topic: a record of it differs, and none of its stretch matches.
+
+    Lives of the stretch behind that one may be of the topic as it is now: they stay.
+    """
+    begin = passed = 0
+    for stretch in _stretches(all_lives)[:-1]:
+        if not any(sync in matching for sync in chain.from_iterable(stretch)):
+            others = [index for index, life in enumerate(stretch) if any(sync in differing for sync in life)]
+            begin = passed + others[-1] + 1 if others else begin
+        passed += len(stretch)
+    return all_lives[begin:]
 
 
-def _farthest(all_lives: Sequence[Life]) -> int:
-    """The newest life that has certainly copied all that the earlier ones had."""
-    for index in range(len(all_lives) - 1, 0, -1):
-        if all(_has_all_of(all_lives, index, earlier) for earlier in range(index)):
+def _stretches(all_lives: Sequence[Life]) -> Sequence[Sequence[Life]]:
+    """The lives, parted where `upstream` falls."""
+    falls = [index + 1 for index, (before, after) in enumerate(pairwise(all_lives)) if _falls(before, after)]
+    return [all_lives[begin:end] for begin, end in pairwise([0, *falls, len(all_lives)])]
+
+
+def _falls(before: Life, after: Life) -> bool:
+    return after[0].upstream <= before[-1].upstream
+
+
+def _unseen(first: OffsetSync, copy: Span[DestinationOffset] | None) -> int:
+    """How many offsets before the first sync are of a life that has left none; 0: none, all of it is gone, or unknown.
+
+    Nothing lies before source offset 0, so what the copy has before it was copied from there, too. Before a later first
+    sync there are usually the records that come before it.
+    """
+    is_first = first.upstream == 0 and (copy is None or first.downstream > copy.start)
+    return first.downstream if is_first else 0
+
+
+def _farthest(all_lives: Sequence[Life], unseen: int) -> int | None:
+    """The newest life that has certainly copied all that the earlier ones had; None: not even the first one has."""
+    for index in range(len(all_lives) - 1, -1, -1):
+        seen = all(_has_all_of(all_lives, index, earlier) for earlier in range(index))
+        if seen and _has_all_unseen(all_lives[index], unseen):
             return index
-    return 0
+    return None
+
+
+def _has_all_unseen(life: Life, unseen: int) -> bool:
+    """Whether `life` has copied the records that were copied to the first `unseen` offsets, from source offset 0 on."""
+    return not unseen or any(life[-1].downstream - sync.downstream >= unseen for sync in life)
 
 
 def _has_all_of(all_lives: Sequence[Life], later: int, earlier: int) -> bool:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _E = TypeVar("_E")
 
 _POLICY: Final = "cleanup.policy"
+LAST_HEARTBEATS: Final = 1_000
+"""Offsets. MM2 writes one heartbeat a second for each pair of aliases, and the last one of each is all that counts."""
 
 
 class KafkaMirrorMakerTopics:
@@ -43,15 +45,23 @@ class KafkaMirrorMakerTopics:
         return self._read(topic, checkpoint, by)
 
     def heartbeats(self, topic: str, by: Deadline) -> TopicRead[HeartbeatEvent]:
-        return self._read(topic, heartbeat, by)
+        return self._read(topic, heartbeat, by, most=LAST_HEARTBEATS)
 
-    def _read(self, topic: str, decode: Callable[[bytes | None, bytes | None], _E], by: Deadline) -> TopicRead[_E]:
+    def _read(
+        self,
+        topic: str,
+        decode: Callable[[bytes | None, bytes | None], _E],
+        by: Deadline,
+        most: int | None = None,
+    ) -> TopicRead[_E]:
+        """`most`: how many offsets before its end; None: all."""
         value(self._topics.partitions([topic], by)[topic])
         at = TopicPartition(topic, 0)
         ends = value(readable_ends(self._router, [at], by)[at])
         events: list[_E] = []
         last = 0
-        for record in self._records(at, ends.start, ends.last_stable, by):
+        begin = ends.start if most is None else max(ends.start, ends.last_stable - most)
+        for record in self._records(at, begin, ends.last_stable, by):
             events.append(decode(record.key, record.value))
             last = record.timestamp
         return TopicRead(

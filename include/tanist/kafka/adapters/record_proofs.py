@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -12,6 +13,7 @@ from tanist.domain.translation import Proof
 from tanist.kafka.adapters.log_reader import UnreadSpan, parts_of
 from tanist.kafka.protocol import record_proof
 from tanist.kafka.wire.requests import End, list_offsets
+from tanist.ports.clock import Deadline
 from tanist.ports.positions import ProofResult
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.kafka.protocol.record_proof import RecordFound
     from tanist.kafka.wire.router import Router
-    from tanist.ports.clock import Deadline
     from tanist.ports.positions import Pair
 
 _Place: TypeAlias = "tuple[TopicPartition, int]"
@@ -31,6 +32,8 @@ CHUNK: Final = 64 << 10
 """Bytes of the first read. A larger first batch is returned whole (KIP-74); adjacent positions share a read."""
 MOST_READS: Final = 32
 """Of one position, across markers and aborted records."""
+_PHASES: Final = 3
+"""Where the logs begin, where they end, and what they have: equal parts of the time."""
 
 
 class KafkaProofs:
@@ -57,9 +60,11 @@ def _judge(pair: Pair, originals: _Read, copies: _Read) -> ProofResult:
     if isinstance(copy, str):
         return ProofResult(Proof.NONE, copy)
     try:
-        return ProofResult(*record_proof.compare(original, copy))
+        proof, why = record_proof.compare(original, copy)
+        at_both = proof is not Proof.MISMATCH or (original.is_held and copy.is_held)
     except TanistError as broken:
         return ProofResult(Proof.NONE, broken.reason)
+    return ProofResult(proof, why, at_both)
 
 
 class _Log:
@@ -70,17 +75,21 @@ class _Log:
         self._name = name
 
     def read(self, places: set[_Place], by: Deadline) -> _Read:
-        """The record at each position; never raises."""
+        """The record at each position; never raises. A leader that is stuck costs the other partitions no answer."""
         wanted: dict[TopicPartition, list[int]] = defaultdict(list)
         for at, position in sorted(places):
             wanted[at].append(position)
         found: _Read = {}
         try:
             spans = self._spans(list(wanted), by)
+            unread: list[tuple[TopicPartition, list[int], int]] = []
             for at, positions in wanted.items():
                 inside, end, outside = _sorted_out(at, positions, spans[at], self._name)
                 found |= outside
-                found |= self._partition(at, inside, end, by)
+                if inside:
+                    unread.append((at, inside, end))
+            for index, (at, inside, end) in enumerate(unread):
+                found |= self._partition(at, inside, end, _share(by, len(unread) - index))
         except TanistError as silent:
             for place in places:
                 found.setdefault(place, f"{self._name} does not answer: {silent.reason}")
@@ -89,8 +98,9 @@ class _Log:
     def _spans(
         self, partitions: Sequence[TopicPartition], by: Deadline
     ) -> dict[TopicPartition, tuple[int, int] | TanistError]:
-        starts = list_offsets(self._router, dict.fromkeys(partitions, End.EARLIEST), by)
-        ends = list_offsets(self._router, dict.fromkeys(partitions, End.LAST_STABLE), by)
+        starts = list_offsets(self._router, dict.fromkeys(partitions, End.EARLIEST), _share(by, _PHASES))
+        known = {at: End.LAST_STABLE for at in partitions if not isinstance(starts[at], TanistError)}
+        ends = starts | list_offsets(self._router, known, _share(by, _PHASES - 1))
         return {at: _span(starts[at], ends[at]) for at in partitions}
 
     def _partition(self, at: TopicPartition, positions: Sequence[int], end: int, by: Deadline) -> _Read:
@@ -118,6 +128,12 @@ class _Log:
                 found[at, position] = hit
                 return
         found[at, position] = f"{self._name} has no visible record after it"
+
+
+def _share(by: Deadline, of: int) -> Deadline:
+    """The first of so many equal parts of the time that is left; what it does not need is left to the others."""
+    now = time.monotonic()
+    return Deadline(now + by.left(now) / of)
 
 
 def _span(start: int | TanistError, end: int | TanistError) -> tuple[int, int] | TanistError:

@@ -31,6 +31,12 @@ class RecordFound(NamedTuple):
         """How many offsets of the batch lie before the position."""
         return max(0, self.position - self.header.base_offset)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the log holds a record at the position itself. Raises CorruptBatch, UnsupportedBatch."""
+        record = _record(self)
+        return record is not None and record.offset == self.position
+
 
 class RecordSeen(NamedTuple):
     """The batches that a reader of committed records sees; `until`: the offset behind the whole fetch (None: empty)."""

@@ -92,13 +92,16 @@ def read_mm2(
     setting: Mm2Setting | None = None,
     *,
     ask_source: bool = True,
+    checkpoints: bool = True,
 ) -> Mapping[MirrorPartition, Mm2Partition]:
     """What MM2's topics say of each partition; what is missing or broken is a reason in it, never an error.
 
     The topics are read before the ends of the logs, so that no sync of a log that still is as MM2 left it lies behind
     its end. Records are compared only where offset-syncs go backwards. `ask_source`: False: it is known to be down.
+    `checkpoints`: False: they are not read, as only an explanation shows them: there are none then, and no notes.
     """
-    return _Reading(mirror, tuple(sorted(partitions)), context, setting or Mm2Setting(), ask_source).partitions()
+    wanted = tuple(sorted(partitions))
+    return _Reading(mirror, wanted, context, setting or Mm2Setting(), ask_source, checkpoints).partitions()
 
 
 @dataclass
@@ -108,6 +111,7 @@ class _Reading:
     context: CommandContext
     setting: Mm2Setting
     ask_source: bool
+    ask_checkpoints: bool
     names: TopicsOfMirrorMaker = field(init=False)
 
     def __post_init__(self) -> None:
@@ -156,6 +160,8 @@ class _Reading:
         cluster = self.mirror.destination
         read, at = cluster.mirrormaker.checkpoints, "the destination"
         name, by = self.names.checkpoints, self.context.by
+        if not self.ask_checkpoints:
+            return _Topic(name=name, at=at, why=_NOT_ASKED)
         return _folded(cluster, at, name, by, read, folding.checkpoints, is_checkpoints_topic)
 
     def _heartbeat(self) -> tuple[str, ...]:
@@ -194,8 +200,16 @@ class _Reading:
     ) -> Mapping[MirrorPartition, Mm2Partition]:
         copies = self._copies(list(chosen))
         again = {at: syncs for at, (_, syncs) in chosen.items() if len(lives(syncs).all) > 1}
-        differing = self._differing(again, copies)
-        return {at: kept(syncs, copies.get(at), differing[at]) for at, (_, syncs) in chosen.items()}
+        compared = self._compared(again, copies)
+        return {
+            at: kept(
+                syncs,
+                copies.get(at),
+                differing=frozenset(sync for sync, proof in compared[at].items() if proof is Proof.MISMATCH),
+                matching=frozenset(sync for sync, proof in compared[at].items() if proof is Proof.MATCH),
+            )
+            for at, (_, syncs) in chosen.items()
+        }
 
     def _copies(self, partitions: Sequence[MirrorPartition]) -> Mapping[MirrorPartition, Span[DestinationOffset]]:
         """Without those whose ends are not known."""
@@ -209,20 +223,23 @@ class _Reading:
             if isinstance(ends, LogEnds)
         }
 
-    def _differing(
+    def _compared(
         self,
         syncs: Mapping[MirrorPartition, Sequence[OffsetSync]],
         copies: Mapping[MirrorPartition, Span[DestinationOffset]],
-    ) -> Mapping[MirrorPartition, frozenset[OffsetSync]]:
-        """Syncs whose records are not the same on both sides: the topic of the source was re-created since."""
-        found_differing: defaultdict[MirrorPartition, frozenset[OffsetSync]] = defaultdict(frozenset)
+    ) -> Mapping[MirrorPartition, Mapping[OffsetSync, Proof]]:
+        """Whether the records of syncs are the same on both sides; if not, the source's topic was re-created since.
+
+        A MISMATCH of the records behind, where a cleaner has removed one of these, proves nothing.
+        """
+        proofs: defaultdict[MirrorPartition, dict[OffsetSync, Proof]] = defaultdict(dict)
         source, pair = self.mirror.source, self.mirror.pair
         if not syncs or isinstance(source, TanistError) or isinstance(pair, TanistError) or not self.ask_source:
-            return found_differing
+            return proofs
         try:
             ends = source.logs.ends([self._source_of(at) for at in syncs], self.context.first_contact())
         except TanistError:
-            return found_differing
+            return proofs
         asked: dict[Pair, OffsetSync] = {}
         for at, each in syncs.items():
             found = ends[self._source_of(at)]
@@ -234,9 +251,9 @@ class _Reading:
                 }
         results = pair.proofs.compare(list(asked), self.context.first_contact()) if asked else {}
         for compared, result in results.items():
-            if result.proof is Proof.MISMATCH:
-                found_differing[compared.at] |= {asked[compared]}
-        return found_differing
+            is_certain = result.exact_place or result.proof is not Proof.MISMATCH
+            proofs[compared.at][asked[compared]] = result.proof if is_certain else Proof.NONE
+        return proofs
 
 
 def _folded(  # noqa: PLR0913, PLR0917 -- what is read, from where, and how

@@ -13,7 +13,7 @@ from tanist.domain.log_ends import LogEnds
 from tanist.domain.mirrormaker.records import OffsetSync, SyncsDeleted, Undecodable
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.kafka.adapters import log_reader, mirrormaker
-from tanist.kafka.adapters.mirrormaker import KafkaMirrorMakerTopics
+from tanist.kafka.adapters.mirrormaker import LAST_HEARTBEATS, KafkaMirrorMakerTopics
 from tanist.kafka.protocol.frames import FetchedPartition
 from tanist.ports.clock import Deadline
 from tanist.ports.topics import TopicFacts
@@ -39,6 +39,7 @@ class Leader:
 
     def __init__(self) -> None:
         self.ends: LogEnds | TanistError = LogEnds(start=3, last_stable=12, high_watermark=12)
+        self.asked: list[int] = []
         self.there: int | TanistError = 1
         self.facts: TopicFacts | TanistError = TopicFacts(
             name=TOPIC,
@@ -59,10 +60,12 @@ class Leader:
         self, _router: object, offsets: Mapping[TopicPartition, int], *_: object
     ) -> dict[TopicPartition, FetchedPartition]:
         ((at, offset),) = offsets.items()
+        self.asked.append(offset)
         assert at == (TOPIC, 0), "MM2 writes to no other partition"
         found = b"".join(bytes(each) for each in self.batches if each is self.batches[-1] or offset <= 4)
         records = memoryview(found if offset <= 10 else b"")
-        return {at: FetchedPartition(at.topic, 0, 0, 12, 12, 0, (), records)}
+        end = max(12, getattr(self.ends, "high_watermark", 0))
+        return {at: FetchedPartition(at.topic, 0, 0, end, end, 0, (), records)}
 
     def pause(self, *_: object) -> None:
         """Nobody else is at work."""
@@ -107,6 +110,17 @@ def test_an_empty_topic_has_nothing(leader: Leader, topics: KafkaMirrorMakerTopi
     leader.ends = LogEnds(start=0, last_stable=0, high_watermark=0)
     assert topics.heartbeats(TOPIC, BY).events == topics.checkpoints(TOPIC, BY).events == ()
     assert topics.offset_syncs(TOPIC, BY).written_at == 0
+
+
+def test_of_a_week_of_heartbeats_only_the_last_ones_are_read(leader: Leader, topics: KafkaMirrorMakerTopics) -> None:
+    """600,000 in one segment, for one note. Here: all before offset 8 are older than the last thousand offsets."""
+    leader.ends = LogEnds(start=3, last_stable=8 + LAST_HEARTBEATS, high_watermark=8 + LAST_HEARTBEATS)
+    asked = leader.asked
+    assert len(topics.heartbeats(TOPIC, BY).events) == 3
+    assert min(asked) == 8
+    asked.clear()
+    topics.checkpoints(TOPIC, BY)
+    assert min(asked) == 3, "of the others all count"
 
 
 def test_what_keeps_it_from_being_read_is_raised(leader: Leader, topics: KafkaMirrorMakerTopics) -> None:

@@ -33,5 +33,18 @@ def test_a_record_that_one_cleaner_has_removed_proves_nothing(codec: int) -> Non
 
 
 @pytest.mark.parametrize("codec", CODECS)
+def test_the_next_records_differ_where_neither_log_holds_the_record_itself(codec: int) -> None:
+    """The source lost 100, and its copy 200 and the copy of 102: each reads two offsets farther, another record."""
+    source, copy = (
+        found(100, written(102, b"b"), written(104, b"c"), codec=codec),
+        found(200, written(202, b"c"), codec=codec),
+    )
+    assert compare(source, copy)[0] is Proof.MISMATCH
+    assert not source.is_held
+    assert not copy.is_held
+    assert found(5, written(5), codec=codec).is_held
+
+
+@pytest.mark.parametrize("codec", CODECS)
 def test_two_records_at_one_place_are_a_mismatch_whatever_their_codec(codec: int) -> None:
     assert compare(found(5, written(5), codec=codec), found(5, written(5, b"l"), codec=codec))[0] is Proof.MISMATCH
