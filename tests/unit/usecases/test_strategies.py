@@ -233,9 +233,9 @@ def test_mirrormakers_topics_are_named_by_its_aliases(
 ) -> None:
     asked: list[Any] = []
 
-    def read(*given: Any, ask_source: bool) -> dict[MirrorPartition, Any]:
+    def read(*given: Any, ask_source: bool, checkpoints: bool) -> dict[MirrorPartition, Any]:
         asked.append(given[3])
-        return {} if ask_source else {AT: None}
+        return {} if ask_source and not checkpoints else {AT: None}
 
     monkeypatch.setattr(strategies, "read_mm2", read)
     seen = replace(gathered(1), spec=a_mirror(copied_by=Copier.MM2, **fields))

@@ -56,13 +56,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a reader is given. `wanted`: the positions that are to be translated."""
+    """What a reader is given. `wanted`: the positions to translate; `explained`: each answer will be explained."""
 
     mirror: OpenMirror
     seen: Gathered
     stored: Views
     wanted: Positions
     context: CommandContext
+    explained: bool = False
 
 
 Prove: TypeAlias = "Callable[[Sequence[Pair]], Mapping[Pair, ProofResult]]"
@@ -90,7 +91,14 @@ def _mm2(reading: Reading) -> Filled:
     source, destination = spec.mm2_aliases or (mm2_alias(spec.rename, spec.source), None)
     setting = Mm2Setting(source_alias=source, destination_alias=destination)
     answers = reading.seen.source_answer.down is None
-    found = read_mm2(reading.mirror, reading.wanted, reading.context, setting, ask_source=answers)
+    found = read_mm2(
+        reading.mirror,
+        reading.wanted,
+        reading.context,
+        setting,
+        ask_source=answers,
+        checkpoints=reading.explained,
+    )
     return {at: {"mm2": each} for at, each in found.items()}
 
 
@@ -168,7 +176,7 @@ def answered(
     order = {at.topic: candidates(spec, spec.names.at_source(at).topic, chosen.strategy) for at in sorted(positions)}
     readable = {at: read for at, read in _readable(seen) if at in positions}
     found = dict(_unreadable(seen, positions, readable, order))
-    reading = Reading(mirror=mirror, seen=seen, stored=stored, wanted={}, context=context)
+    reading = Reading(mirror=mirror, seen=seen, stored=stored, wanted={}, context=context, explained=chosen.every)
     turn = _Turn(reading, readable, found, prove)
     for stage in range(max(map(len, order.values()), default=0)):
         later = [at for at in readable if stage < len(order[at.topic])]
