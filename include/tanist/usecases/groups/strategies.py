@@ -173,7 +173,10 @@ def answered(
     """
     positions = _positions(seen)
     spec = seen.spec
-    order = {at.topic: candidates(spec, spec.names.at_source(at).topic, chosen.strategy) for at in sorted(positions)}
+    copies = {at.topic: at for at in positions}
+    order = {
+        copy: candidates(spec, spec.names.at_source(at).topic, chosen.strategy) for copy, at in sorted(copies.items())
+    }
     readable = {at: read for at, read in _readable(seen) if at in positions}
     found = dict(_unreadable(seen, positions, readable, order))
     reading = Reading(mirror=mirror, seen=seen, stored=stored, wanted={}, context=context, explained=chosen.every)
