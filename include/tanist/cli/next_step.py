@@ -80,8 +80,11 @@ def _answering(now: Session, mirror: MirrorName | None, found: list[Guidance]) -
     except TanistError:
         if mirror is None:
             raise
-        views = now.registry.views(now.registry.names(), now.context)
-        found += [unread(mirror, name, view, ()) for name, view in views.items() if isinstance(view, TanistError)]
+        kept, names = now.registry.silence(now.context.clock), now.registry.names()
+        silent = {name: why for name in names if (why := kept.of(name)) is not None}  # none is waited for again
+        views = now.registry.views([name for name in names if name not in silent], now.context)
+        silent |= {name: view for name, view in views.items() if isinstance(view, TanistError)}
+        found += [unread(mirror, name, why, ()) for name, why in silent.items()]
         lost = tuple(now.registry.connect(name) for name, view in views.items() if view is None)
         if not found and not lost:
             raise
