@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_NEXT: Final = "next: "
 SETTLED_SECONDS: Final = 3.0
 """Nothing is to be done if `next` says so twice: a worker may be about to find something."""
 
@@ -50,12 +51,14 @@ class Robot:
     """`types`: runs a command line, its words behind `tanist`. `mirror`: empty: whatever comes first of all mirrors.
 
     `answers`: by number, from 0, which answer it gives to the decisions, in the order in which they come; where none is
-    left, the first.
+    left, the first. `knows`: words by which it finds its own among the commands that a refusal offers; without such
+    words it types none of them.
     """
 
     types: Callable[[Sequence[str]], Typed]
     mirror: str = ""
     answers: Sequence[int] = ()
+    knows: str = ""
     settled: float = SETTLED_SECONDS
     meanwhile: Callable[[int], None] = _nothing
     """What happens to the clusters after so many commands."""
@@ -81,7 +84,11 @@ class Robot:
                 chosen = steps[answers.pop(0) if answers else 0]
                 made.decisions.append(chosen["decision"] or "")
             assert made.commands[-2:] != [chosen["command"]] * 2, f"three times the same: {made}"
-            self._type(chosen["command"], made)
+            offered = self._type(chosen["command"], made)
+            while self.knows and offered:
+                assert len(made.commands) < most, f"{made} and still {offered}"
+                own = (line for line in offered if f"{self.knows} " in f"{line} ")
+                offered = self._type(next(own, offered[0]), made)
         made.seconds = time.monotonic() - began
         return made
 
@@ -94,10 +101,12 @@ class Robot:
             return {"stage": "TOGETHER", "next": said["together"]}
         return next((dict(item) for item in said["items"] if item["next"]), None)
 
-    def _type(self, line: str, made: Journey) -> None:
+    def _type(self, line: str, made: Journey) -> list[str]:
+        """Returns the commands that a refusal names."""
         word, *rest = shlex.split(line)
         assert word == "tanist"
         made.commands.append(line)
         if (answer := self.types(rest)).code != 0:
             made.failed.append(f"{line}: {answer.code}: {answer.err.strip()[-400:]}")
         self.meanwhile(len(made.commands))
+        return [said.removeprefix(_NEXT) for said in answer.err.splitlines() if answer.code and said.startswith(_NEXT)]

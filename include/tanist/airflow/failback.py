@@ -15,7 +15,7 @@ from airflow.sdk import Param, get_current_context
 from tanist.airflow import connections
 from tanist.airflow.params import PARAMS as FAILOVER_PARAMS
 from tanist.airflow.params import Unfinished, parameters, request_of
-from tanist.airflow.tasks import NAMED, at_work, busy_or_retriable, say_step
+from tanist.airflow.tasks import NAMED, at_work, busy_or_retriable, progress_lines, say_step
 from tanist.airflow.validation import Validate
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TanistError
@@ -349,7 +349,8 @@ def in_step() -> dict[str, Any]:
     params = FailbackParams.of(get_current_context())
     with at_work(IN_STEP_SECONDS, again=_may_catch_up) as task:
         describer = task.registry.describer(task.registry.connect(params.destination))
-        rows = wait_for(mirror_name(params.mirror), Goal(None), describer, task.context)
+        mirror, progress = mirror_name(params.mirror), progress_lines(task.context.clock, "partitions are in step")
+        rows = wait_for(mirror, Goal(None), describer, task.context, progress)
     return {"mirror": params.mirror, "partitions": len(rows)}
 
 

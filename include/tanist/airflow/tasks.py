@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tanist.domain.names import MirrorName
+    from tanist.ports.clock import Clock
 
 TASK_SECONDS: Final = 60.0
 ADVICE_SECONDS: Final = 20.0
+_PROGRESS_SECONDS: Final = 30.0
 NAMED: Final = 100
 """Partitions in the XCom of a task, which Airflow stores as a whole."""
 WHY: Final = "why"
@@ -79,6 +81,19 @@ def at_work(
 def say_step(step: str, what: str, reason: str = "") -> None:
     """Print what becomes of a step, with its reason, in the task's log."""
     print(f"{step}: {what}{f': {reason}' if reason else ''}")  # noqa: T201
+
+
+def progress_lines(clock: Clock, what: str) -> Callable[[int, int, str], None]:
+    """Prints how many of how many are `what`, and why not all, in the task's log: every change, and twice a minute."""
+    last: list[tuple[float, int]] = []
+
+    def report(there: int, of: int, why: str) -> None:
+        now = clock.monotonic()
+        if not last or last[-1][1] != there or now - last[-1][0] >= _PROGRESS_SECONDS:
+            last[:] = [(now, there)]
+            print(f"{there} of {of} {what}{why and f'; not yet: {why}'}")  # noqa: T201
+
+    return report
 
 
 @contextmanager

@@ -189,14 +189,14 @@ def lineage(
     emit([segment_item(found, each) for each in segments], LINEAGE_COLUMNS, now.as_json)
 
 
-def _progress() -> Callable[[int, int], None]:
+def _progress() -> Callable[[int, int, str], None]:
     """On a terminal, one line that is updated; elsewhere nothing."""
     shown: list[tuple[int, int]] = []
 
-    def report(there: int, of: int) -> None:
+    def report(there: int, of: int, why: str) -> None:
         if sys.stderr.isatty() and shown[-1:] != [(there, of)]:
             shown.append((there, of))
-            say(f"{there} of {of} partitions")
+            say(f"{there} of {of} partitions{why and f'; {why}'}")
 
     return report
 

@@ -30,7 +30,8 @@ class TanistError(Exception):
     retriable: ClassVar[bool] = False
     exit_code: ClassVar[int] = 70
     mirror: str = ""
-    """The mirror that the refused command was about; empty: none, or not known."""
+    topic: str = ""
+    """The mirror that the refused command was about, and the topic to leave out of it; empty: none, or not known."""
 
     @property
     def action(self) -> str:

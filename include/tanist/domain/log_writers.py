@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from tanist.domain.adoption import LAST_EPOCH, MirrorTopicPromoted
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.names import ProducerId
+from tanist.domain.problems import about
 from tanist.domain.records import STATE_PARTITIONS, Claim
 from tanist.domain.state_record import state_partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.names import MirrorName, MirrorPartition
     from tanist.domain.recovery import ProducerIds
@@ -101,6 +102,15 @@ class SeveralMirrorProducers(Refused):
     name = "SEVERAL_MIRROR_PRODUCERS"
     operator_action = "rebuild one mirror for each producer id, with its topics as --topic; nothing was changed"
 
+    def __init__(self, by_id: Mapping[int, Sequence[MirrorPartition]]) -> None:
+        each = "; ".join(f"{number}: {_named(partitions)}" for number, partitions in sorted(by_id.items()))
+        super().__init__(f"the logs end with records of several producer ids ({each})")
+        self.topics = {
+            number: tuple(dict.fromkeys(at.topic for at in sorted(partitions)))
+            for number, partitions in sorted(by_id.items())
+        }
+        """Those of each producer id."""
+
 
 class UsedIds(NamedTuple):
     """The data id and the gap markers' id of a mirror; None: no log shows that one."""
@@ -122,8 +132,7 @@ def used_ids(logs: Mapping[MirrorPartition, LogWriters]) -> UsedIds:
     if not by_id:
         raise NoMirrorProducer("none of the logs ends with records that a mirror has copied")
     if len(by_id) > 1:
-        each = (f"{number}: {_named(partitions)}" for number, partitions in sorted(by_id.items()))
-        raise SeveralMirrorProducers(f"the logs end with records of several producer ids ({'; '.join(each)})")
+        raise SeveralMirrorProducers(by_id)
     (data,) = by_id
     return UsedIds(ProducerId(data), _marker(logs.values(), data))
 
@@ -133,7 +142,7 @@ def promoted(logs: Mapping[MirrorPartition, LogWriters], ids: UsedIds) -> Iterat
     marker = ProducerId(-1) if ids.marker is None else ids.marker
     for at, log in logs.items():
         if why := log.fence(ids.data, marker):
-            yield MirrorTopicPromoted(f"{at}: {why}")
+            yield about(at.topic, MirrorTopicPromoted(f"{at}: {why}"))
 
 
 def claims(logs: Mapping[MirrorPartition, LogWriters], ids: UsedIds, mirror: MirrorName) -> dict[int, Claim]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
 _T = TypeVar("_T")
+_Error = TypeVar("_Error", bound=TanistError)
 _WORD: Final = re.compile(r"([\w.-]+)")
 _MANY: Final = 4
 """Up to this many problems of one kind get a line each; of more, this many names are listed."""
@@ -28,6 +29,12 @@ class Problems(TanistError):
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
         self.least = least
+
+
+def about(topic: str, error: _Error) -> _Error:
+    """`error`, which leaving out `topic` avoids."""
+    error.topic = topic
+    return error
 
 
 def each(error: TanistError) -> tuple[TanistError, ...]:

@@ -58,8 +58,8 @@ class Typing:
         return executed(words, self.pair.environment(), self.pair.home, forked_seconds=COMMAND_SECONDS)
 
 
-def robot(pair: Pair, mirror: str = "", answers: Sequence[int] = ()) -> Robot:
-    return Robot(Typing(pair), mirror, answers)
+def robot(pair: Pair, mirror: str = "", answers: Sequence[int] = (), knows: str = "") -> Robot:
+    return Robot(Typing(pair), mirror, answers, knows)
 
 
 @pytest.fixture
@@ -248,8 +248,12 @@ def test_a_source_that_comes_and_goes_is_failed_over(open_pair: Pair, mirror: st
 
 
 def test_lost_state_is_rebuilt_and_resumed(open_pair: Pair, mirror: str) -> None:
+    """Every topic of the source is on both clusters; of them this mirror, and another one, copied one each."""
+    other = f"{mirror}-other"
+    open_pair.mirror(other, other)
+    open_pair.tanist("mirrors", "wait", other, "--for", "lag=0", "--timeout", "100s")
     lose(open_pair)
-    made = robot(open_pair, mirror).follow(4)
+    made = robot(open_pair, mirror, knows=f"--topic {mirror}").follow(7)
     record("the state topics of the destination are lost", made)
     assert "tanist state rebuild" in made.commands[0]
     assert open_pair.east.writes(mirror, range(100, 104))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tanist.domain.adoption import MirrorTopicPromoted, NotAPrefix
+from tanist.domain.errors import CouldNotTell
 from tanist.domain.log_writers import (
     KnownProducer,
     LogWriters,
@@ -16,6 +18,8 @@ from tanist.domain.log_writers import (
     used_ids,
 )
 from tanist.domain.names import MirrorName, MirrorPartition, ProducerId
+from tanist.domain.next_steps.rebuilding import Rebuilding, instead
+from tanist.domain.problems import Problems, about
 from tests.builders import AT
 
 OTHER = MirrorPartition("orders", 1)
@@ -80,6 +84,22 @@ def test_history_of_other_producers_at_the_end_of_a_log_does_not_tell_a_mirror()
 def test_the_logs_of_two_mirrors_are_named_by_their_producers() -> None:
     with pytest.raises(SeveralMirrorProducers, match=r"7: orders-0; 99: orders-1"):
         used_ids({AT: log(records(0)), OTHER: log(records(0, CLIENT))})
+
+
+WHOLE = Rebuilding(mirror="dr", source="east", destination="west", include=(".*",))
+COMMAND = "tanist state rebuild --destination west --source east --mirror dr --topic"
+
+
+def test_a_rebuild_of_two_mirrors_names_the_command_of_each() -> None:
+    bills = MirrorPartition("eu.bills", 3)
+    refusal = SeveralMirrorProducers({CLIENT: [bills], DATA: [OTHER, AT]})
+    assert instead(refusal, WHOLE) == (f"{COMMAND} orders", rf"{COMMAND} 'eu\.bills'")
+
+
+def test_a_rebuild_with_topics_that_are_no_copies_names_the_command_without_them() -> None:
+    refusal = Problems([about("b.c", NotAPrefix("b.c-0")), about("a", MirrorTopicPromoted("a-1"))])
+    assert instead(refusal, WHOLE) == (rf"{COMMAND} '.*' --exclude a --exclude 'b\.c'",)
+    assert instead(Problems([*refusal.problems, CouldNotTell("a-1")]), WHOLE) == ()
 
 
 @pytest.mark.parametrize(

@@ -337,7 +337,7 @@ def test_a_goal_that_is_none_is_refused(text: str) -> None:
 def test_wait_ends_when_everything_is_there(pair: Pair) -> None:
     pair.observed(MirrorState.MIRRORING)
     reported: list[tuple[int, int]] = []
-    wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_command(), lambda a, b: reported.append((a, b)))
+    wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_command(), lambda a, b, _: reported.append((a, b)))
     wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_command())
     assert reported == [(2, 2)]
 

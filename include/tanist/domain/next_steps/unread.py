@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import NoStateTopic, TanistError
+from tanist.domain.next_steps.rebuilding import Rebuilding
 from tanist.domain.next_steps.step import Guidance, NextStage, NextStep, ask_command
 
 if TYPE_CHECKING:
@@ -32,10 +32,11 @@ def unread(
     elif isinstance(why, NoStateTopic):
         missing.append("if there is an export of the state, `tanist state restore` is better than a rebuild")
         if len(others) == 1:
-            where = ("--destination", destination, "--source", others[0], "--mirror", mirror, "--topic", ".*")
+            whole = Rebuilding(mirror=mirror, source=others[0], destination=destination, include=(".*",))
             rebuild = NextStep(
-                command=shlex.join(("tanist", "state", "rebuild", *where)),
-                why="registers the mirror again from the logs of both clusters; it stays stopped until it is resumed",
+                command=whole.command,
+                why="registers the mirror again from the logs of both clusters; it stays stopped until it is resumed. "
+                "Where that cluster had several mirrors, it prints one command for each",
                 decision=f"the state topics of {destination} are lost, and there is no export",
             )
             steps.insert(0, rebuild)

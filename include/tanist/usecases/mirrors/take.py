@@ -28,7 +28,7 @@ from tanist.domain.lineage import reserved_ranges
 from tanist.domain.metadata import is_fenced
 from tanist.domain.names import MirrorPartition
 from tanist.domain.owners import Owners
-from tanist.domain.problems import ProblemCollector, refuse
+from tanist.domain.problems import ProblemCollector, about, refuse
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import DesiredState
 from tanist.domain.topic_configs import CLEANUP_POLICY, MAX_MESSAGE_BYTES, TopicConfigs, differences, plan_configs
@@ -93,19 +93,12 @@ class Adoption:
             CouldNotTell: its logs are not known.
         """
         problems: list[TanistError] = [
-            MirrorTopicPromoted(
-                f"{plan.name!r}: this cluster took over from the source at promotion {entry.promotion_epoch}"
-            )
-            for plan in plans
-            if (entry := self._took_over(plan, existing[plan.name])) is not None
-        ]
-        problems += [
-            OppositeMirror(f"{plan.name!r}: {self.opposite[plan.name]}") for plan in plans if plan.name in self.opposite
+            about(plan.name, why) for plan in plans if (why := self._elsewhere(plan, existing[plan.name])) is not None
         ]
         if problems:
             refuse(problems)
         found = self.compare(plans, by)
-        problems = [each for logs in found.values() for each in logs if isinstance(each, TanistError)]
+        problems = [about(name, each) for name, logs in found.items() for each in logs if isinstance(each, TanistError)]
         if problems:
             refuse(problems)
         return {plan.name: replace(plan, copy_starts=_ends(found[plan.name])) for plan in plans}
@@ -126,6 +119,16 @@ class Adoption:
             plan.name: tuple(found[MirrorPartition(plan.name, n)] for n in range(plan.source.partitions))
             for plan in plans
         }
+
+    def _elsewhere(self, plan: TopicPlan, existing: DestinationTopic) -> TanistError | None:
+        """Why the topic belongs to no mirror in this direction; None: nothing says so."""
+        if (entry := self._took_over(plan, existing)) is not None:
+            return MirrorTopicPromoted(
+                f"{plan.name!r}: this cluster took over from the source at promotion {entry.promotion_epoch}"
+            )
+        if plan.name in self.opposite:
+            return OppositeMirror(f"{plan.name!r}: {self.opposite[plan.name]}")
+        return None
 
     def _took_over(self, plan: TopicPlan, existing: DestinationTopic) -> TopicLineage | None:
         """The promotion by which this very topic became the primary; None: there is none, or it was reversed since."""

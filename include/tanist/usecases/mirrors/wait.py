@@ -114,9 +114,9 @@ def wait_for(
     goal: Goal,
     describer: Describer,
     context: CommandContext,
-    progress: Callable[[int, int], None] = lambda _there, _of: None,
+    progress: Callable[[int, int, str], None] = lambda _there, _of, _why: None,
 ) -> tuple[PartitionRow, ...]:
-    """Wait until every partition of `mirror` has reached `goal`; calls `progress` with (reached, all).
+    """Wait until every partition of `mirror` has reached `goal`; calls `progress` with (reached, all, why not yet).
 
     Raises:
         NotYet: the timeout has passed. WaitedInVain: immediately, if a partition is FAILED.
@@ -134,7 +134,7 @@ def wait_for(
         if hopeless := goal.hopeless(described.rows):
             raise WaitedInVain(_few(hopeless))
         missing = goal.missing(described.rows)
-        progress(len(described.rows) - len(missing), len(described.rows))
+        progress(len(described.rows) - len(missing), len(described.rows), _few(missing))
         if not missing:
             return described.rows
         if context.by.left(clock.monotonic()) <= _POLL_SECONDS:

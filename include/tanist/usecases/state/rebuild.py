@@ -16,6 +16,7 @@ from tanist.domain.failback.pending import (
     unknown_tails,
 )
 from tanist.domain.names import MirrorPartition, ProducerId, mirror_name
+from tanist.domain.next_steps.rebuilding import Rebuilding, instead
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.promotions import replaced
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, TopicDesired
@@ -108,7 +109,12 @@ def rebuild(
         NoMirrorProducer, SeveralMirrorProducers. SourceReplaced: the source was replaced, and not taken over since.
         StateOutdated: the source has the state of the mirror. Problems: several of them; nothing was changed.
     """
-    found = _examine(request, source, destination, tools, context)
+    try:
+        found = _examine(request, source, destination, tools, context)
+    except TanistError as refusal:
+        for command in instead(refusal, _wanted(request, source, destination)):
+            refusal.add_note(command)
+        raise
     context.announce([plan.name for plan in found.plans])
     warnings = found.warnings()
     if found.ids is None:
@@ -124,6 +130,21 @@ def rebuild(
         raise take.partial(error) from error
     denied = writers.left_denied([plan.name for plan in found.plans], destination, context.by)
     return replace(done, warnings=(*done.warnings, *warnings, *denied))
+
+
+def _wanted(request: CreateRequest, source: Cluster, destination: Cluster) -> Rebuilding:
+    return Rebuilding(
+        mirror=request.mirror,
+        source=source.name,
+        destination=destination.name,
+        include=request.include,
+        exclude=request.exclude,
+        options=tuple(
+            f"--{name}={value}"
+            for name, value in (("holes", request.holes), ("on-loss", request.on_loss))
+            if value is not None
+        ),
+    )
 
 
 # ── examining ─────────────────────────────────────────────────────────────────────────────────────────────────────
