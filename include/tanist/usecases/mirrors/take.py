@@ -293,12 +293,12 @@ def examine(
     needs = rights.recreation_needs(sorted(situation.replaced))
     needs += rights.destination_needs(existing, state=situation.state_exists, fenced=situation.returning)
     found.problems += found.attempt(lambda: rights.refusals(destination.cluster, needs, by)) or ()
-    found.problems += [fenced for topic in at_source if (fenced := _fenced(topic, writers))]
-    answers = [plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
-    found.problems += [answer for answer in answers if isinstance(answer, TanistError)]
+    found.problems += [about(topic.name, fenced) for topic in at_source if (fenced := _fenced(topic, writers))]
+    answers = {topic.name: plan_topic(topic, existing.get(topic.name), situation) for topic in at_source}
+    found.problems += [about(name, answer) for name, answer in answers.items() if isinstance(answer, TanistError)]
     plans = tuple(
-        replace(answer, deferred_acls=writers.get(answer.name) or ())
-        for answer in answers
+        replace(answer, deferred_acls=writers.get(name) or ())
+        for name, answer in answers.items()
         if not isinstance(answer, TanistError)
     )
     new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in {*existing, *situation.replaced}]
