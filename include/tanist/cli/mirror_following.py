@@ -71,6 +71,11 @@ PollTimeoutOption = Annotated[
 ]
 
 
+def split_aliases(text: str) -> tuple[str, ...]:
+    """The aliases of source and destination; empty: none."""
+    return tuple(text.split(",")) if text else ()
+
+
 def create(now: Session, request: FollowRequest, source: Cluster, destination: Cluster) -> None:
     """Register the mirror, and show its topics."""
     found = follow(request, source, destination, announcing(now, "follow"))

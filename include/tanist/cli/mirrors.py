@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli import mirror_following, mirror_removal, mirror_reversal, mirror_views
+from tanist.cli import mirror_following, mirror_removal, mirror_reversal, mirror_settings, mirror_views
 from tanist.cli.mirror_following import (
     AliasesOption,
     CopiedByOption,
@@ -16,8 +16,17 @@ from tanist.cli.mirror_following import (
     PollTimeoutOption,
     RenameOption,
     StrategyOption,
+    split_aliases,
 )
 from tanist.cli.mirror_removal import TOPIC_COLUMNS
+from tanist.cli.mirror_settings import (
+    DenyWritersOption,
+    HolesOption,
+    OnLossOption,
+    ReplicationOption,
+    SmallBatchesOption,
+    show_spec,
+)
 from tanist.cli.options import (
     ExcludeOption,
     MirrorArgument,
@@ -29,15 +38,13 @@ from tanist.cli.options import (
     selected,
 )
 from tanist.cli.output import emit, one_line, say
-from tanist.domain.compaction import Holes
 from tanist.domain.copier import Copier
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_allow, commands_to_lift
-from tanist.domain.losses import OnLoss
 from tanist.domain.names import mirror_name
-from tanist.domain.records import Engine, MirrorSpec, OffsetMode, SmallBatches, TopicDesired
+from tanist.domain.records import Engine, MirrorSpec, OffsetMode, TopicDesired
 from tanist.domain.tails import commands_to_release
-from tanist.usecases.items import spec_item, topic_item
+from tanist.usecases.items import topic_item
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import CreateRequest
 from tanist.usecases.mirrors.create import create as create_mirror
@@ -50,8 +57,6 @@ app = typer.Typer(
     no_args_is_help=True, help=("Create, change and show mirrors: topics of one cluster, kept identical on another.")
 )
 
-SPEC_COLUMNS = ("mirror", "source", "destination", "offsets", "engine", "include", "exclude")
-
 PromotedOption = Annotated[
     bool, typer.Option("--promoted", help="Accept topics of this source that were failed over to another cluster.")
 ]
@@ -60,41 +65,6 @@ AdoptOption = Annotated[
     typer.Option(
         "--adopt",
         help="Take destination topics that have records, if these are the source's first ones at identical offsets.",
-    ),
-]
-ReplicationOption = Annotated[
-    int | None,
-    typer.Option(
-        "--replication-factor",
-        metavar="N",
-        help=("Replication factor of the mirror topics (default: the destination's)."),
-    ),
-]
-SmallBatchesOption = Annotated[
-    SmallBatches | None,
-    typer.Option(
-        "--merge-small-batches",
-        help="Merge runs of small batches while all workers can recover on them (default for a new mirror: auto).",
-    ),
-]
-HolesOption = Annotated[
-    Holes | None,
-    typer.Option(
-        help="What offsets hold whose records compaction has removed at the source (default for a new mirror: copies)."
-    ),
-]
-OnLossOption = Annotated[
-    OnLoss | None,
-    typer.Option(
-        help="What to do when the source has deleted records before they were copied (default for a new mirror: fail)."
-    ),
-]
-DenyWritersOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--deny-writers/--no-deny-writers",
-        help="Deny WRITE on mirror topics, by name, to others whom ACLs allow it, until a failover, if the destination "
-        "has an authorizer (default for a new mirror: deny).",
     ),
 ]
 AbandonReason = Annotated[
@@ -176,7 +146,7 @@ def create(
             group_include=tuple(group_include or ()),
             group_exclude=tuple(group_exclude or ()),
             sync_groups_seconds=round(group_sync_interval or 0),
-            mm2_aliases=() if mm2_aliases is None else tuple(mm2_aliases.split(",")),
+            mm2_aliases=split_aliases(mm2_aliases or ""),
             poll_timeout_ms=round(1000 * (poll_timeout or 0)),
         )
         mirror_following.create(now, wanted, now.registry.connect(source), now.destination())
@@ -206,7 +176,7 @@ def create(
     elif done:
         say(f"created mirror {name} on {destination.name}")
     topics = [each.topic for each in created.topics]
-    _show_spec(now, created.spec, changed=done, warnings=list(created.warnings), topics=topics)
+    show_spec(now, created.spec, changed=done, warnings=list(created.warnings), topics=topics)
 
 
 @app.command()
@@ -270,51 +240,6 @@ def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclu
 
 
 @app.command()
-@asking(changes=True)
-def alter(
-    now: Session,
-    name: MirrorArgument,
-    *,
-    topic: TopicsOption = None,
-    exclude: ExcludeOption = None,
-    replication_factor: ReplicationOption = None,
-    max_start_fill: Annotated[
-        int | None,
-        typer.Option(
-            "--max-start-fill",
-            metavar="N",
-            help=("Largest gap to fill for a log that starts above offset 0, in offsets."),
-        ),
-    ] = None,
-    merge_small_batches: SmallBatchesOption = None,
-    on_loss: OnLossOption = None,
-    deny_writers: DenyWritersOption = None,
-) -> None:
-    """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
-
-    --topic and --exclude replace the mirror's filters. --merge-small-batches and --on-loss apply to all topics within
-    seconds: with --on-loss continue, partitions that FAILED with UNCOPIED_RECORDS_DELETED continue behind the loss.
-    --no-deny-writers allows exactly those again that were denied; run the same command again if it was interrupted.
-
-    Example: tanist mirrors alter dr --destination west --replication-factor 3
-    """
-    alteration = administer.Alteration(
-        include=None if topic is None else tuple(topic),
-        exclude=None if exclude is None else tuple(exclude),
-        replication_factor=replication_factor,
-        max_start_fill=max_start_fill,
-        merge_small_batches=merge_small_batches,
-        on_loss=on_loss,
-        deny_writers=deny_writers,
-    )
-    altered = administer.alter(name, alteration, now.destination(), now.context)
-    _warn(altered.warnings)
-    if not altered.changed:
-        say(f"mirror {name} already has these values: nothing was changed")
-    _show_spec(now, altered.spec, changed=altered.changed and not now.context.dry_run)
-
-
-@app.command()
 @asking(changes=True, confirms=True)
 def delete(
     now: Session,
@@ -354,11 +279,12 @@ def delete(
     for command in commands_to_release(deleted.held, bootstrap):
         say(f"by hand: {command}")
     _say_left_closed(deleted, bootstrap)
-    _show_spec(now, deleted.spec, changed=not now.context.dry_run, abandoned_fences=by_hand)
+    show_spec(now, deleted.spec, changed=not now.context.dry_run, abandoned_fences=by_hand)
 
 
 mirror_removal.register(app)
 mirror_reversal.register(app)
+mirror_settings.register(app)
 mirror_views.register(app)
 
 
@@ -386,9 +312,3 @@ def _say_adopted(topics: tuple[TopicDesired, ...]) -> None:
 
 def _show_topics(now: Session, desired: desire.Desired) -> None:
     emit([topic_item(topic) for topic in desired.topics], TOPIC_COLUMNS, now.as_json)
-
-
-def _show_spec(now: Session, spec: MirrorSpec, **more: Any) -> None:
-    item = spec_item(spec) | more
-    cells = {name: " ".join(item[name]) or None for name in ("include", "exclude")}
-    emit([item], SPEC_COLUMNS, now.as_json, rows=[item | cells])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli.mirrors import HolesOption, OnLossOption
+from tanist.cli.mirror_settings import HolesOption, OnLossOption
 from tanist.cli.options import ExcludeOption, Session, TopicsOption, announcing, asking
 from tanist.cli.output import emit, say, stages
 from tanist.domain.errors import Misconfigured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -333,6 +334,54 @@ def test_removing_it_deletes_its_records_and_touches_nothing_else(east: GuardedC
     assert west.topics == topics
     assert all(call.startswith("append") for call in west.calls[before:])
     assert east.calls == []
+
+
+def test_its_settings_are_altered_and_nothing_else(east: GuardedCluster, west: GuardedCluster) -> None:
+    spec, before = registered(east, west).spec, len(west.calls)
+    wanted = administer.Alteration(
+        include=("orders",),
+        strategies=("timestamp",),
+        group_include=("billing.*",),
+        group_exclude=("billing-test",),
+        sync_groups_seconds=60,
+        mm2_aliases=("primary", "backup"),
+        poll_timeout_ms=250,
+    )
+    rehearsed = administer.alter(MM, wanted, west.side(), a_command(dry_run=True))
+    assert (rehearsed.changed, rehearsed.spec) == (True, replace(spec, **wanted.given))
+    assert len(west.calls) == before
+    assert administer.alter(MM, wanted, west.side(), a_command()).changed
+    assert west.view(STATE_TOPIC).mirror(MM) == replace(spec, **wanted.given)
+    assert not administer.alter(MM, wanted, west.side(), a_command()).changed
+    emptied = administer.alter(MM, administer.Alteration(group_exclude=()), west.side(), a_command())
+    assert (emptied.spec.group_exclude, emptied.spec.group_include) == ((), ("billing.*",))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        (administer.Alteration(strategies=("hope",)), "hope"),
+        (administer.Alteration(group_include=("(",)), "not a regular expression"),
+        (administer.Alteration(sync_groups_seconds=-1), "negative"),
+        (administer.Alteration(mm2_aliases=("one",)), "SOURCE,DESTINATION"),
+        (administer.Alteration(), "nothing to alter"),
+    ],
+)
+def test_a_wrong_setting_alters_nothing(
+    wanted: administer.Alteration, why: str, east: GuardedCluster, west: GuardedCluster
+) -> None:
+    before = registered(east, west).spec
+    with pytest.raises(Misconfigured, match=re.escape(why)):
+        administer.alter(MM, wanted, west.side(), a_command())
+    assert west.view(STATE_TOPIC).mirror(MM) == before
+
+
+def test_a_mirror_that_tanist_copies_has_no_settings_of_a_followed_one(west: GuardedCluster) -> None:
+    own = a_mirror(destination_cluster_id="id-west")
+    west.with_topic(STATE_TOPIC).write(STATE_TOPIC, own)
+    with pytest.raises(Misconfigured, match=r"--group-include is for mirrors that somebody else copies: Tanist copies"):
+        administer.alter("dr", administer.Alteration(group_include=("a",)), west.side(), a_command())
+    assert west.view(STATE_TOPIC).mirror(MirrorName("dr")) == own
 
 
 # ── what is refused ───────────────────────────────────────────────────────────────────────────────────────────────

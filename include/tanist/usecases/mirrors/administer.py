@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.detached import detached_elsewhere, detached_here
-from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused
+from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused, TanistError
 from tanist.domain.fences import not_lifted
+from tanist.domain.followed import copied_here, is_followed
 from tanist.domain.kept_fences import fence_groups
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector
@@ -15,11 +16,14 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
 from tanist.domain.selection import pattern_problems
 from tanist.usecases import snapshot
 from tanist.usecases.lock import changing
-from tanist.usecases.mirror import identify, same_as_pinned
+from tanist.usecases.mirror import identify, spec_at
 from tanist.usecases.mirrors import forget, writers
 from tanist.usecases.mirrors.create import option_problems
+from tanist.usecases.mirrors.follow import refuse_options, setting_problems
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tanist.domain.detached_record import TopicDetached
     from tanist.domain.fences import FencedTopic
     from tanist.domain.kept_fences import FenceGroup
@@ -31,9 +35,22 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
 
 
+_OF_COPYING: Final = frozenset(
+    {"replication_factor", "max_start_fill", "merge_small_batches", "on_loss", "deny_writers"}
+)
+_OF_FOLLOWING: Final = {
+    "strategies": "--strategy",
+    "group_include": "--group-include",
+    "group_exclude": "--group-exclude",
+    "sync_groups_seconds": "--group-sync-interval",
+    "mm2_aliases": "--mm2-aliases",
+    "poll_timeout_ms": "--poll-timeout",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """The changes; None keeps the value."""
+    """The changes, by the fields of a spec; None keeps the value."""
 
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] | None = None
@@ -42,19 +59,39 @@ class Alteration:
     merge_small_batches: SmallBatches | None = None
     on_loss: OnLoss | None = None
     deny_writers: bool | None = None
+    strategies: tuple[str, ...] | None = None
+    group_include: tuple[str, ...] | None = None
+    group_exclude: tuple[str, ...] | None = None
+    sync_groups_seconds: int | None = None
+    mm2_aliases: tuple[str, ...] | None = None
+    poll_timeout_ms: int | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The new values by field."""
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return {name: value for name, value in values if value is not None}
 
     def of(self, spec: MirrorSpec) -> MirrorSpec:
         """`spec` with this alteration."""
-        return replace(
-            spec,
-            include=spec.include if self.include is None else self.include,
-            exclude=spec.exclude if self.exclude is None else self.exclude,
-            replication_factor=self.replication_factor or spec.replication_factor,
-            max_start_fill=spec.max_start_fill if self.max_start_fill is None else self.max_start_fill,
-            merge_small_batches=self.merge_small_batches or spec.merge_small_batches,
-            on_loss=self.on_loss or spec.on_loss,
-            deny_writers=spec.deny_writers if self.deny_writers is None else self.deny_writers,
-        )
+        return replace(spec, **self.given)
+
+    def problems(self) -> Iterator[TanistError]:
+        """What is wrong without asking any cluster."""
+        lists = (self.include, self.exclude, self.group_include, self.group_exclude)
+        yield from pattern_problems(text for texts in lists for text in texts or ())
+        yield from option_problems(self.replication_factor, self.max_start_fill or 0)
+        yield from setting_problems(self.strategies or (), self.sync_groups_seconds or 0, self.mm2_aliases or ())
+        if not self.given:
+            yield Misconfigured("nothing to alter: give at least one option, see `tanist mirrors alter --help`")
+
+    def must_suit(self, spec: MirrorSpec) -> None:
+        """Raises CopiedByAnother, Misconfigured, or several: a setting that mirrors of this copier do not have."""
+        if _OF_COPYING & self.given.keys():
+            copied_here(spec)
+        if not is_followed(spec):
+            why = f"is for mirrors that somebody else copies: {spec.copied_by.in_words} copies {spec.mirror!r}"
+            refuse_options({flag: name in self.given for name, flag in _OF_FOLLOWING.items()}, why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,25 +104,21 @@ class Altered:
 def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
     """Change settings of a mirror.
 
-    All but `merge_small_batches`, `on_loss` and `deny_writers` apply only to topics added later. If `deny_writers` is
-    given, it is carried out on all topics, also if that was interrupted before.
+    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss` and `deny_writers` apply only to topics
+    added later. If `deny_writers` is given, it is carried out on all topics, also if that was interrupted before.
 
     Raises:
+        Misconfigured, or several: a value is wrong, or the setting is not one of this mirror.
         AuthorizationFailed: this login may not create or delete the ACLs. Interrupted: not all were.
     """
-    found = ProblemCollector(pattern_problems((*(alteration.include or ()), *(alteration.exclude or ()))))
-    found.problems += option_problems(alteration.replication_factor, alteration.max_start_fill or 0)
-    if alteration == Alteration():
-        found.problems.append(
-            Misconfigured("nothing to alter: give at least one option, see `tanist mirrors alter --help`")
-        )
+    found = ProblemCollector(alteration.problems())
     found.attempt(lambda: mirror_name(mirror))
     found.raise_all()
     name = mirror_name(mirror)
-    (cluster_id,) = identify((destination,), context)
-    with changing(destination, name, "mirrors alter", context) as mirror_now:
+    alteration.must_suit(spec_at(destination, name, context, any_copier=True))  # before the lock is taken
+    with changing(destination, name, "mirrors alter", context, any_copier=True) as mirror_now:
         spec = mirror_now.spec
-        same_as_pinned(spec, None, cluster_id)
+        alteration.must_suit(spec)
         altered = alteration.of(spec)
         changed: tuple[TopicDesired, ...] = ()
         warnings: tuple[str, ...] = ()

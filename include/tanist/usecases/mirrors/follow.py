@@ -25,7 +25,7 @@ from tanist.usecases.mirrors.followed import followed_in
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.domain.copier import Copier
     from tanist.ports.cluster import Cluster
@@ -56,15 +56,20 @@ class FollowRequest:
         patterns = (*self.include, *self.exclude, *self.group_include, *self.group_exclude)
         found = ProblemCollector(pattern_problems(patterns))
         found.attempt(lambda: mirror_name(self.mirror))
-        found.problems += (*rename_problems(self.rename, source), *strategy_problems(self.strategies))
-        if self.sync_groups_seconds < 0:
-            found.problems.append(
-                Misconfigured(f"{self.sync_groups_seconds} s between two syncs of groups is negative")
-            )
-        if self.mm2_aliases and (len(self.mm2_aliases) != _BOTH or not all(self.mm2_aliases)):
-            given = ",".join(self.mm2_aliases)
-            found.problems.append(Misconfigured(f"--mm2-aliases {given!r} is not SOURCE,DESTINATION"))
+        found.problems += rename_problems(self.rename, source)
+        found.problems += setting_problems(self.strategies, self.sync_groups_seconds, self.mm2_aliases)
         return tuple(found.problems)
+
+
+def setting_problems(
+    strategies: Sequence[str], sync_groups_seconds: int, mm2_aliases: Sequence[str]
+) -> Iterator[TanistError]:
+    """What is wrong with the settings of a mirror that somebody else copies; empty: nothing, or they are not given."""
+    yield from strategy_problems(strategies)
+    if sync_groups_seconds < 0:
+        yield Misconfigured(f"{sync_groups_seconds} s between two syncs of groups is negative")
+    if mm2_aliases and (len(mm2_aliases) != _BOTH or not all(mm2_aliases)):
+        yield Misconfigured(f"--mm2-aliases {','.join(mm2_aliases)!r} is not SOURCE,DESTINATION")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,143 @@
+"""The settings of a mirror: their options, `tanist mirrors alter`, and what is shown of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tanist.cli.mirror_following import (
+    AliasesOption,
+    GroupExcludeOption,
+    GroupIncludeOption,
+    GroupIntervalOption,
+    PollTimeoutOption,
+    StrategyOption,
+    split_aliases,
+)
+from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, asking
+from tanist.cli.output import emit, say
+from tanist.domain.compaction import Holes
+from tanist.domain.losses import OnLoss
+from tanist.domain.records import MirrorSpec, SmallBatches
+from tanist.usecases.items import spec_item
+from tanist.usecases.mirrors.administer import Alteration
+from tanist.usecases.mirrors.administer import alter as alter_mirror
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SPEC_COLUMNS = ("mirror", "source", "destination", "offsets", "engine", "include", "exclude")
+
+ReplicationOption = Annotated[
+    int | None,
+    typer.Option(
+        "--replication-factor",
+        metavar="N",
+        help=("Replication factor of the mirror topics (default: the destination's)."),
+    ),
+]
+SmallBatchesOption = Annotated[
+    SmallBatches | None,
+    typer.Option(
+        "--merge-small-batches",
+        help="Merge runs of small batches while all workers can recover on them (default for a new mirror: auto).",
+    ),
+]
+HolesOption = Annotated[
+    Holes | None,
+    typer.Option(
+        help="What offsets hold whose records compaction has removed at the source (default for a new mirror: copies)."
+    ),
+]
+OnLossOption = Annotated[
+    OnLoss | None,
+    typer.Option(
+        help="What to do when the source has deleted records before they were copied (default for a new mirror: fail)."
+    ),
+]
+DenyWritersOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--deny-writers/--no-deny-writers",
+        help="Deny WRITE on mirror topics, by name, to others whom ACLs allow it, until a failover, if the destination "
+        "has an authorizer (default for a new mirror: deny).",
+    ),
+]
+
+
+@asking(changes=True)
+def alter(
+    now: Session,
+    name: MirrorArgument,
+    *,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    replication_factor: ReplicationOption = None,
+    max_start_fill: Annotated[
+        int | None,
+        typer.Option(
+            "--max-start-fill",
+            metavar="N",
+            help=("Largest gap to fill for a log that starts above offset 0, in offsets."),
+        ),
+    ] = None,
+    merge_small_batches: SmallBatchesOption = None,
+    on_loss: OnLossOption = None,
+    deny_writers: DenyWritersOption = None,
+    strategy: StrategyOption = None,
+    group_include: GroupIncludeOption = None,
+    group_exclude: GroupExcludeOption = None,
+    group_sync_interval: GroupIntervalOption = None,
+    mm2_aliases: AliasesOption = None,
+    poll_timeout: PollTimeoutOption = None,
+) -> None:
+    """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
+
+    --topic and --exclude replace the mirror's filters. --merge-small-batches and --on-loss apply to all topics within
+    seconds: with --on-loss continue, partitions that FAILED with UNCOPIED_RECORDS_DELETED continue behind the loss.
+    --no-deny-writers allows exactly those again that were denied; run the same command again if it was interrupted.
+
+    Of a mirror that somebody else copies, --strategy, --mm2-aliases, --poll-timeout and the options for groups apply
+    from the next translation on. An empty value takes a filter, a strategy or aliases away: --group-exclude ''.
+
+    Example: tanist mirrors alter dr --destination west --replication-factor 3
+    """
+    alteration = Alteration(
+        include=_given(topic),
+        exclude=_given(exclude),
+        replication_factor=replication_factor,
+        max_start_fill=max_start_fill,
+        merge_small_batches=merge_small_batches,
+        on_loss=on_loss,
+        deny_writers=deny_writers,
+        strategies=_given(strategy),
+        group_include=_given(group_include),
+        group_exclude=_given(group_exclude),
+        sync_groups_seconds=None if group_sync_interval is None else round(group_sync_interval),
+        mm2_aliases=None if mm2_aliases is None else split_aliases(mm2_aliases),
+        poll_timeout_ms=None if poll_timeout is None else round(1000 * poll_timeout),
+    )
+    altered = alter_mirror(name, alteration, now.destination(), now.context)
+    for warning in altered.warnings:
+        say(f"warning: {warning}")
+    if not altered.changed:
+        say(f"mirror {name} already has these values: nothing was changed")
+    show_spec(now, altered.spec, changed=altered.changed and not now.context.dry_run)
+
+
+def _given(texts: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Without the empty ones, so that a single one takes away what the mirror has; None: the option was not given."""
+    return None if texts is None else tuple(filter(None, texts))
+
+
+def show_spec(now: Session, spec: MirrorSpec, **more: Any) -> None:
+    """The settings of a mirror. `more`: what else the JSON has."""
+    item = spec_item(spec) | more
+    cells = {name: " ".join(item[name]) or None for name in ("include", "exclude")}
+    emit([item], SPEC_COLUMNS, now.as_json, rows=[item | cells])
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `tanist mirrors`."""
+    app.command()(alter)
