@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import AuthorizationFailed, Unreachable
+from tanist.domain.errors import AuthorizationFailed, CouldNotTell, Unreachable
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import MirrorRecord
@@ -24,11 +24,13 @@ from tests.fakes.state import WORKER, FileLog, MemoryStateStore
 from tests.fakes.topics import MemoryTopics
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
     from pathlib import Path
     from typing import Self
 
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.record_times import ReadLimits
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
@@ -44,6 +46,15 @@ class Unguarded:
     def has_authorizer(self, by: Deadline) -> bool:
         self._cluster.answer()
         return False
+
+
+class Untimed:
+    """The port `RecordTimes` of logs without timestamps."""
+
+    def before(
+        self, offsets: Mapping[TopicPartition, Collection[int]], limits: ReadLimits, by: Deadline
+    ) -> dict[TopicPartition, CouldNotTell]:
+        return {at: CouldNotTell(f"{at}: no timestamps") for at in offsets}
 
 
 @dataclass
@@ -83,6 +94,8 @@ class MemoryCluster:
     raw_records: dict[str, list[tuple[bytes | None, bytes | None]]] = field(default_factory=dict)
     """Keys and values of the topics of which they matter, by topic of one partition."""
     producer_ids: int = 1000
+    times: Any = field(default_factory=Untimed)
+    """`tests.fakes.times.MemoryTimes`, where timestamps of records matter."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -170,7 +183,7 @@ class MemoryCluster:
             transactions=nothing,
             deletion=nothing,
             sizes=nothing,
-            times=nothing,
+            times=self.times,
             replays=nothing,
             mirrormaker=MemoryMirrorMaker(self),
             small_state=self.brokers < 3,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 
@@ -43,6 +43,11 @@ class ReadLimits:
 
     unread_bytes: int = UNREAD_BYTES
     poll_timeout_ms: int = POLL_TIMEOUT_MS
+
+    @classmethod
+    def within(cls, poll_timeout_ms: int) -> Self:
+        """With the time limit of a mirror; 0: the default."""
+        return cls(poll_timeout_ms=poll_timeout_ms or POLL_TIMEOUT_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

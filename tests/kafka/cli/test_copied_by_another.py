@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from tests.kafka.cli.conftest import Broker, Tanist
 
 WEST = ("--destination", "west")
+FIRST_MS = 1_700_000_000_000
+"""The timestamp of the first record; each is a second younger than the one before."""
 
 
 def produce(cluster: SandboxCluster, topic: str, partitions: int, count: int) -> None:
     producer = Producer(librdkafka(cluster.endpoint()))
     for partition in range(partitions):
         for n in range(count):
-            producer.produce(topic, b"%d" % n, partition=partition)
+            producer.produce(topic, b"%d" % n, partition=partition, timestamp=FIRST_MS + 1000 * n)
     assert producer.flush(20) == 0
 
 
@@ -83,7 +85,15 @@ def test_it_is_registered_shown_refused_and_removed_and_no_topic_is_touched(
         assert (answer.code, answer.errors) == (2, ["COPIED_BY_ANOTHER"]), (refused, answer.err)
     status = tanist("status", name, *WEST, "--json")
     assert status.code == 1
-    assert {check["name"]: check["verdict"] for check in status.items[0]["checks"]}["topics"] == "PASS"
+    checks = {check["name"]: check for check in status.items[0]["checks"]}
+    assert (checks["topics"]["verdict"], checks["lag"]["verdict"]) == ("PASS", "PASS")
+    assert checks["lag"]["observed"] == "by time: 0.0 s at most (2 of 2 partition(s))"
+    altered = tanist(
+        "mirrors", "alter", name, *WEST, "--group-exclude", "other", "--group-sync-interval", "2m", "--json"
+    )
+    assert altered.code == 0, altered.err
+    assert (altered.items[0]["group_exclude"], altered.items[0]["sync_groups_seconds"]) == (["other"], 120)
+    assert tanist("mirrors", "alter", name, *WEST, "--on-loss", "fail").errors == ["COPIED_BY_ANOTHER"]
     (advice,) = json.loads(tanist("next", name, *WEST, "--json").out)["items"]
     assert advice["stage"] == "FOLLOWED"
     assert advice["next"][-1]["command"] == f"tanist groups sync {name} --destination west"

@@ -34,6 +34,7 @@ from tanist.domain.next_steps.step import NextStage
 from tanist.domain.problems import Problems, each
 from tanist.domain.reconciled.published import ReconciliationPublished
 from tanist.domain.reconciliation.job import PositionRequest
+from tanist.domain.record_times import TimestampType
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.domain.selection import Selection
 from tanist.domain.translation import Exact, Proof, Translator, Unknown
@@ -61,6 +62,7 @@ from tests.builders import a_command, a_mirror, a_topic, a_view, a_worker
 from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.failover import GuardedCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
+from tests.fakes.times import MemoryLog, MemoryTimes
 from tests.unit.usecases.readings import reading
 
 if TYPE_CHECKING:
@@ -671,12 +673,63 @@ def test_its_lag_is_unknown_where_none_was_published_or_the_logs_are_others(
     assert "0 of 3 partition(s)" in lag.observed
     assert lag.reason.split("; ") == [
         "east.orders-0: a topic was made again since it was compared",
+        "orders-0: no timestamps",
         "`tanist reconcile mm --publish`",
         "east.orders-1: compared up to source offset 11, and the source ends at 10",
+        "orders-1: no timestamps",
         "`tanist reconcile mm --publish`",
         "east.orders-2: never compared",
+        "orders-2: no timestamps",
         "`tanist reconcile mm --publish`",
     ]
+
+
+def timed(east: GuardedCluster, west: GuardedCluster, copied: int) -> tuple[MemoryLog, MemoryLog]:
+    """Both logs of the first partition: ten records, 100 ms apart, of which the first `copied` were copied."""
+    source, copy = MemoryLog(), MemoryLog()
+    for n in range(10):
+        source.add(100 * n, str(n))
+        if n < copied:
+            copy.add(100 * n, str(n))
+    east.times = MemoryTimes({SourcePartition("orders", n): source for n in range(3)})
+    west.times = MemoryTimes({MirrorPartition("east.orders", n): copy for n in range(3)})
+    return source, copy
+
+
+@pytest.mark.parametrize(("copied", "seconds"), [(10, "0.0"), (7, "0.3"), (1, "0.9")])
+def test_without_a_reconciliation_its_lag_is_known_by_time(
+    east: GuardedCluster, west: GuardedCluster, copied: int, seconds: str
+) -> None:
+    timed(east, west, copied)
+    lag = lag_after(east, west)
+    assert (lag.verdict, lag.observed) == (Verdict.PASS, f"by time: {seconds} s at most (3 of 3 partition(s))")
+    assert f"east.orders-0: the copy's last record is {seconds} s older than the source's" in lag.reason
+
+
+def test_where_some_logs_were_compared_its_lag_is_said_both_ways(east: GuardedCluster, west: GuardedCluster) -> None:
+    timed(east, west, 7)
+    lag = lag_after(east, west, published(1, 8))
+    assert lag.verdict is Verdict.PASS
+    assert lag.observed == (
+        "by reconciliation, 90 s ago: 0 record(s) had no copy; at most 2 offset(s) of the source were not compared "
+        "(1 of 3 partition(s)); by time: 0.3 s at most (2 of 3 partition(s))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("copied", "kind", "why"),
+    [(0, TimestampType.CREATE, "the copy has no record yet"), (5, TimestampType.LOG_APPEND, "LogAppendTime")],
+)
+def test_its_lag_is_unknown_where_times_do_not_tell_it(
+    east: GuardedCluster, west: GuardedCluster, copied: int, kind: TimestampType, why: str
+) -> None:
+    _, copy = timed(east, west, copied)
+    copy.type = kind
+    lag = lag_after(east, west)
+    assert lag.verdict is Verdict.UNKNOWN
+    assert lag.reason.startswith("east.orders-0: never compared; ")
+    assert why in lag.reason
+    assert "`tanist reconcile mm --publish`" in lag.reason
 
 
 def test_its_lag_with_a_silent_source_says_up_to_where_the_logs_were_compared(

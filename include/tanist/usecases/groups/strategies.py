@@ -106,8 +106,7 @@ def _times(reading: Reading) -> Filled:
     down = reading.seen.source_answer.down
     if down is not None:
         return {at: {"times": down} for at in reading.wanted}
-    spec, usual = reading.seen.spec, ReadLimits()
-    limits = replace(usual, poll_timeout_ms=spec.poll_timeout_ms or usual.poll_timeout_ms)
+    limits = ReadLimits.within(reading.seen.spec.poll_timeout_ms)
     found = read_times(reading.mirror, reading.wanted, reading.seen.copies, reading.context, limits)
     return {at: {"times": each} for at, each in found.items()}
 

@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING
 from tanist.domain.answers import attempt
 from tanist.domain.circle import locate
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.failover.followed_health import Compared, followed_status
+from tanist.domain.failover.followed_health import followed_status
+from tanist.domain.failover.followed_lag import Compared, LastRecords, not_compared
 from tanist.domain.failover.health import groups_check, workers_check
 from tanist.domain.followed import FollowedTopics
 from tanist.domain.next_steps.situation import MirrorSituation
 from tanist.domain.reconciled.published import headers
+from tanist.domain.record_times import ReadLimits
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import followed_rows
 from tanist.usecases.mirrors.followed import followed_in
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.lag import PartitionRow
+    from tanist.domain.names import MirrorPartition, SourcePartition
+    from tanist.domain.record_times import TimedRecord
     from tanist.usecases.command import CommandContext, Silence
     from tanist.usecases.snapshot import MirrorSnapshot
 
@@ -42,7 +49,9 @@ def followed_situation(
     rows = followed_rows(seen, topics, topics.topics.values(), context)
     view, now = both.destination.state(STATE_TOPIC, by), context.clock.now()
     kept = both.destination.state(GROUPS_TOPIC, by).groups_followed(spec)
-    compared = Compared(published=headers(both.destination.state(OFFSETS_TOPIC, by), spec), now=now)
+    published = headers(both.destination.state(OFFSETS_TOPIC, by), spec)
+    apart = [row for row in rows if not_compared(topics, row, published)]
+    compared = Compared(published=published, now=now, last=_last_records(seen, apart, context))
     past = (workers_check(view.workers(), now), groups_check(kept, now))
     return MirrorSituation(
         place=locate(spec.mirror, view),
@@ -52,6 +61,38 @@ def followed_situation(
         rows=rows,
         now=now,
     )
+
+
+def _last_records(
+    both: MirrorSnapshot, rows: Sequence[PartitionRow], context: CommandContext
+) -> dict[MirrorPartition, LastRecords | TanistError]:
+    """The last records below the ends of both logs, of the partitions whose ends are known."""
+    source: dict[SourcePartition, list[int]] = {}
+    copies: dict[MirrorPartition, list[int]] = {}
+    for row in rows:
+        if row.at_source is not None and row.source is not None and row.destination_end is not None:
+            source[row.at_source] = [row.source.high_watermark]
+            copies[row.partition] = [row.destination_end]
+    if not copies or isinstance(both.source, TanistError):
+        return {}
+    limits, times = ReadLimits.within(both.spec.poll_timeout_ms), both.source.cluster.times
+    there = attempt(lambda: times.before(source, limits, context.first_contact()))
+    here = both.destination.cluster.times.before(copies, limits, context.by)
+    return {
+        at: there if isinstance(there, TanistError) else _pair(there[both.spec.names.at_source(at)], here[at])
+        for at in copies
+    }
+
+
+def _pair(
+    source: Mapping[int, TimedRecord | None] | TanistError, copy: Mapping[int, TimedRecord | None] | TanistError
+) -> LastRecords | TanistError:
+    if isinstance(source, TanistError):
+        return source
+    if isinstance(copy, TanistError):
+        return copy
+    (last,), (copied,) = source.values(), copy.values()
+    return LastRecords(last, copied)
 
 
 def _keep(topics: FollowedTopics, silence: Silence, source: str) -> None:
