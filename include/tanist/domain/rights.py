@@ -69,6 +69,8 @@ class Use(StrEnum):
     SERVE = "fetchers"
     DENY = "denying other writers"
     GROUPS = "groups"
+    FOLLOW = "following copies of others"
+    SAVE = "`groups snapshot` and `restore`"
     RECREATE = "topics that are created again"
     PLAN = "`failover plan` and `approve`"
     APPROVE = "`failover approve`"
@@ -81,8 +83,10 @@ class Each(StrEnum):
     """In place of a name: every resource of a kind."""
 
     TOPIC = "topics of the mirror"
+    COPY = "copies that others make"
     QUARANTINE = "quarantine topics"
     GROUP = "groups of the applications"
+    READ_BY_GROUPS = "topics of these groups"
 
 
 _NAMES: Final[dict[Each, Callable[[str], str]]] = {Each.QUARANTINE: quarantine_topic}
@@ -162,6 +166,17 @@ def _notice(operations: str, resource_type: str) -> Notice:
 _MIRROR, _APPROVER = LoginRole.MIRROR, LoginRole.APPROVER
 _SOURCE, _DESTINATION = ClusterRole.SOURCE, ClusterRole.DESTINATION
 _STATE_TOPICS: Final = (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC)
+_STATE_ROWS: Final = tuple(
+    (operation, "Topic", name, needed_for)
+    for name in _STATE_TOPICS
+    for operation, needed_for in (
+        ("WRITE", "recording states"),
+        ("READ", "reading states"),
+        ("DESCRIBE_CONFIGS", "checking that state is kept"),
+        ("CREATE*", "creating the state topics (or CREATE on the cluster)"),
+    )
+)
+_LOCK: Final = ("WRITE", "TransactionalId", "tanist-*", "the lock of the mirror, and committing offsets of groups")
 
 # fmt: off
 TABLE: Final[tuple[Requirement, ...]] = (
@@ -179,20 +194,11 @@ TABLE: Final[tuple[Requirement, ...]] = (
         ("ALTER_CONFIGS", "Topic", Each.TOPIC, "deferring retention while topics are mirrored"),
         ("DELETE", "Topic", Each.TOPIC, "setting the log start of mirror topics"),
         ("CREATE*", "Topic", Each.TOPIC, "creating mirror topics (or CREATE on the cluster)"),
-        *(
-            (operation, "Topic", name, needed_for)
-            for name in _STATE_TOPICS
-            for operation, needed_for in (
-                ("WRITE", "recording states"),
-                ("READ", "reading states"),
-                ("DESCRIBE_CONFIGS", "checking that state is kept"),
-                ("CREATE*", "creating the state topics (or CREATE on the cluster)"),
-            )
-        ),
+        *_STATE_ROWS,
         ("IDEMPOTENT_WRITE*", "Cluster", CLUSTER, "producer ids, before Kafka 2.8"),
         ("ALTER_CONFIGS?", "Cluster", CLUSTER, "remembering producer ids longer (`producer.id.expiration.ms`)"),
         ("DESCRIBE_CONFIGS?", "Cluster", CLUSTER, "knowing whether brokers have super users"),
-        ("WRITE", "TransactionalId", "tanist-*", "the lock of the mirror, and committing offsets of groups"),
+        _LOCK,
     ),
     *_rows(
         _MIRROR, _DESTINATION, Use.SERVE,
@@ -214,6 +220,31 @@ TABLE: Final[tuple[Requirement, ...]] = (
     *_rows(
         _MIRROR, _DESTINATION, Use.GROUPS,
         ("READ", "Group", Each.GROUP, "committing offsets of the group"),
+    ),
+    *_rows(
+        _MIRROR, _SOURCE, Use.FOLLOW,
+        ("READ", "Topic", Each.TOPIC, "reading the records at committed offsets"),
+        (
+            "READ?", "Topic", "mm2-offset-syncs.*.internal",
+            "the strategy `mm2`, where MirrorMaker 2 keeps them there (`offset-syncs.topic.location=source`)",
+        ),
+    ),
+    *_rows(
+        _MIRROR, _DESTINATION, Use.FOLLOW,
+        ("READ", "Topic", Each.COPY, "reading the copies of these records, and committing offsets in them"),
+        *_STATE_ROWS,
+        _LOCK,
+        (
+            "READ?", "Topic", "mm2-offset-syncs.*.internal",
+            "the strategy `mm2`, where MirrorMaker 2 keeps them there (`offset-syncs.topic.location=target`)",
+        ),
+        ("READ?", "Topic", "*.checkpoints.internal", "showing what MirrorMaker 2 answers (`groups explain`)"),
+    ),
+    *_rows(
+        _MIRROR, _DESTINATION, Use.SAVE,
+        ("DESCRIBE*", "Group", Each.GROUP, "saving committed offsets; groups without it are not in the file"),
+        ("READ*", "Group", Each.GROUP, "committing them again"),
+        ("READ*", "Topic", Each.READ_BY_GROUPS, "committing them again"),
     ),
     *_rows(
         _MIRROR, _DESTINATION, Use.RECREATE,

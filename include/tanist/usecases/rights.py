@@ -66,6 +66,12 @@ def fetcher_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     return (*required(rows(Use.SERVE, ClusterRole.DESTINATION)), *destination_needs(topics, state=True))
 
 
+def following_needs(where: ClusterRole, topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """Of a mirror that somebody else copies. `topics`: at the source, or their copies at the destination."""
+    serving = required(rows(Use.SERVE, where))
+    return (*serving, *required(rows(Use.FOLLOW, where), topics))
+
+
 def denying_needs() -> tuple[RequiredAcl, ...]:
     """Of mirrors that deny other writers, where the destination has an authorizer."""
     return required(rows(Use.DENY, ClusterRole.DESTINATION))

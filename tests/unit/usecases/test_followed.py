@@ -36,6 +36,7 @@ from tanist.domain.reconciled.published import ReconciliationPublished
 from tanist.domain.reconciliation.job import PositionRequest
 from tanist.domain.record_times import TimestampType
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition
+from tanist.domain.rights import TABLE, ClusterRole, Notice, Requirement, Use
 from tanist.domain.selection import Selection
 from tanist.domain.translation import Exact, Proof, Translator, Unknown
 from tanist.domain.translators.by_map import MAP
@@ -56,6 +57,7 @@ from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tanist.usecases.mirrors.followed import followed
 from tanist.usecases.mirrors.wait import Goal, wait_for
 from tanist.usecases.offsets.lookup import LookupRequest, PartitionNotInMirror, lookup
+from tanist.usecases.status import doctor
 from tanist.usecases.status.observe import MirrorStatus, observe
 from tanist.usecases.status.status_view import board_item
 from tests.builders import a_command, a_mirror, a_topic, a_view, a_worker
@@ -598,6 +600,22 @@ def test_a_partition_that_neither_cluster_has_is_not_promised(east: GuardedClust
     request = LookupRequest(positions=(PositionRequest("orders-eu", 0, 4), PositionRequest("orders", 7, 4)), how=BY_MAP)
     reasons = [each.row.reason for each in lookup(mirror, request, a_command()).found]
     assert reasons == ["the destination has no topic east.orders-eu", "east.orders has no partition 7"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [each for each in TABLE if each.use is Use.FOLLOW and each.notice is Notice.REPORTED],
+    ids=lambda row: f"{row.where}-{row.operations[0]}-{row.resource}",
+)
+def test_doctor_names_what_it_lacks(row: Requirement, east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west)
+    at_source = row.where is ClusterRole.SOURCE
+    needed = row.of("orders" if at_source else "east.orders")
+    (east if at_source else west).denied = {(right.operation, right.resource) for right in needed.rights}
+    both = {"east": east, "west": west}
+    checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_command())
+    reasons = [each.reason.casefold() for each in checks if each.verdict is Verdict.FAIL]
+    assert [each for each in reasons if needed.title.casefold() in each], checks
 
 
 # ── what is said of it ────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.answers import attempt
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failover.health import workers_check
-from tanist.domain.followed import is_followed
+from tanist.domain.followed import CopyTrouble, is_followed
 from tanist.domain.logins import PrincipalUnknown
 from tanist.domain.promotions import PromotionRecord
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, PromotionEpoch
@@ -16,6 +17,8 @@ from tanist.domain.rights import ClusterRole
 from tanist.usecases import rights, snapshot
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
+from tanist.usecases.mirrors.followed import followed_in
+from tanist.usecases.snapshot import MirrorSnapshot
 from tanist.usecases.status.observe import state_topic_problem, workers
 
 if TYPE_CHECKING:
@@ -89,8 +92,8 @@ def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandCo
         yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
     kept = [each for each in groups.values() if isinstance(each, GroupPosition)]
     for spec in view.mirrors():
-        if not is_followed(spec):  # nothing of ours writes to the topics of one that somebody else copies
-            yield from _access(spec, view, open_sides, context)
+        access = _access_of_followed if is_followed(spec) else _access
+        yield from access(spec, view, open_sides, context)
         names = sorted({each.group for each in kept if each.mirror == spec.mirror})
         yield from _groups(spec, names, open_sides, context)
 
@@ -202,6 +205,28 @@ def _access(
             yield Check(name=title, verdict=Verdict.UNKNOWN, reason=f"{side!r} is not in the configuration")
         elif needed:
             yield _acl_check(title, open_sides[side], needed, context, granting=what in {of_failover, returning})
+
+
+def _access_of_followed(
+    spec: MirrorSpec, _view: StateView, open_sides: Mapping[str, Cluster], context: CommandContext
+) -> Iterator[Check]:
+    """Nothing of ours writes to its topics: it needs to read them, and what is kept of its groups."""
+    source = open_sides.get(spec.source) or CouldNotTell(f"{spec.source!r} is not in the configuration")
+    destination = open_sides[spec.destination]
+    found = attempt(lambda: followed_in(MirrorSnapshot.of(spec, source, destination), context))
+    title = f"rights of {spec.mirror} on"
+    if isinstance(found, TanistError):
+        yield unknown(f"{title} {spec.destination}", found)
+        return
+    topics = [*found.topics.values()][:_MOST_TOPICS]
+    copies = [each.copy for each in topics if each.trouble is not CopyTrouble.MISSING]
+    at_source = rights.following_needs(ClusterRole.SOURCE, [each.source for each in topics])
+    if found.source_down is not None:
+        yield unknown(f"{title} {spec.source}", found.source_down)
+    elif not isinstance(source, TanistError):
+        yield _acl_check(f"{title} {spec.source}", source, at_source, context)
+    needed = rights.following_needs(ClusterRole.DESTINATION, copies)
+    yield _acl_check(f"{title} {spec.destination}", destination, needed, context)
 
 
 def _acl_check(
