@@ -6,10 +6,11 @@ from collections.abc import ItemsView, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from tanist.domain.detached_record import TopicDetached
+from tanist.domain.groups_synced import GroupsSynced
+from tanist.domain.latest import is_of, take
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, TombstonesMissed
 from tanist.domain.moves import UNFINISHED, KeptFences, MirrorMove, TopicBefore
-from tanist.domain.reconciled.published import ReconciliationPublished as Reconciled
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,
@@ -28,8 +29,8 @@ from tanist.domain.records import (
     WorkerAlive,
 )
 from tanist.domain.source_ends import SourceEnds
-from tanist.domain.state_record import MirrorRecord, StateRecord, Tombstone, mirror_of
-from tanist.domain.states import BROKEN_ROW, SOURCE_DELETED_ROW, TAKEN_IN_ROW, DesiredState, MirrorState
+from tanist.domain.state_record import MirrorRecord, StateRecord, mirror_of
+from tanist.domain.states import DesiredState
 from tanist.domain.tails import FindingsAccepted, ReplayProgress, RetentionHeld, TailDecision, TopicTails
 
 if TYPE_CHECKING:
@@ -284,18 +285,21 @@ class StateView(Mapping[str, StateRecord]):
     # ── the other state topics ────────────────────────────────────────────────────────────────────────────────────
 
     def offset_runs(self, spec: MirrorSpec) -> tuple[OffsetRangeWritten, ...]:
-        return tuple(each for each in self._every(OffsetRangeWritten) if _is_of(each, spec))
+        return tuple(each for each in self._every(OffsetRangeWritten) if is_of(each, spec))
 
     def tombstones_missed(self, spec: MirrorSpec) -> dict[MirrorPartition, TombstonesMissed]:
         """The partitions in whose copy tombstones may be missing."""
-        return {each.partition: each for each in self._every(TombstonesMissed) if _is_of(each, spec)}
+        return {each.partition: each for each in self._every(TombstonesMissed) if is_of(each, spec)}
 
     def group_positions(self, spec: MirrorSpec) -> tuple[GroupPosition, ...]:
-        return tuple(each for each in self._every(GroupPosition) if _is_of(each, spec))
+        return tuple(each for each in self._every(GroupPosition) if is_of(each, spec))
 
     def groups_followed(self, spec: MirrorSpec) -> GroupSyncStatus | None:
         found = self._found(GroupSyncStatus, f"groups/{spec.mirror}")
-        return found if found is not None and _is_of(found, spec) else None
+        return found if found is not None and is_of(found, spec) else None
+
+    def groups_synced(self, mirror: MirrorName) -> GroupsSynced | None:
+        return self._of(mirror, self._found(GroupsSynced, f"synced/{mirror}"))
 
     def keys_of(self, mirror: MirrorName) -> tuple[str, ...]:
         """Every key of every mirror that has ever had this name."""
@@ -331,30 +335,10 @@ class StateView(Mapping[str, StateRecord]):
     def _of(self, mirror: MirrorName, record: _M | None) -> _M | None:
         """`record`, unless it belongs to a deleted mirror of the same name."""
         spec = self.mirror(mirror)
-        return record if record is None or spec is None or _is_of(record, spec) else None
+        return record if record is None or spec is None or is_of(record, spec) else None
 
 
 NOTHING_YET: Final = StateView()
-
-
-def _is_of(record: MirrorRecord, spec: MirrorSpec) -> bool:
-    return (record.mirror, record.mirror_id) == (spec.mirror, spec.mirror_id)
-
-
-def take(records: dict[str, StateRecord], record: StateRecord) -> bool:
-    """Apply `record` to `records`; returns whether that changed them.
-
-    The latest record of a key wins and a tombstone deletes it. A late write of a zombie, or of a worker of an earlier
-    mirror of the name, is ignored.
-    """
-    key = record.key
-    if isinstance(record, Tombstone):
-        return records.pop(key, None) is not None
-    held = records.get(key)
-    if held is not None and (not _supersedes(record, held) or _of_an_earlier_mirror(records, held, record, key)):
-        return False
-    records[key] = record
-    return True
 
 
 def fold(view: Mapping[str, StateRecord], records: Iterable[StateRecord]) -> StateView:
@@ -363,36 +347,3 @@ def fold(view: Mapping[str, StateRecord], records: Iterable[StateRecord]) -> Sta
     for record in records:
         take(latest, record)
     return StateView(latest)
-
-
-def _of_an_earlier_mirror(records: Mapping[str, StateRecord], held: StateRecord, record: StateRecord, key: str) -> bool:
-    """Whether it would replace `held`, of the present mirror, by a record of an earlier mirror of that name."""
-    if not (isinstance(held, MirrorRecord) and isinstance(record, MirrorRecord)):
-        return False
-    spec = records.get(f"mirror/{mirror_of(key)}")
-    return isinstance(spec, MirrorSpec) and _is_of(held, spec) and not _is_of(record, spec)
-
-
-def _leaves_stopped(record: PartitionObserved, held: PartitionObserved) -> bool:
-    """A worker that learns late that it was sealed does not undo the promotion; a newer wish does."""
-    if held.row == SOURCE_DELETED_ROW and record.row in {SOURCE_DELETED_ROW, BROKEN_ROW}:
-        return record.claim_epoch >= held.claim_epoch
-    taken_in = record.row == TAKEN_IN_ROW and record.promotion_epoch >= held.promotion_epoch
-    return record.row == held.row or taken_in
-
-
-def _supersedes(record: StateRecord, held: StateRecord) -> bool:
-    """Whether `record`, read after `held` with the same key, replaces it. A late write of a zombie does not."""
-    match record, held:
-        case MirrorRecord(), MirrorRecord() if record.mirror_id != held.mirror_id:
-            return True
-        case (Claim(epoch=new), Claim(epoch=old)) | (Reconciled(read_at=new), Reconciled(read_at=old)):
-            return new >= old
-        case PartitionObserved(), PartitionObserved(state=MirrorState.STOPPED):
-            return _leaves_stopped(record, held)
-        case PartitionObserved(claim_epoch=new), PartitionObserved(claim_epoch=old):
-            return new >= old
-        case GroupPosition(order=new), GroupPosition(order=old) if new >= 0:
-            return new >= old
-        case _:
-            return True

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError, TopicReplaced
+from tanist.domain.latest import take
 from tanist.domain.log_ends import LogEnds
 from tanist.domain.names import SourceOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.state_view import StateView, take
+from tanist.domain.state_view import StateView
 from tanist.domain.validation.bounds import ComparisonBounds
 from tanist.kafka.protocol.record_set import records_in
 from tanist.kafka.protocol.stored import Unreadable, decode

@@ -28,6 +28,7 @@ from tanist.domain.followed import (
     is_internal,
     sync_is_due,
 )
+from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset, SourcePartition
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.next_steps.step import NextStage
@@ -47,7 +48,7 @@ from tanist.usecases.groups import strategies
 from tanist.usecases.groups.explain import explain
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.listing import list_groups
-from tanist.usecases.groups.sync import SyncRequest, sync_groups, translate_groups
+from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked, translate_groups
 from tanist.usecases.lock import Purpose, changing, mirror_lock
 from tanist.usecases.mirror import OpenMirror, spec_at
 from tanist.usecases.mirrors import administer, desire, detach
@@ -637,6 +638,7 @@ def test_its_status_says_what_can_be_said_and_is_never_go(east: GuardedCluster, 
         "lag": "UNKNOWN",
         "workers": "FAIL",
         "groups": "UNKNOWN",
+        "positions": "UNKNOWN",
     }
     assert "tanist reconcile mm" in checks["lag"].reason
     assert {found.status.word(mode) for mode in Mode} == {Readiness.NO_GO}
@@ -798,6 +800,39 @@ def test_the_next_step_moves_its_groups(east: GuardedCluster, west: GuardedClust
     assert [step.command for step in guide(seen(east, west).situation).steps] == [
         "tanist groups sync mm --destination west"
     ]
+    now = a_command().clock.now()
+    west.write(STATE_TOPIC, GroupsSynced(mirror=MM, positions=3, withheld=1, at=now))
+    assert guide(seen(east, west).situation).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("every", "age", "late"), [(0, 170, False), (0, 190, True), (600, 1700, False), (600, 1900, True)]
+)
+def test_positions_that_are_not_committed_any_more_are_noticed(
+    every: int, age: int, late: bool, east: GuardedCluster, west: GuardedCluster
+) -> None:
+    registered(east, west, replace(REQUEST, sync_groups_seconds=every))
+    at = EpochMs(a_command().clock.now() - 1000 * age)
+    west.write(
+        STATE_TOPIC, a_worker(at=a_command().clock.now()), GroupsSynced(mirror=MM, positions=3, withheld=1, at=at)
+    )
+    found = seen(east, west).situation
+    (check,) = [each for each in found.status.checks if each.name == "positions"]
+    assert (check.verdict, check.age_ms) == (Verdict.UNKNOWN if late else Verdict.PASS, 1000 * age)
+    assert check.observed == "3 position(s), 1 of them withheld"
+    assert [step.command for step in guide(found).steps] == (
+        ["tanist groups sync mm --destination west"] if late else []
+    )
+
+
+def test_a_sync_of_all_groups_is_recorded_and_one_of_some_is_not(east: GuardedCluster, west: GuardedCluster) -> None:
+    mirror, _ = with_groups(east, west)
+    sync_locked(mirror, SyncRequest(chosen=Chosen(groups=("g",), strategy="map")), a_command())
+    assert west.view(STATE_TOPIC).groups_synced(MM) is None
+    done = sync_locked(mirror, SyncRequest(chosen=Chosen(strategy="map")), a_command())
+    synced = west.view(STATE_TOPIC).groups_synced(MM)
+    assert synced is not None
+    assert (synced.positions, synced.withheld) == (len(done.rows), len(done.withheld))
 
 
 @pytest.mark.parametrize(

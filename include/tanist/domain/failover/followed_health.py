@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Verdict, named, worst
 from tanist.domain.copier import CopiedByAnother
@@ -16,14 +16,22 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.followed_lag import Compared
     from tanist.domain.followed import FollowedTopics
+    from tanist.domain.groups_synced import GroupsSynced
     from tanist.domain.lag import PartitionRow
+    from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec
+
+
+_SCHEDULE_SECONDS: Final = 60
+"""How often the DAG runs."""
+_MISSED: Final = 3
+"""So many intervals without a commit are noticed."""
 
 
 def followed_status(
     spec: MirrorSpec, topics: FollowedTopics, rows: Sequence[PartitionRow], compared: Compared, past: Sequence[Check]
 ) -> Status:
-    """The status. `rows`: the partitions that have a copy. `past`: the checks of workers and groups.
+    """The status. `rows`: the partitions that have a copy. `past`: the checks of workers, groups and positions.
 
     A failover is refused for certain, in both modes. How the offsets of a copy relate to those of its source is known
     to whoever copies, or to who has compared both logs: the lag is known as far as a reconciliation was published, and
@@ -35,6 +43,25 @@ def followed_status(
     limitation = Limitation(CopiedByAnother.name, why, blocks=True)
     checks = (_source(topics), _topics(topics), _destination(rows), lag_check(spec, topics, rows, compared), *past)
     return Status(mirror=spec.mirror, limitations=dict.fromkeys(Mode, (limitation,)), checks=checks)
+
+
+def positions_check(spec: MirrorSpec, synced: GroupsSynced | None, now: EpochMs) -> Check:
+    """Whether positions of groups are committed at the destination again and again."""
+    every_ms = 1000 * max(spec.sync_groups_seconds, _SCHEDULE_SECONDS)
+    how = f"`tanist groups sync {spec.mirror}` commits them; the DAG `mirror_group_offsets` does it on schedule"
+    limit = f"committed within {_MISSED * every_ms // 1000} s"
+    if synced is None:
+        return Check(name="positions", verdict=Verdict.UNKNOWN, observed="never committed", limit=limit, reason=how)
+    age = max(0, now - synced.at)
+    late = age > _MISSED * every_ms
+    return Check(
+        name="positions",
+        verdict=Verdict.UNKNOWN if late else Verdict.PASS,
+        observed=f"{synced.positions} position(s), {synced.withheld} of them withheld",
+        limit=limit,
+        age_ms=age,
+        reason=how if late else "",
+    )
 
 
 def _source(topics: FollowedTopics) -> Check:

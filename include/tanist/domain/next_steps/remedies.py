@@ -66,10 +66,11 @@ def move_groups(at: MirrorSituation) -> Iterator[NextStep]:
     """Of a mirror that somebody else copies: its groups are all that is moved."""
     if "workers" in at.failing:
         yield from _worker(at)
-    yield NextStep(
-        command=typed(at, "groups", "sync"),
-        why="commits translated positions of groups without members; `mirror_group_offsets` does it on schedule",
-    )
+    if "positions" in at.failing:
+        yield NextStep(
+            command=typed(at, "groups", "sync"),
+            why="commits translated positions of groups without members; `mirror_group_offsets` does it on schedule",
+        )
 
 
 def _sync(at: MirrorSituation) -> Iterator[NextStep]:

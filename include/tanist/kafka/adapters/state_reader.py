@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import StateLogLost, Stopped, TanistError, TimedOut
-from tanist.domain.state_view import StateView, take
+from tanist.domain.latest import take
+from tanist.domain.state_view import StateView
 from tanist.kafka.adapters.tail import Tail
 from tanist.kafka.protocol.stored import Unreadable
 

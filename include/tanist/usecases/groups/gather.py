@@ -58,6 +58,11 @@ class Chosen:
     """False: the source is known to be down, so it is not queried and no timeout is spent on it."""
     given: Mapping[str, Mapping[MirrorPartition, SourceOffset]] | None = None
 
+    @property
+    def is_all(self) -> bool:
+        """Whether no group and no topic of the mirror is left out."""
+        return (self.groups, self.names, self.topics, self.given) == (EVERYTHING, None, None, None)
+
     def of(self, names: Iterable[str]) -> set[str]:
         """The groups of `names` that are selected."""
         if self.names is not None:

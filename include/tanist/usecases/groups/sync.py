@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import GroupCommitFenced, TanistError
+from tanist.domain.followed import is_followed
+from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.translation import Commit, Proof, Rules, Withheld
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import ProofResult, unasked
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.names import MirrorPartition
+    from tanist.domain.records import MirrorSpec
     from tanist.ports.positions import Outcome, Pair
     from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.gather import Gathered, Views
@@ -127,6 +130,8 @@ def sync_groups(
 def sync_locked(mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     """`sync_groups` under the mirror's lock, which a failover may take over at any time.
 
+    Of a mirror that somebody else copies it is recorded that all of its groups were synced, and when.
+
     Raises:
         MirrorLocked: another operation holds the lock, or a failover has taken it over: what was not yet visible at the
         destination never will be. Otherwise as `sync_groups`.
@@ -135,7 +140,20 @@ def sync_locked(mirror: OpenMirror, request: SyncRequest, context: CommandContex
         return sync_groups(mirror, request, context)
     purpose = Purpose(operation="groups sync", preemptible=True)
     with mirror_lock(mirror.destination, mirror.spec.mirror, purpose, context) as lock:
-        return sync_groups(replace(mirror, spec=lock.spec), replace(request, confirm=lock.confirm), context)
+        done = sync_groups(replace(mirror, spec=lock.spec), replace(request, confirm=lock.confirm), context)
+        if is_followed(lock.spec) and request.chosen.is_all:
+            lock.append([_synced(lock.spec, done, context)])
+        return done
+
+
+def _synced(spec: MirrorSpec, done: GroupSyncResult, context: CommandContext) -> GroupsSynced:
+    return GroupsSynced(
+        mirror=spec.mirror,
+        mirror_id=spec.mirror_id,
+        positions=len(done.rows),
+        withheld=len(done.withheld),
+        at=context.clock.now(),
+    )
 
 
 def _commit(mirror: OpenMirror, look: _Look, request: SyncRequest, context: CommandContext) -> GroupSyncResult:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.answers import attempt
 from tanist.domain.circle import locate
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.failover.followed_health import followed_status
+from tanist.domain.failover.followed_health import followed_status, positions_check
 from tanist.domain.failover.followed_lag import Compared, LastRecords, not_compared
 from tanist.domain.failover.health import groups_check, workers_check
 from tanist.domain.followed import FollowedTopics
@@ -52,7 +52,8 @@ def followed_situation(
     published = headers(both.destination.state(OFFSETS_TOPIC, by), spec)
     apart = [row for row in rows if not_compared(topics, row, published)]
     compared = Compared(published=published, now=now, last=_last_records(seen, apart, context))
-    past = (workers_check(view.workers(), now), groups_check(kept, now))
+    positions = positions_check(spec, view.groups_synced(spec.mirror), now)
+    past = (workers_check(view.workers(), now), groups_check(kept, now), positions)
     return MirrorSituation(
         place=locate(spec.mirror, view),
         destination=both.destination.name,

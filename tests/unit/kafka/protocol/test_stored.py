@@ -12,6 +12,7 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.copier import Copier
 from tanist.domain.detached_record import TopicDetached
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange, TombstonesMissed
 from tanist.domain.moves import KeptFences, MirrorMove, MoveStatus, TopicBefore
@@ -470,6 +471,11 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         ),
     ),
     (
+        GroupsSynced(mirror=MIRROR, positions=7, withheld=2, at=EpochMs(4)),
+        "synced/east.to-west_1",
+        '{"v":1,"mirror":"east.to-west_1","positions":7,"withheld":2,"at":4}',
+    ),
+    (
         GroupSyncStatus(
             mirror=MIRROR,
             worker="w",
@@ -711,6 +717,7 @@ WRITTEN: tuple[str, ...] = (
         '{"v":1,"mirror":"east.to-west_1","group":"pay/ments","partition":{"topic":"orders.v1_a-b","partition'
         '":3},"offset":5,"at":6,"kind":"consumer","order":7,"mirror_id":""}'
     ),
+    '{"v":1,"mirror":"east.to-west_1","positions":7,"withheld":2,"at":4,"mirror_id":""}',
     (
         '{"v":1,"mirror":"east.to-west_1","worker":"w","how":"polling","reason":"r","groups":2,"upto":3,"at":'
         '4,"mirror_id":""}'

@@ -1,0 +1,23 @@
+"""The record of the last commit of translated positions of a mirror that somebody else copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tanist.domain.names import EpochMs, MirrorName  # noqa: TC001  # the codec reads the annotations
+from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
+
+
+@stored("synced", "mirror", policy=RecordPolicy(saved=False))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsSynced(MirrorRecord):
+    """When the positions of all groups of a mirror were last translated and committed.
+
+    `positions`: how many there were; `withheld`: those of them that were not committed, with a reason each.
+    """
+
+    mirror: MirrorName
+    positions: int
+    withheld: int
+    at: EpochMs
+    mirror_id: str = ""
