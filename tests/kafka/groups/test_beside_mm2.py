@@ -20,6 +20,7 @@ from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.forks import COMMANDS, Command
 from tests.kafka.fetcher.rig import RigCluster, until
+from tests.kafka.groups.readers import commit
 from tests.robot import Robot
 from tests.scenarios import record
 
@@ -87,9 +88,7 @@ def beside() -> Iterator[Beside]:
                 writer.produce(TOPIC, b"%d" % n, partition=0, timestamp=1_700_000_000_000 + n)
             assert writer.flush(60) == 0
             for group, offset in GROUPS.items():
-                asked = ConsumerGroupTopicPartitions(group, [TopicPartition(TOPIC, 0, offset)])
-                for future in found.source.admin.alter_consumer_group_offsets([asked]).values():
-                    future.result(20)
+                commit(pair.source.bootstrap_servers, group, {MirrorPartition(TOPIC, 0): offset})
             mm2_run.start(pair, Load(topic=TOPIC, size=0, records=0, target=0), more=_FLOW)
             copy = MirrorPartition(mm2_run.copy_of(TOPIC), 0)
             until(
@@ -135,7 +134,7 @@ def test_the_ten_commands_move_every_group_and_each_has_its_way_back(beside: Bes
             assert answers[number].code == 0, answers[number].err
         if number == 8:
             moved = {group: beside.committed(group) for group in GROUPS}
-    assert set(groups_of(answers[5])) == set(GROUPS)
+    assert set(groups_of(answers[5])) == set(GROUPS), answers[5]
     for group, position in GROUPS.items():
         assert groups_of(answers[6])[group]["destination_offset"] <= position
         assert moved[group] == groups_of(answers[8])[group]["destination_offset"] <= position
@@ -143,7 +142,7 @@ def test_the_ten_commands_move_every_group_and_each_has_its_way_back(beside: Bes
     assert answers[10].items[0]["destination_offset"] == 1234, "exact after the reconciliation"
     for number in (8, 3):
         for words in back[number]:
-            undone = beside.tanist(*words)
+            undone = beside.tanist(*words, "--yes")  # what a person answers on a terminal
             assert undone.code == 0, (words, undone.err)
     assert "mm" not in [row["mirror"] for row in beside.tanist("mirrors", "list", "--json").items]
 
