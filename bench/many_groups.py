@@ -128,8 +128,9 @@ def _wrong(pair: Pair, wanted: Mapping[str, Mapping[int, int]]) -> int:
 def _tanist(pair: Pair, *words: str) -> float:
     """Its seconds."""
     environment, began = {**os.environ, "TANIST_CONFIG": str(pair.config)}, time.monotonic()
+    words = (*words, "--timeout", f"{_COMMAND_SECONDS:.0f}s")
     ended = Command(COMMANDS, words, environment, Path(pair.home)).wait(_COMMAND_SECONDS)
-    if ended.code not in (0, 3):
+    if ended.code != 0:
         raise SystemExit(f"tanist {' '.join(words)}: {ended.code}: {ended.err[-2000:]}")
     return time.monotonic() - began
 

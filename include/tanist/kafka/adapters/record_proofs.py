@@ -50,18 +50,20 @@ class KafkaProofs:
             reading = pool.submit(self._source.read, here, by)
             copies = self._destination.read(there, by)
             originals = reading.result()
-        return {pair: _judge(pair, originals, copies) for pair in pairs}
+        comparer = record_proof.Comparer()
+        found = {pair: _judge(pair, originals, copies, comparer) for pair in sorted(pairs)}
+        return {pair: found[pair] for pair in pairs}
 
 
-def _judge(pair: Pair, originals: _Read, copies: _Read) -> ProofResult:
+def _judge(pair: Pair, originals: _Read, copies: _Read, comparer: record_proof.Comparer) -> ProofResult:
     original, copy = originals[pair.at_source, pair.source], copies[pair.at, pair.destination]
     if isinstance(original, str):
         return ProofResult(Proof.NONE, original)
     if isinstance(copy, str):
         return ProofResult(Proof.NONE, copy)
     try:
-        proof, why = record_proof.compare(original, copy)
-        at_both = proof is not Proof.MISMATCH or (original.is_held and copy.is_held)
+        proof, why = comparer.compare(original, copy)
+        at_both = proof is not Proof.MISMATCH or comparer.are_held(original, copy)
     except TanistError as broken:
         return ProofResult(Proof.NONE, broken.reason)
     return ProofResult(proof, why, at_both)

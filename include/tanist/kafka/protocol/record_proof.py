@@ -7,9 +7,11 @@ batches were cut otherwise (small ones merged, compaction, another engine) the r
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from tanist.domain.copying import AbortedTransaction
+from tanist.domain.errors import TanistError
 from tanist.domain.translation import Proof
 from tanist.kafka.protocol.batch import HEADER_SIZE, BatchHeader, ControlType, control_type, same_records, walk
 from tanist.kafka.protocol.compression import decompressed
@@ -30,12 +32,6 @@ class RecordFound(NamedTuple):
     def record(self) -> int:
         """How many offsets of the batch lie before the position."""
         return max(0, self.position - self.header.base_offset)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the log holds a record at the position itself. Raises CorruptBatch, UnsupportedBatch."""
-        record = _record(self)
-        return record is not None and record.offset == self.position
 
 
 class RecordSeen(NamedTuple):
@@ -80,23 +76,62 @@ def judged(
         yield header, batch, not (header.is_control or aborts)
 
 
-def compare(source: RecordFound, copy: RecordFound) -> tuple[Proof, str]:
-    """Whether both readers get the same record next, and what was seen."""
-    if same_records(source.batch, copy.batch):
-        if source.record == copy.record:
-            return Proof.MATCH, f"record {source.record} of the same batch"
-        return Proof.MISMATCH, f"the same batch, but record {source.record} of it here and record {copy.record} there"
-    ours, theirs = _record(source), _record(copy)
-    if ours is None or theirs is None:
-        return Proof.NONE, "compaction removed the record"
-    if ours.same(theirs):
-        return Proof.MATCH, "the same record, in differently split batches"
-    if ours.offset - source.position != theirs.offset - copy.position:
-        return Proof.NONE, "compaction removed the record from one of both logs"
-    return Proof.MISMATCH, f"destination offset {theirs.offset} and source offset {ours.offset} hold different records"
+class Comparer:
+    """Compares positions of two logs. Of each log it keeps the last batch: neighbours, in order, share its records."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = _Decoded(), _Decoded()
+
+    def compare(self, source: RecordFound, copy: RecordFound) -> tuple[Proof, str]:
+        """Whether both readers get the same record next, and what was seen.
+
+        Raises:
+            CorruptBatch, UnsupportedBatch.
+        """
+        if same_records(source.batch, copy.batch):
+            if source.record == copy.record:
+                return Proof.MATCH, f"record {source.record} of the same batch"
+            return (
+                Proof.MISMATCH,
+                f"the same batch, but record {source.record} of it here and record {copy.record} there",
+            )
+        ours, theirs = self._ours.record(source), self._theirs.record(copy)
+        if ours is None or theirs is None:
+            return Proof.NONE, "compaction removed the record"
+        if ours.same(theirs):
+            return Proof.MATCH, "the same record, in differently split batches"
+        if ours.offset - source.position != theirs.offset - copy.position:
+            return Proof.NONE, "compaction removed the record from one of both logs"
+        why = f"destination offset {theirs.offset} and source offset {ours.offset} hold different records"
+        return Proof.MISMATCH, why
+
+    def are_held(self, source: RecordFound, copy: RecordFound) -> bool:
+        """Whether each log holds a record at the position itself. Raises CorruptBatch, UnsupportedBatch."""
+        records = (self._ours.record(source), source), (self._theirs.record(copy), copy)
+        return all(record is not None and record.offset == found.position for record, found in records)
 
 
-def _record(found: RecordFound) -> Record | None:
-    """The record that is read at the position. Raises CorruptBatch, UnsupportedBatch."""
-    records = records_in(found.header, decompressed(found.header.codec, found.batch[HEADER_SIZE:]))
-    return next((record for record in records if record.offset >= found.position), None)
+class _Decoded:
+    """The records of one batch, as far as they were needed."""
+
+    def __init__(self) -> None:
+        self._batch: memoryview | None = None
+        self._rest: Iterator[Record] = iter(())
+        self._records: list[Record] = []
+
+    def record(self, found: RecordFound) -> Record | None:
+        """The record that is read at the position; None: the batch has none there. Raises as `Comparer.compare`."""
+        if found.batch is not self._batch:
+            self._batch, self._records = None, []
+            self._rest = records_in(found.header, decompressed(found.header.codec, found.batch[HEADER_SIZE:]))
+        try:
+            while not self._records or self._records[-1].offset < found.position:
+                self._records.append(next(self._rest))
+        except StopIteration:
+            pass
+        except TanistError:
+            self._batch = None  # what is broken is read, and refused, again
+            raise
+        self._batch = found.batch
+        index = bisect_left(self._records, found.position, key=lambda record: record.offset)
+        return self._records[index] if index < len(self._records) else None
