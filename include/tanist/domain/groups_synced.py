@@ -14,10 +14,12 @@ class GroupsSynced(MirrorRecord):
     """When the positions of all groups of a mirror were last translated and committed.
 
     `positions`: how many there were; `withheld`: those of them that were not committed, with a reason each.
+    `renewed_at`: when all were committed last, also those that had not moved.
     """
 
     mirror: MirrorName
     positions: int
     withheld: int
     at: EpochMs
+    renewed_at: EpochMs
     mirror_id: str = ""

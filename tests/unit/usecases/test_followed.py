@@ -801,7 +801,7 @@ def test_the_next_step_moves_its_groups(east: GuardedCluster, west: GuardedClust
         "tanist groups sync mm --destination west"
     ]
     now = a_command().clock.now()
-    west.write(STATE_TOPIC, GroupsSynced(mirror=MM, positions=3, withheld=1, at=now))
+    west.write(STATE_TOPIC, GroupsSynced(mirror=MM, positions=3, withheld=1, at=now, renewed_at=now))
     assert guide(seen(east, west).situation).steps == ()
 
 
@@ -814,7 +814,9 @@ def test_positions_that_are_not_committed_any_more_are_noticed(
     registered(east, west, replace(REQUEST, sync_groups_seconds=every))
     at = EpochMs(a_command().clock.now() - 1000 * age)
     west.write(
-        STATE_TOPIC, a_worker(at=a_command().clock.now()), GroupsSynced(mirror=MM, positions=3, withheld=1, at=at)
+        STATE_TOPIC,
+        a_worker(at=a_command().clock.now()),
+        GroupsSynced(mirror=MM, positions=3, withheld=1, at=at, renewed_at=at),
     )
     found = seen(east, west).situation
     (check,) = [each for each in found.status.checks if each.name == "positions"]

@@ -132,6 +132,8 @@ class Gathered:
     now: EpochMs
     at_home: Mapping[str, tuple[MirrorPartition, ...]] = field(default_factory=dict)
     primary_until: Mapping[MirrorPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """By copy that somebody else makes: the ids of the topic at the source and of the copy, where both are known."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -185,6 +187,7 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
         now=context.clock.now(),
         at_home=_at_home(seen.state, spec, kept, chosen) if chosen.topics is None else {},
         primary_until=_primary_until(seen.state, spec, partitions),
+        topic_ids=places.topic_ids(),
     )
 
 

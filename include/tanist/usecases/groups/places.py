@@ -65,6 +65,12 @@ class Places:
                 found[there] = at
         return found
 
+    def topic_ids(self) -> dict[str, tuple[str, str]]:
+        """As `Gathered` has them."""
+        topics = () if self.found is None else self.found.topics.values()
+        ids = {each.copy: (each.source_topic_id, each.copy_topic_id) for each in topics}
+        return {copy: pair for copy, pair in ids.items() if all(pair)}
+
     def troubles(
         self, positions: Iterable[MirrorPartition]
     ) -> dict[MirrorPartition, TanistError | Span[DestinationOffset]]:

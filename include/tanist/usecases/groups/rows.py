@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset, MirrorPartition, SourcePartition
@@ -26,7 +26,7 @@ from tanist.domain.translators.by_map import MAP
 from tanist.ports.positions import CommitChange, CommittedPosition, ProofResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.domain.log_ends import Span
     from tanist.domain.translation import Decision, Inputs, Translator, Tried
@@ -60,6 +60,8 @@ class PositionRow:
     decision: Decision | None = None
     committed: bool = False
     error: TanistError | None = None
+    settled: bool = False
+    """It was not translated again, see `usecases.groups.settled`."""
 
     @property
     def offset(self) -> DestinationOffset | None:
@@ -116,6 +118,8 @@ def _translated(seen: Gathered, group: str, at: MirrorPartition, position: Fresh
     )
 
 
+_THERE: Final = "it was committed before, from the same position"
+
 # ── what may be committed ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -158,11 +162,23 @@ class DestinationGroups:
         return found.offset <= self.primary_until.get(at, -1)
 
 
-def decided(rows: Sequence[PositionRow], there: DestinationGroups, rules: Rules) -> tuple[PositionRow, ...]:
-    """The rows, each with the decision whether to commit it."""
+def decided(
+    rows: Sequence[PositionRow],
+    there: DestinationGroups,
+    rules: Rules,
+    renew: bool = True,  # noqa: FBT001, FBT002 -- of one caller
+) -> tuple[PositionRow, ...]:
+    """The rows, each with the decision whether to commit it. `renew`: commit again what is settled."""
     groups = dict.fromkeys(row.group for row in rows)
     refused = {group: there.objection(group, rules) for group in groups}
-    return tuple(_judged(row, refused[row.group], there, rules) for row in rows)
+    found = (_judged(row, refused[row.group], there, rules) for row in rows)
+    return tuple(each if renew or not _is_there(each) else replace(each, decision=Stays(_THERE)) for each in found)
+
+
+def _is_there(row: PositionRow) -> bool:
+    """Whether nothing is to be done about a settled position."""
+    present = row.present
+    return row.settled and present is not None and present.ours and present.offset == row.offset
 
 
 def _judged(row: PositionRow, refused: str | None, there: DestinationGroups, rules: Rules) -> PositionRow:
@@ -180,12 +196,14 @@ def _judged(row: PositionRow, refused: str | None, there: DestinationGroups, rul
     )
 
 
-def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[MirrorPartition, CommitChange]]:
-    """The offsets to commit, by group. Metadata is `mark` and the source offset, as in 'tanist m1 east@1234'."""
+def to_commit(
+    rows: Iterable[PositionRow], mark: Callable[[PositionRow], str]
+) -> dict[str, dict[MirrorPartition, CommitChange]]:
+    """The offsets to commit, by group. `mark`: the metadata of each."""
     wanted: dict[str, dict[MirrorPartition, CommitChange]] = {}
     for row in rows:
         if isinstance(row.decision, Commit):
-            new = CommittedPosition(row.decision.offset, f"{OUR_MARK}{mark}@{row.position.offset}")
+            new = CommittedPosition(row.decision.offset, mark(row))
             expected = CommittedPosition(row.present.offset, row.present.metadata) if row.present else None
             wanted.setdefault(row.group, {})[row.partition] = CommitChange(expected, new)
     return wanted

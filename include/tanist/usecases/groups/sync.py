@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import GroupCommitFenced, TanistError
@@ -14,6 +15,7 @@ from tanist.ports.positions import ProofResult, unasked
 from tanist.usecases.groups.gather import Chosen, gather
 from tanist.usecases.groups.gather import views as read_views
 from tanist.usecases.groups.rows import DestinationGroups, decided, to_commit, translated
+from tanist.usecases.groups.settled import mark_of, may_be_settled, settled, without
 from tanist.usecases.groups.strategies import answered
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.snapshot import DestinationSnapshot
@@ -21,7 +23,7 @@ from tanist.usecases.snapshot import DestinationSnapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import MirrorPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
     from tanist.domain.records import MirrorSpec
     from tanist.ports.positions import Outcome, Pair
     from tanist.usecases.command import CommandContext
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from tanist.usecases.mirror import OpenMirror
 
 PROVE_SECONDS: Final = 10.0
+_RENEW_MS: Final = 3_600_000
+"""Kafka deletes committed offsets of groups without members after a week (`offsets.retention.minutes`) by default."""
 _MOST_AGAIN: Final = 2
 """How often a fenced commit is tried again before the other command is left to finish."""
 
@@ -40,13 +44,14 @@ class SyncRequest:
     """`prove_seconds`: how long records may be compared; positions not compared by then are committed without proof.
 
     `confirm`: raises if this command no longer holds the mirror's lock; called before other commands are fenced, and
-    directly before a commit becomes visible.
+    directly before a commit becomes visible. `renew`: commit again what is settled, so that it does not expire.
     """
 
     chosen: Chosen = field(default_factory=Chosen)
     rules: Rules = field(default_factory=Rules)
     prove_seconds: float = PROVE_SECONDS
     confirm: Callable[[], None] = unasked
+    renew: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,30 +145,34 @@ def sync_locked(mirror: OpenMirror, request: SyncRequest, context: CommandContex
         return sync_groups(mirror, request, context)
     purpose = Purpose(operation="groups sync", preemptible=True)
     with mirror_lock(mirror.destination, mirror.spec.mirror, purpose, context) as lock:
-        done = sync_groups(replace(mirror, spec=lock.spec), replace(request, confirm=lock.confirm), context)
+        now, before = context.clock.now(), lock.view().groups_synced(lock.spec.mirror)
+        renewed = now if before is None or now - before.renewed_at >= _RENEW_MS else before.renewed_at
+        asked = replace(request, confirm=lock.confirm, renew=renewed == now or not request.chosen.is_all)
+        done = sync_groups(replace(mirror, spec=lock.spec), asked, context)
         if is_followed(lock.spec) and request.chosen.is_all:
-            lock.append([_synced(lock.spec, done, context)])
+            lock.append([_synced(lock.spec, done, now, renewed)])
         return done
 
 
-def _synced(spec: MirrorSpec, done: GroupSyncResult, context: CommandContext) -> GroupsSynced:
+def _synced(spec: MirrorSpec, done: GroupSyncResult, now: EpochMs, renewed: EpochMs) -> GroupsSynced:
     return GroupsSynced(
         mirror=spec.mirror,
         mirror_id=spec.mirror_id,
         positions=len(done.rows),
         withheld=len(done.withheld),
-        at=context.clock.now(),
+        at=now,
+        renewed_at=renewed,
     )
 
 
 def _commit(mirror: OpenMirror, look: _Look, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     """If the commit is fenced although we hold the lock (a frozen command woke up), decide again and repeat it."""
-    spec, positions = mirror.spec, mirror.destination.positions(mirror.spec.mirror)
+    positions = mirror.destination.positions(mirror.spec.mirror)
     if look.seen.names:
         request.confirm()
         positions.take_over(look.seen.names, context.by)
     planned = _planned(look, mirror, request, context)
-    wanted = to_commit(planned.rows, f"{spec.mirror} {spec.source}")
+    wanted = to_commit(planned.rows, partial(mark_of, look.seen))
     if not wanted:
         return planned
     outcome = positions.commit(wanted, context.by, request.confirm)
@@ -182,13 +191,22 @@ def _look(mirror: OpenMirror, request: SyncRequest, context: CommandContext, vie
     stored = views or read_views(DestinationSnapshot(cluster=mirror.destination), context)
     seen = gather(mirror, request.chosen, context, stored)
     request.confirm()  # also a heartbeat: a silent source takes its time, and so do proofs
-    answers = answered(mirror, seen, stored, request.chosen, context, _prover(mirror, seen, request, context))
-    return _Look(seen, translated(seen, answers))
+    known = _settled(mirror, seen, request.chosen, context)
+    left = without(seen, known)
+    answers = answered(mirror, left, stored, request.chosen, context, _prover(mirror, left, request, context))
+    return _Look(seen, (*known, *translated(left, answers)))
+
+
+def _settled(mirror: OpenMirror, seen: Gathered, chosen: Chosen, context: CommandContext) -> tuple[PositionRow, ...]:
+    if not seen.positions or not may_be_settled(seen, chosen):
+        return ()
+    names = sorted(seen.positions)
+    return tuple(settled(seen, mirror.destination.positions(mirror.spec.mirror).committed(names, context.by)))
 
 
 def _planned(look: _Look, mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     there = _there(mirror, look.seen, context)
-    return GroupSyncResult(rows=decided(look.rows, there, request.rules), seen=look.seen, there=there)
+    return GroupSyncResult(rows=decided(look.rows, there, request.rules, request.renew), seen=look.seen, there=there)
 
 
 def _there(mirror: OpenMirror, seen: Gathered, context: CommandContext) -> DestinationGroups:

@@ -471,9 +471,9 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         ),
     ),
     (
-        GroupsSynced(mirror=MIRROR, positions=7, withheld=2, at=EpochMs(4)),
+        GroupsSynced(mirror=MIRROR, positions=7, withheld=2, at=EpochMs(4), renewed_at=EpochMs(3)),
         "synced/east.to-west_1",
-        '{"v":1,"mirror":"east.to-west_1","positions":7,"withheld":2,"at":4}',
+        '{"v":1,"mirror":"east.to-west_1","positions":7,"withheld":2,"at":4,"renewed_at":3}',
     ),
     (
         GroupSyncStatus(
@@ -717,7 +717,7 @@ WRITTEN: tuple[str, ...] = (
         '{"v":1,"mirror":"east.to-west_1","group":"pay/ments","partition":{"topic":"orders.v1_a-b","partition'
         '":3},"offset":5,"at":6,"kind":"consumer","order":7,"mirror_id":""}'
     ),
-    '{"v":1,"mirror":"east.to-west_1","positions":7,"withheld":2,"at":4,"mirror_id":""}',
+    '{"v":1,"mirror":"east.to-west_1","positions":7,"withheld":2,"at":4,"renewed_at":3,"mirror_id":""}',
     (
         '{"v":1,"mirror":"east.to-west_1","worker":"w","how":"polling","reason":"r","groups":2,"upto":3,"at":'
         '4,"mirror_id":""}'
