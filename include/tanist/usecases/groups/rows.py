@@ -171,14 +171,18 @@ def decided(
     """The rows, each with the decision whether to commit it. `renew`: commit again what is settled."""
     groups = dict.fromkeys(row.group for row in rows)
     refused = {group: there.objection(group, rules) for group in groups}
-    found = (_judged(row, refused[row.group], there, rules) for row in rows)
-    return tuple(each if renew or not _is_there(each) else replace(each, decision=Stays(_THERE)) for each in found)
+    return tuple(
+        (None if renew else _there_already(row, there)) or _judged(row, refused[row.group], there, rules)
+        for row in rows
+    )
 
 
-def _is_there(row: PositionRow) -> bool:
-    """Whether nothing is to be done about a settled position."""
-    present = row.present
-    return row.settled and present is not None and present.ours and present.offset == row.offset
+def _there_already(row: PositionRow, there: DestinationGroups) -> PositionRow | None:
+    """The row, if it is settled and nobody has moved the offset since: nothing is to be done about it."""
+    present = there.present(row.group, row.partition) if row.settled else None
+    if isinstance(present, Present) and present.ours and present.offset == row.offset:
+        return replace(row, present=present, decision=Stays(_THERE))
+    return None
 
 
 def _judged(row: PositionRow, refused: str | None, there: DestinationGroups, rules: Rules) -> PositionRow:
