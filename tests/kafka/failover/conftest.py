@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -61,9 +62,12 @@ def rules(user: str, *wanted: tuple[int, int]) -> list[AclBinding]:
 
 
 def give(cluster: SandboxCluster, *wanted: AclBinding) -> None:
-    """Make rules as the cluster's administrator."""
-    router = Router(cluster.endpoint(), "tanist-test")
-    assert admin.create_acls(router, wanted, SOON(20)) == [None] * len(wanted)
+    """Make rules as the cluster's administrator; returns when a broker shows them, which is a moment later."""
+    router, by = Router(cluster.endpoint(), "tanist-test"), SOON(20)
+    assert admin.create_acls(router, wanted, by) == [None] * len(wanted)
+    while not set(wanted) <= set(admin.describe_acls(router, AccessFilter(), by)):
+        assert by.left(time.monotonic()), wanted
+        threading.Event().wait(0.05)
     router.close()
 
 
