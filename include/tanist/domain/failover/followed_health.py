@@ -41,7 +41,7 @@ def followed_status(
         f"{spec.copied_by.in_words} copies the records, so Tanist cannot stop, drain or fence what writes to the copies"
     )
     limitation = Limitation(CopiedByAnother.name, why, blocks=True)
-    checks = (_source(topics), _topics(topics), _destination(rows), lag_check(spec, topics, rows, compared), *past)
+    checks = (_source(topics), _topics(topics), _destination(rows), lag_check(spec, rows, compared), *past)
     return Status(mirror=spec.mirror, limitations=dict.fromkeys(Mode, (limitation,)), checks=checks)
 
 

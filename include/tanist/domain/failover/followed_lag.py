@@ -48,11 +48,13 @@ class LastRecords(NamedTuple):
 class Compared:
     """What reconciliations have `published` of the partitions of a mirror, seen at `now`.
 
-    `last`: the last records of those of which that says nothing, or why they are not known.
+    `apart`: those of which that says nothing, see `not_compared`; `last`: their last records, or why these are not
+    known.
     """
 
     published: Mapping[MirrorPartition, ReconciliationPublished]
     now: EpochMs
+    apart: Mapping[MirrorPartition, str]
     last: Mapping[MirrorPartition, LastRecords | TanistError] = field(default_factory=dict)
 
     def behind(self, partition: MirrorPartition) -> int | str:
@@ -64,17 +66,15 @@ class Compared:
 
 
 def not_compared(
-    topics: FollowedTopics, row: PartitionRow, published: Mapping[MirrorPartition, ReconciliationPublished]
-) -> str:
-    """Why what is published says nothing of the logs that are there now; empty: it does."""
-    header = published.get(row.partition)
-    if header is None:
-        return "never compared"
-    topic = next((each for each in topics.topics.values() if each.copy == row.partition.topic), None)
-    return _outdated(header, topic, row)
+    topics: FollowedTopics, rows: Sequence[PartitionRow], published: Mapping[MirrorPartition, ReconciliationPublished]
+) -> dict[MirrorPartition, str]:
+    """The partitions of whose logs, as they are now, what is published says nothing, each with the reason."""
+    copies = {each.copy: each for each in topics.topics.values()}
+    found = ((row, published.get(row.partition), copies.get(row.partition.topic)) for row in rows)
+    return {row.partition: why for row, header, topic in found if (why := _outdated(header, topic, row))}
 
 
-def lag_check(spec: MirrorSpec, topics: FollowedTopics, rows: Sequence[PartitionRow], compared: Compared) -> Check:
+def lag_check(spec: MirrorSpec, rows: Sequence[PartitionRow], compared: Compared) -> Check:
     """What the copies lack at most: what had no copy when both logs were read, and what the source has since.
 
     The number alone fails no check. A partition of which nothing is published, or of other logs, is as far behind as
@@ -83,7 +83,7 @@ def lag_check(spec: MirrorSpec, topics: FollowedTopics, rows: Sequence[Partition
     command = f"`tanist reconcile {spec.mirror} --publish`"
     unknown, bounds, timed = list[str](), list[_Bound](), dict[MirrorPartition, int]()
     for row in rows:
-        if why := not_compared(topics, row, compared.published):
+        if why := compared.apart.get(row.partition):
             behind = compared.behind(row.partition)
             if isinstance(behind, int):
                 timed[row.partition] = behind
@@ -142,7 +142,9 @@ def _compared_until(header: ReconciliationPublished, now: EpochMs) -> str:
     return f"compared up to source offset {header.source_until}, {ago(max(0, now - header.read_at))}"
 
 
-def _outdated(header: ReconciliationPublished, topic: FollowedTopic | None, row: PartitionRow) -> str:
+def _outdated(header: ReconciliationPublished | None, topic: FollowedTopic | None, row: PartitionRow) -> str:
+    if header is None:
+        return "never compared"
     ids = ((header.source_topic_id, topic.source_topic_id), (header.topic_id, topic.copy_topic_id)) if topic else ()
     if any(then and now and then != now for then, now in ids):
         return "a topic was made again since it was compared"

@@ -50,8 +50,9 @@ def followed_situation(
     view, now = both.destination.state(STATE_TOPIC, by), context.clock.now()
     kept = both.destination.state(GROUPS_TOPIC, by).groups_followed(spec)
     published = headers(both.destination.state(OFFSETS_TOPIC, by), spec)
-    apart = [row for row in rows if not_compared(topics, row, published)]
-    compared = Compared(published=published, now=now, last=_last_records(seen, apart, context))
+    apart = not_compared(topics, rows, published)
+    last = _last_records(seen, [row for row in rows if row.partition in apart], context)
+    compared = Compared(published=published, now=now, apart=apart, last=last)
     positions = positions_check(spec, view.groups_synced(spec.mirror), now)
     past = (workers_check(view.workers(), now), groups_check(kept, now), positions)
     return MirrorSituation(
