@@ -23,13 +23,13 @@ from tanist.usecases.snapshot import DestinationSnapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import EpochMs, MirrorPartition
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.names import MirrorPartition
     from tanist.ports.positions import Outcome, Pair
     from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.gather import Gathered, Views
     from tanist.usecases.groups.rows import PositionRow
     from tanist.usecases.groups.strategies import Prove
+    from tanist.usecases.lock import LockedMirror
     from tanist.usecases.mirror import OpenMirror
 
 PROVE_SECONDS: Final = 10.0
@@ -145,17 +145,19 @@ def sync_locked(mirror: OpenMirror, request: SyncRequest, context: CommandContex
         return sync_groups(mirror, request, context)
     purpose = Purpose(operation="groups sync", preemptible=True)
     with mirror_lock(mirror.destination, mirror.spec.mirror, purpose, context) as lock:
-        now, before = context.clock.now(), lock.view().groups_synced(lock.spec.mirror)
-        renewed = now if before is None or now - before.renewed_at >= _RENEW_MS else before.renewed_at
-        asked = replace(request, confirm=lock.confirm, renew=renewed == now or not request.chosen.is_all)
-        done = sync_groups(replace(mirror, spec=lock.spec), asked, context)
+        held, asked = replace(mirror, spec=lock.spec), replace(request, confirm=lock.confirm)
         if is_followed(lock.spec) and request.chosen.is_all:
-            lock.append([_synced(lock.spec, done, now, renewed)])
-        return done
+            return _sync_all(held, asked, context, lock)
+        return sync_groups(held, asked, context)
 
 
-def _synced(spec: MirrorSpec, done: GroupSyncResult, now: EpochMs, renewed: EpochMs) -> GroupsSynced:
-    return GroupsSynced(
+def _sync_all(mirror: OpenMirror, request: SyncRequest, context: CommandContext, lock: LockedMirror) -> GroupSyncResult:
+    """Of all groups of a mirror that somebody else copies: it is recorded, and only once an hour all are renewed."""
+    spec, now = mirror.spec, context.clock.now()
+    before = lock.view().groups_synced(spec.mirror)
+    renewed = now if before is None or now - before.renewed_at >= _RENEW_MS else before.renewed_at
+    done = sync_groups(mirror, replace(request, renew=renewed == now), context)
+    synced = GroupsSynced(
         mirror=spec.mirror,
         mirror_id=spec.mirror_id,
         positions=len(done.rows),
@@ -163,6 +165,8 @@ def _synced(spec: MirrorSpec, done: GroupSyncResult, now: EpochMs, renewed: Epoc
         at=now,
         renewed_at=renewed,
     )
+    lock.append([synced])
+    return done
 
 
 def _commit(mirror: OpenMirror, look: _Look, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
