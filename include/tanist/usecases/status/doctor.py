@@ -92,8 +92,10 @@ def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandCo
         yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
     kept = [each for each in groups.values() if isinstance(each, GroupPosition)]
     for spec in view.mirrors():
-        access = _access_of_followed if is_followed(spec) else _access
-        yield from access(spec, view, open_sides, context)
+        if is_followed(spec):
+            yield from _access_of_followed(spec, open_sides, context)
+        else:
+            yield from _access(spec, view, open_sides, context)
         names = sorted({each.group for each in kept if each.mirror == spec.mirror})
         yield from _groups(spec, names, open_sides, context)
 
@@ -208,7 +210,7 @@ def _access(
 
 
 def _access_of_followed(
-    spec: MirrorSpec, _view: StateView, open_sides: Mapping[str, Cluster], context: CommandContext
+    spec: MirrorSpec, open_sides: Mapping[str, Cluster], context: CommandContext
 ) -> Iterator[Check]:
     """Nothing of ours writes to its topics: it needs to read them, and what is kept of its groups."""
     source = open_sides.get(spec.source) or CouldNotTell(f"{spec.source!r} is not in the configuration")
