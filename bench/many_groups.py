@@ -10,10 +10,8 @@ of them by timestamp; they are read back; then 1 % of the groups move on, and it
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.pair import DESTINATION, SOURCE, Pair, create_topic, running
@@ -21,7 +19,6 @@ from tanist.domain.errors import TanistError
 from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.positions import CommitChange, CommittedPosition
-from tanist_testkit.sandbox.forks import COMMANDS, Command
 from tests.kafka.fetcher.rig import RigCluster, soon
 from tests.ports import over_positions
 
@@ -127,9 +124,8 @@ def _wrong(pair: Pair, wanted: Mapping[str, Mapping[int, int]]) -> int:
 
 def _tanist(pair: Pair, *words: str) -> float:
     """Its seconds."""
-    environment, began = {**os.environ, "TANIST_CONFIG": str(pair.config)}, time.monotonic()
-    words = (*words, "--timeout", f"{_COMMAND_SECONDS:.0f}s")
-    ended = Command(COMMANDS, words, environment, Path(pair.home)).wait(_COMMAND_SECONDS)
+    began = time.monotonic()
+    ended = pair.tanist((*words, "--timeout", f"{_COMMAND_SECONDS:.0f}s"), _COMMAND_SECONDS)
     if ended.code != 0:
         raise SystemExit(f"tanist {' '.join(words)}: {ended.code}: {ended.err[-2000:]}")
     return time.monotonic() - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import tempfile
 from contextlib import ExitStack, contextmanager
@@ -12,15 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.kafka.protocol.client_config import client_config
 from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.fleet import toml_section
+from tanist_testkit.sandbox.forks import COMMANDS, Command
 from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify import clients
 from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.ports.clock import Clock
+    from tanist_testkit.sandbox.forks import CommandResult
     from tanist_testkit.sandbox.processes import Process
 
 SOURCE: Final = "source"
@@ -49,6 +52,11 @@ class Pair:
     def config(self) -> Path:
         """The tanist.toml that names them."""
         return self.home / "tanist.toml"
+
+    def tanist(self, words: Sequence[str], seconds: float) -> CommandResult:
+        """The command line, typed in the folder of both clusters, with as much time."""
+        environment = {**os.environ, "TANIST_CONFIG": str(self.config)}
+        return Command(COMMANDS, words, environment, self.home).wait(seconds)
 
     def end(self, process: Process) -> None:
         """SIGTERM; SIGKILL where that does not help within 20 s."""

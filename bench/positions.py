@@ -11,20 +11,16 @@ offsets, so what is read again is the committed offset less the answer; None: no
 from __future__ import annotations
 
 import json
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition  # noqa: TID253  # a client beside ours
 
 from bench import mm2_run
 from bench.load import Load
 from bench.pair import DESTINATION, SOURCE, Pair, create_topic, running
 from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire.clock import SystemClock
-from tanist_testkit.sandbox.forks import COMMANDS, Command
 from tests.kafka.fetcher.rig import RigCluster, until
+from tests.kafka.groups.readers import commit, committed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,9 +89,7 @@ def _fill(source: RigCluster, pair: Pair, records: int) -> None:
 
 def _commit(source: RigCluster, records: int, lags: Sequence[int]) -> None:
     for lag in lags:
-        asked = ConsumerGroupTopicPartitions(_group(lag), [TopicPartition(TOPIC, 0, records - lag)])
-        for future in source.admin.alter_consumer_group_offsets([asked]).values():
-            future.result(20)
+        commit(source.servers, _group(lag), {MirrorPartition(TOPIC, 0): records - lag})
 
 
 def _copied(destination: RigCluster, records: int, lags: Sequence[int]) -> dict[str, int]:
@@ -112,10 +106,8 @@ def _copied(destination: RigCluster, records: int, lags: Sequence[int]) -> dict[
 
 
 def _synced(destination: RigCluster, group: str, copy: str) -> int | None:
-    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(copy, 0)])
-    (answer,) = destination.admin.list_consumer_group_offsets([asked]).values()
-    (found,) = answer.result(20).topic_partitions
-    return found.offset if found.offset >= 0 else None
+    found = committed(destination.servers, group, MirrorPartition(copy, 0))
+    return found if found >= 0 else None
 
 
 def _translated(pair: Pair) -> dict[str, dict[str, int]]:
@@ -132,8 +124,7 @@ def _translated(pair: Pair) -> dict[str, dict[str, int]]:
 
 
 def _tanist(pair: Pair, *words: str) -> list[dict[str, Any]]:
-    environment = {**os.environ, "TANIST_CONFIG": str(pair.config)}
-    ended = Command(COMMANDS, words, environment, Path(pair.home)).wait(_COMMAND_SECONDS)
+    ended = pair.tanist(words, _COMMAND_SECONDS)
     if ended.code not in (0, 3):
         raise SystemExit(f"tanist {' '.join(words)}: {ended.code}: {ended.err}")
     return ended.items if "--json" in words else []

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -35,6 +34,7 @@ from tanist_testkit.verify.flows import FlowRecord
 from tanist_testkit.verify.writing import LogWriter
 from tests.kafka.cli.conftest import section
 from tests.kafka.failover.commands import executed
+from tests.kafka.fetcher.rig import until
 from tests.storm.proxy import Door, Proxy
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ def give(cluster: SandboxCluster, *wanted: AclBinding) -> None:
     """Make rules as the cluster's administrator; returns when a broker shows them, which is a moment later."""
     router, by = Router(cluster.endpoint(), "tanist-test"), SOON(20)
     assert admin.create_acls(router, wanted, by) == [None] * len(wanted)
-    while not set(wanted) <= set(admin.describe_acls(router, AccessFilter(), by)):
-        assert by.left(time.monotonic()), wanted
-        threading.Event().wait(0.05)
+    until(lambda: set(wanted) <= set(admin.describe_acls(router, AccessFilter(), by)), 20)
     router.close()
 
 

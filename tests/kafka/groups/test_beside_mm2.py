@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -11,16 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from bench import mm2_run
 from bench.load import Load
 from bench.pair import DESTINATION, SOURCE, Pair, create_topic, running
 from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire.clock import SystemClock
-from tanist_testkit.sandbox.forks import COMMANDS, Command
 from tests.kafka.fetcher.rig import RigCluster, until
-from tests.kafka.groups.readers import commit
+from tests.kafka.groups.readers import commit, committed
 from tests.robot import Robot
 from tests.scenarios import record
 
@@ -57,8 +54,7 @@ class Beside:
     destination: RigCluster
 
     def tanist(self, *words: str) -> CommandResult:
-        environment = {**os.environ, "TANIST_CONFIG": str(self.pair.config)}
-        return Command(COMMANDS, words, environment, Path(self.pair.home)).wait(COMMAND_SECONDS)
+        return self.pair.tanist(words, COMMAND_SECONDS)
 
     def typed(self, words: Sequence[str]) -> CommandResult:
         """A fetcher stays in the foreground of another terminal."""
@@ -71,10 +67,8 @@ class Beside:
 
     def committed(self, group: str) -> int | None:
         """At the destination."""
-        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(mm2_run.copy_of(TOPIC), 0)])
-        (answer,) = self.destination.admin.list_consumer_group_offsets([asked]).values()
-        (found,) = answer.result(20).topic_partitions
-        return found.offset if found.offset >= 0 else None
+        found = committed(self.destination.servers, group, MirrorPartition(mm2_run.copy_of(TOPIC), 0))
+        return found if found >= 0 else None
 
 
 @pytest.fixture(scope="module")
