@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / "following-results"
 PAGE: Final = ROOT / "docs" / "reference" / "scenarios.md"
+_NAME_OF_A_TEST: Final = re.compile(r"\btest-[a-z0-9-]+-[0-9a-f]{8}\b")
+"""What topics of tests are called."""
 _HEAD: Final = """<!-- Made by `python -m tests.scenarios`: do not edit. -->
 # What a reader of `tanist next` types
 
@@ -45,7 +48,8 @@ def page() -> str:
         whole = json.loads(file.read_text(encoding="utf-8"))
         made = whole["journeys"]
         counts = [sum(len(each[name]) for each in made) for name in ("commands", "failed")]
-        decisions = "; ".join(dict.fromkeys(each for journey in made for each in journey["decisions"])) or "none"
+        taken = dict.fromkeys(each for journey in made for each in journey["decisions"])
+        decisions = _NAME_OF_A_TEST.sub("TOPIC", "; ".join(taken)) or "none"
         seconds = sum(each["seconds"] for each in made)
         rows.append(f"| {whole['scenario']} | {counts[0]} | {counts[1]} | {seconds:.0f} | {decisions} |")
     return _HEAD + "\n".join(rows) + "\n"

@@ -21,6 +21,7 @@ import tanist_testkit
 from tanist.cli import extensions
 from tanist.cli.app import app
 from tanist.domain.errors import BrokerError, TanistError
+from tanist.domain.filled import filled
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.route import ROUTE
 from tests import quoted, reference
@@ -137,7 +138,7 @@ def test_every_error_has_a_name_of_its_own_and_says_what_to_do() -> None:
         assert error.operator_action.strip()
         assert error.exit_code in {1, 2, 3, 4, 70}
         if "__init__" not in vars(error):
-            assert str(error("the thing")) == f"{error.name}: the thing ({error.operator_action})"
+            assert str(error("the thing")) == f"{error.name}: the thing ({filled(error.operator_action, '', (), '')})"
 
 
 def test_no_module_is_too_long_to_read() -> None:

@@ -10,8 +10,7 @@ import typer
 from tanist.cli.failover_options import EvidenceOption
 from tanist.cli.options import WHY, MirrorArgument, Session, asking, lasting
 from tanist.cli.output import emit, say, say_unread, watching
-from tanist.domain.errors import Misconfigured
-from tanist.domain.failback.reversal import MappedOffsetsUnsupported
+from tanist.domain.errors import Misconfigured, Refused
 from tanist.domain.failback.unseen import ACCEPTABLE
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback import reversal
@@ -65,6 +64,14 @@ WithdrawOption = Annotated[
     bool,
     typer.Option("--withdraw", help="Put back what an unfinished reversal has changed; needs --reason."),
 ]
+
+
+class MappedOffsetsUnsupported(Refused):
+    name = "MAPPED_OFFSETS_UNSUPPORTED"
+    operator_action = (
+        "records cannot return at other offsets than those of the new primary: use --recreate, which copies the topic "
+        "again, or --exclude; nothing was changed"
+    )
 
 
 @asking(changes=True, seconds=REVERSE_SECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from tanist.cli.options import WHY, ExcludeOption, MirrorArgument, Session, TopicsOption, asking, lasting, selected
 from tanist.cli.output import emit, line, say, say_unread, stages
 from tanist.domain.errors import Misconfigured
+from tanist.domain.filled import REASON
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.failback.aborting import (
     ABORT_COLUMNS,
@@ -87,9 +89,10 @@ def _show(now: Session, name: str, topics: Selection, clusters: ReturnedMirror) 
     for each in found.ending:
         say(f"{each} is {each.state}: its coordinator ends it by itself")
     if found.plan.transactions:
+        why = shlex.join(("--reason", REASON))
         say(
-            f"plan {found.plan.hash}: abort them with --plan {found.plan.hash} --reason TEXT; or approve it as another "
-            f"login with --approve {found.plan.hash} --reason TEXT, then abort them with --plan {found.plan.hash}; "
+            f"plan {found.plan.hash}: abort them with --plan {found.plan.hash} {why}; or approve it as another "
+            f"login with --approve {found.plan.hash} {why}, then abort them with --plan {found.plan.hash}; "
             "brokers abort a transaction by themselves after its timeout"
         )
     else:

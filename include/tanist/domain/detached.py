@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.detached_record import TopicDetached
 from tanist.domain.errors import Refused
+from tanist.domain.filled import exactly
 from tanist.domain.names import iso_time
 from tanist.domain.records import STATE_PARTITIONS
-from tanist.domain.selection import exactly
 from tanist.domain.state_record import Tombstone, state_partition_of
 from tanist.domain.states import MirrorState
 

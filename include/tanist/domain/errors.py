@@ -15,11 +15,9 @@ The message names the thing and the reason, the class names the next step. Wheth
 
 from __future__ import annotations
 
-import re
-import shlex
 from typing import ClassVar, Final
 
-_OF_A_MIRROR: Final = re.compile(r"(tanist [a-z-]+(?: [a-z-]+)?) NAME\b")
+from tanist.domain.filled import filled
 
 
 class TanistError(Exception):
@@ -31,12 +29,16 @@ class TanistError(Exception):
     exit_code: ClassVar[int] = 70
     mirror: str = ""
     topic: str = ""
-    """The mirror that the refused command was about, and the topic to leave out of it; empty: none, or not known."""
+    plan: str = ""
+    """Of the refused command: its mirror, the topic to leave out, the plan to go on with. Empty: not known."""
 
     @property
     def action(self) -> str:
-        """The next step, with the mirror in its commands where that is known."""
-        return _OF_A_MIRROR.sub(lambda to: f"{to[1]} {shlex.quote(self.mirror or 'NAME')}", self.operator_action)
+        """The next step, with the values of its commands where they are known."""
+        return self.action_for(self.topic)
+
+    def action_for(self, *topics: str) -> str:
+        return filled(self.operator_action, self.mirror, topics, self.plan)
 
     @property
     def reason(self) -> str:
@@ -393,8 +395,3 @@ class MirrorProducerFenced(PartitionBroken):
 class SourceReplaced(PartitionBroken):
     name = "SOURCE_REPLACED"
     operator_action = "another cluster took over: `tanist mirrors remove`, or `tanist mirrors add --promoted`"
-
-
-class FillerEpochsExhausted(PartitionBroken):
-    name = "FILLER_EPOCHS_EXHAUSTED"
-    operator_action = "copy the topic by a mirror of another name, whose partitions have other epochs for gap markers"

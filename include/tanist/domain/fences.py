@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY
+from tanist.domain.filled import exactly
 from tanist.domain.names import EpochMs  # noqa: TC001 -- stored records are read by their types
-from tanist.domain.selection import exactly
 from tanist.domain.state_record import stored_under
 
 if TYPE_CHECKING:

@@ -108,7 +108,8 @@ class _Kind:
         if len(more) < _MANY:
             return tuple(str(problem) for problem in self._problems)
         some = ", ".join(self._names[:_MANY])
-        return (f"{first.name}: {first.reason}; the same for {len(more)} more: {some}, ... ({first.action})",)
+        action = first.action_for(*(problem.topic for problem in self._problems))
+        return (f"{first.name}: {first.reason}; the same for {len(more)} more: {some}, ... ({action})",)
 
 
 class ProblemCollector:

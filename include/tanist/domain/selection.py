@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Misconfigured, TopicNotInMirror
+from tanist.domain.filled import exactly
 from tanist.domain.problems import refuse
 
 if TYPE_CHECKING:
@@ -85,11 +86,6 @@ def pattern_problems(texts: Iterable[str]) -> tuple[Misconfigured, ...]:
         except Misconfigured as exc:
             found.append(exc)
     return tuple(found)
-
-
-def exactly(topic: str) -> str:
-    """The expression that matches the name of `topic` and no other."""
-    return topic.replace(".", r"\.")
 
 
 def exact_options(option: str, topics: Iterable[str]) -> Iterator[str]:

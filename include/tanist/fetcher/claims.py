@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import CouldNotTell, FillerEpochsExhausted
+from tanist.domain.errors import CouldNotTell, PartitionBroken
 from tanist.domain.gap_markers import LAST_EPOCH, next_epoch
 from tanist.domain.records import Claim
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 MARGIN_SECONDS: Final = 0.2
 """Safety margin: a request sent now reaches the broker before the lease ends."""
+
+
+class FillerEpochsExhausted(PartitionBroken):
+    name = "FILLER_EPOCHS_EXHAUSTED"
+    operator_action = "copy the topic by a mirror of another name, whose partitions have other epochs for gap markers"
 
 
 class NotOurs(CouldNotTell):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from tanist.domain.answers import attempt
 from tanist.domain.errors import TanistError
 from tanist.domain.failback.reversal import SurveyNotFinal, TailUndecided
+from tanist.domain.filled import exactly
 from tanist.domain.next_steps.rules import guide
 from tanist.domain.next_steps.situation import Abortable, WayBack
 from tanist.domain.next_steps.step import NextStage
 from tanist.domain.problems import each as each_of
-from tanist.domain.selection import EVERY_TOPIC, EVERYTHING, exactly
+from tanist.domain.selection import EVERY_TOPIC, EVERYTHING
 from tanist.domain.tails import TailStage
 from tanist.usecases.approvals import permit
 from tanist.usecases.failback.aborting import ABORTS, plan_abort

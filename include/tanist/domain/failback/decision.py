@@ -79,6 +79,27 @@ class NothingToDecide(Refused):
     operator_action = "see `tanist status`; `tanist failback rescue` comes before; nothing was changed"
 
 
+class DecisionUnfinished(Refused):
+    name = "DECISION_UNFINISHED"
+    operator_action = "finish it with `tanist failback replay NAME --plan HASH` first; nothing was changed"
+
+    def __init__(self, plan: str, what: str) -> None:
+        super().__init__(f"plan {plan} {what}")
+        self.plan = plan
+
+
+class DecisionApproved(Refused):
+    name = "DECISION_APPROVED"
+    operator_action = (
+        "`tanist failback replay NAME --plan HASH` carries out the approved one, `tanist failback decide NAME` shows "
+        "what would be approved now; nothing was changed"
+    )
+
+    def __init__(self, approved: str, made: str) -> None:
+        super().__init__(f"plan {approved} is approved and not carried out, and the plan is now {made}")
+        self.plan = approved
+
+
 def classify(
     key: bytes | None, time: int, newer: Container[bytes], retention_ms: int | None, expired_at: EpochMs
 ) -> TailClass:

@@ -16,6 +16,7 @@ from tanist.domain.checks import named
 from tanist.domain.errors import CouldNotTell, Refused, TanistError
 from tanist.domain.failback.survey import new_words
 from tanist.domain.limitation import Limitation
+from tanist.domain.problems import about
 from tanist.domain.tails import TailVerdict
 
 if TYPE_CHECKING:
@@ -87,14 +88,6 @@ class TailWouldBeDeleted(Refused):
     operator_action = (
         "these records exist nowhere else: `tanist failback rescue` copies them to the new primary, `tanist failback "
         "decide` and `tanist failback replay` say what becomes of them; nothing was changed"
-    )
-
-
-class MappedOffsetsUnsupported(Refused):
-    name = "MAPPED_OFFSETS_UNSUPPORTED"
-    operator_action = (
-        "records cannot return at other offsets than those of the new primary: use --recreate, which copies the topic "
-        "again, or --exclude; nothing was changed"
     )
 
 
@@ -212,12 +205,14 @@ def problems(found: Iterable[PartitionSurvey], accepted: Collection[str]) -> Ite
     for each in found:
         match each.verdict:
             case TailVerdict.OVERLAP:
-                yield OffsetsOverlap(
+                why = (
                     f"{each.partition} ends at {each.end} at the old source, and the new primary's records begin at "
                     f"{each.reserve_end}"
                 )
+                yield about(each.partition.topic, OffsetsOverlap(why))
             case TailVerdict.DIVERGED:
-                yield LogDiverged(f"{each.partition}: the logs agree up to {each.common_end}, not up to {each.old_end}")
+                why = f"{each.partition}: the logs agree up to {each.common_end}, not up to {each.old_end}"
+                yield about(each.partition.topic, LogDiverged(why))
             case _ if not each.reasons and each.undecided and TAIL_UNDECIDED not in accepted:
                 yield TailUndecided(f"{each.partition} has {new_words([each])} of a tail that nobody has decided about")
             case _:

@@ -23,7 +23,7 @@ _NO_DECISION: Final = frozenset({TAIL_STAYS_READABLE, SOURCE_LOST_RECORDS, TOPIC
 class LimitationsUnseen(Refused):
     name = "LIMITATIONS_NOT_ACCEPTED"
     operator_action = (
-        "resolve them, or accept each with --accept NAME; `tanist mirrors reverse NAME --dry-run` shows the plan; "
+        "resolve them, or accept each by name with --accept; `tanist mirrors reverse NAME --dry-run` shows the plan; "
         "nothing was changed"
     )
 

@@ -6,8 +6,9 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
+from tanist.domain.filled import exactly
 from tanist.domain.names import iso_time
-from tanist.domain.selection import EVERYTHING, exact_options, exactly
+from tanist.domain.selection import EVERYTHING, exact_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -261,11 +261,13 @@ _TAKE_IN: Final = (
 
 def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[str]) -> Check:
     """Whether the mirror is still denied WRITE on every failed-over topic; somebody may have removed the ACL."""
-    let_in = [f"{topic}: the mirror's login may write to it" for topic, shut in shut_out.items() if shut is False]
+    open_topics = [topic for topic, shut in shut_out.items() if shut is False]
+    let_in = [f"{topic}: the mirror's login may write to it" for topic in open_topics]
     blind = [f"{topic}: {shut}" for topic, shut in shut_out.items() if not isinstance(shut, bool)]
     denied = " ".join(f"--deny-principal {shlex.quote(login)}" for login in sorted(logins))
+    named_topics = " ".join(f"--topic {topic}" for topic in open_topics)
     mend = (
-        f"; deny it again with `kafka-acls.sh --add {denied} --operation Write --topic NAME`; "
+        f"; deny it again with `kafka-acls.sh --add {denied} --operation Write {named_topics}`; "
         "`tanist fetcher forget ID` removes a worker that has ended for good, and its login with it"
         if let_in
         else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -11,6 +12,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.failover.commands import others_command, remove_command
 from tanist.domain.failover.facts import is_locked
 from tanist.domain.fences import FenceStatus, fence_command, is_stray
+from tanist.domain.filled import REASON
 from tanist.domain.limitation import Limitation
 from tanist.domain.tails import FindingKind
 
@@ -33,7 +35,7 @@ def of_undecided(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             "the mirror was reversed while nobody had decided about records that only its old source had, and no "
             f"command rescues them any more: {named(found)}; read them in that cluster's log if they are needed, then "
             f"`tanist failback accept {intent.mirror} --destination {facts.destination} "
-            f"--finding {FindingKind.UNDECIDED} --reason TEXT`",
+            f"--finding {FindingKind.UNDECIDED} --reason {shlex.quote(REASON)}`",
             blocks=intent.mode is Mode.PLANNED,
             about=tuple(sorted({each.topic for each in found})),
         )

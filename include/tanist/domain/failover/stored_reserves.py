@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Check, Verdict, named
 from tanist.domain.failover.reserve import COMPLETE, UNKNOWN, covers
+from tanist.domain.filled import exactly
 from tanist.domain.names import MirrorPartition
-from tanist.domain.selection import exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tanist.domain.selection import exact_options
 
@@ -12,10 +12,6 @@ if TYPE_CHECKING:
 
     from tanist.domain.checks import Mode
     from tanist.domain.next_steps.situation import MirrorSituation
-
-
-REASON: Final = "as advised by tanist next"
-"""Stored with what is approved or undone so; whoever types it may give a better one."""
 
 
 def typed(at: MirrorSituation, noun: str, verb: str, *options: str) -> str:

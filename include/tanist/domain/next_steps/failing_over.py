@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.commands import approve_command
+from tanist.domain.filled import REASON
 from tanist.domain.next_steps import commands
-from tanist.domain.next_steps.commands import REASON
 from tanist.domain.next_steps.step import NextStep
 
 if TYPE_CHECKING:

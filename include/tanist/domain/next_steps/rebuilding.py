@@ -6,9 +6,9 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.filled import exactly
 from tanist.domain.log_writers import SeveralMirrorProducers
 from tanist.domain.problems import each
-from tanist.domain.selection import exactly
 
 if TYPE_CHECKING:
     from tanist.domain.errors import TanistError

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTopicRecreated
 from tanist.domain.failover.reasons import DETACHED
+from tanist.domain.filled import REASON
 from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.losses import UncopiedRecordsDeleted
 from tanist.domain.next_steps import commands
-from tanist.domain.next_steps.commands import REASON, typed
+from tanist.domain.next_steps.commands import typed
 from tanist.domain.next_steps.step import NextStep
 from tanist.domain.selection import exact_options
 

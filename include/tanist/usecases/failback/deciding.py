@@ -15,7 +15,9 @@ from tanist.domain.failback.decision import (
     DEFAULT_ACTIONS,
     NOTHING_EXPIRED,
     ClassesMissing,
+    DecisionApproved,
     DecisionPlan,
+    DecisionUnfinished,
     ExpiringCounts,
     NothingToDecide,
     TailAction,
@@ -59,16 +61,6 @@ class DecisionNotApproved(NotApproved):
 class DecisionRefused(NotPermitted):
     name = "DECISION_NOT_PERMITTED"
     operator_action = "run `tanist failback decide` again and have the new plan approved; nothing was changed"
-
-
-class DecisionUnfinished(Refused):
-    name = "DECISION_UNFINISHED"
-    operator_action = "finish it with `tanist failback replay NAME --plan HASH` first; nothing was changed"
-
-
-class DecisionApproved(Refused):
-    name = "DECISION_APPROVED"
-    operator_action = "say which one is meant: `tanist failback replay NAME --plan HASH`; nothing was changed"
 
 
 class ReplayDenied(AuthorizationFailed):
@@ -155,7 +147,7 @@ def _must_be_alone(plan: DecisionPlan, view: StateView) -> None:
         if other.status is not RunStatus.RUNNING:
             continue
         if both := sorted(set(plan.topics) & set(DecisionPlan.read(other.plan_json).topics)):
-            raise DecisionUnfinished(f"plan {other.plan} of mirror {plan.mirror!r} is not replayed yet: {named(both)}")
+            raise DecisionUnfinished(other.plan, f"of mirror {plan.mirror!r} is not replayed yet: {named(both)}")
 
 
 def _must_fit(plan: DecisionPlan, view: StateView) -> list[TopicTails]:
@@ -342,7 +334,7 @@ def decide_at_once(  # noqa: PLR0913  # what an approver says, named
     made = found.plan.hash
     other = approved_decision(view, spec.mirror, stored_entries(clusters, command), command.clock.now())
     if plan is None and other not in {"", made}:
-        raise DecisionApproved(f"plan {other} is approved and not carried out, and the plan is now {made}")
+        raise DecisionApproved(other, made)
     show(found)
     if not command.dry_run:
         where = ("--destination", clusters.destination.name)
@@ -364,7 +356,7 @@ def _must_say_the_same(held: TailDecision, given: Mapping[TailClass, TailAction]
     """Raises DecisionUnfinished: what was begun says something else about these classes."""
     begun = DecisionPlan.read(held.plan_json).actions
     if unlike := [f"{begun[each]} {each}" for each, action in given.items() if begun[each] is not action]:
-        raise DecisionUnfinished(f"plan {held.plan} is begun, and says: {named(unlike, ', ')}")
+        raise DecisionUnfinished(held.plan, f"is begun, and says: {named(unlike, ', ')}")
 
 
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ from tanist.domain.failback.reversal import OffsetsOverlap
 from tanist.domain.kept_fences import kept_after
 from tanist.domain.moves import MoveStatus, left_over, opposite
 from tanist.domain.names import MirrorPartition
-from tanist.domain.problems import refuse
+from tanist.domain.problems import about, refuse
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, PromotionEpoch
 from tanist.domain.state_record import Tombstone
 from tanist.usecases import snapshot
@@ -90,7 +90,8 @@ def _overlaps(
 ) -> Iterator[OffsetsOverlap]:
     for at, end in ends.items():
         if end > free_from[at]:
-            yield OffsetsOverlap(f"{at} ends at {end} at {where!r}, and only offsets from {free_from[at]} on are free")
+            why = f"{at} ends at {end} at {where!r}, and only offsets from {free_from[at]} on are free"
+            yield about(at.topic, OffsetsOverlap(why))
 
 
 def _known(answers: Mapping[MirrorPartition, _T | TanistError]) -> dict[MirrorPartition, _T]:

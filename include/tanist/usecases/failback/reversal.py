@@ -29,7 +29,7 @@ from tanist.domain.kept_fences import what_stays
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.moves import MoveStatus
 from tanist.domain.owners import Owners
-from tanist.domain.problems import ProblemCollector, refuse
+from tanist.domain.problems import ProblemCollector, about, refuse
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.selection import Selection, only, pattern_problems
 from tanist.usecases import approvals
@@ -254,7 +254,7 @@ def _problems(
     return [
         *problems([each for each in compared if each.partition.topic not in again], request.accept),
         *problems_of_recreation(each for each in compared if each.partition.topic in again),
-        *(each.error for each in unfit if each.topic not in again),
+        *(about(each.topic, each.error) for each in unfit if each.topic not in again),
     ]
 
 

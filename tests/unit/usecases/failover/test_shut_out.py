@@ -130,7 +130,7 @@ def test_a_mirror_that_is_let_in_again_is_told_by_status_with_the_command_that_m
     verdict, reason = opening_told(world)
     assert verdict is Verdict.FAIL
     assert "orders: the mirror's login may write to it" in reason
-    assert "kafka-acls.sh --add --deny-principal User:mirror --operation Write --topic NAME" in reason
+    assert "kafka-acls.sh --add --deny-principal User:mirror --operation Write --topic orders" in reason
 
 
 def test_that_a_super_user_was_accepted_is_no_failure_for_ever() -> None:

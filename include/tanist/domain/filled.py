@@ -1,0 +1,33 @@
+"""What stands for a value in the texts of refusals, replaced by the value where it is known."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+REASON: Final = "as advised by tanist"
+"""Stored with what is approved or undone so; whoever types it may give a better one."""
+_MIRROR: Final = re.compile(r"(tanist [a-z-]+(?: [a-z-]+)?) NAME\b")
+_TOPICS: Final = re.compile(r"(--[a-z]+) (?:REGEX|TOPIC)\b")
+
+
+def exactly(topic: str) -> str:
+    """The expression that matches the name of `topic` and no other."""
+    return topic.replace(".", r"\.")
+
+
+def filled(text: str, mirror: str, topics: Iterable[str], plan: str) -> str:
+    """`text` with commands that can be typed; what is empty is not known, and stays as it is.
+
+    NAME is the mirror, REGEX and TOPIC of an option are the topics, HASH is the plan, TEXT the reason of `--reason`.
+    """
+    found = text.replace("--reason TEXT", shlex.join(("--reason", REASON)))
+    if mirror:
+        found = _MIRROR.sub(lambda to: f"{to[1]} {shlex.quote(mirror)}", found)
+    if names := sorted({*topics} - {""}):
+        found = _TOPICS.sub(lambda to: " ".join(shlex.join((to[1], exactly(name))) for name in names), found)
+    return found.replace("--plan HASH", f"--plan {plan}") if plan else found

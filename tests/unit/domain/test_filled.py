@@ -1,0 +1,48 @@
+"""What refusals advise can be typed as it stands, where its values are known."""
+
+from __future__ import annotations
+
+import shlex
+
+from tanist.domain.failback.decision import DecisionUnfinished
+from tanist.domain.failback.outdated import ReversalOutdated
+from tanist.domain.failback.reversal import LogDiverged, OffsetsOverlap
+from tanist.domain.filled import REASON, filled
+from tanist.domain.problems import Problems, about, lines
+from tests.quoted import in_text, problem
+
+
+def commands_of(action: str) -> list[str]:
+    return [each.text for each in in_text("", action)]
+
+
+def test_a_value_that_is_not_known_stays_as_it_is() -> None:
+    text = "`tanist mirrors reverse NAME --recreate REGEX`, `tanist failback replay NAME --plan HASH`"
+    assert filled(text, "", (), "") == text
+
+
+def test_the_reason_is_one_word_of_the_command() -> None:
+    error = ReversalOutdated("it was promoted again")
+    error.mirror = "dr"
+    (command,) = commands_of(error.action)
+    assert shlex.split(command) == ["tanist", "mirrors", "reverse", "dr", "--withdraw", "--reason", REASON]
+
+
+def test_a_refusal_about_a_topic_names_it_in_its_command_as_an_expression_that_matches_it_alone() -> None:
+    error = about("orders.v1", OffsetsOverlap("orders.v1-0 ends at 7"))
+    error.mirror = "dr"
+    assert shlex.join(("--recreate", r"orders\.v1")) in error.action
+    for command in in_text("", error.action):
+        assert not problem(command)
+
+
+def test_refusals_of_many_topics_share_a_command_that_names_all_of_them() -> None:
+    errors = [about(f"t{n}", LogDiverged(f"t{n}: the logs differ")) for n in range(6)]
+    (line,) = lines(Problems(errors))
+    assert " ".join(f"--recreate t{n}" for n in range(6)) in line
+
+
+def test_a_plan_that_has_to_be_finished_is_in_the_command() -> None:
+    error = DecisionUnfinished("1c0ffee2", "is not replayed yet")
+    error.mirror = "dr"
+    assert commands_of(error.action) == ["tanist failback replay dr --plan 1c0ffee2"]
