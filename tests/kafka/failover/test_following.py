@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from confluent_kafka import Producer
 
-from tanist_testkit.sandbox.spec import ClusterSpec
+from tanist.usecases.failover.route import ROUTE
 from tests.kafka.failover.both_ways import begin, delete
 from tests.kafka.failover.commands import executed
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
 from tests.kafka.failover.lost_state import lose
+from tests.kafka.failover.own.test_open_transactions import EAST, leaves_hanging
+from tests.kafka.failover.own.test_replay import HOUR_MS, LOGS, NOW, write
 from tests.kafka.failover.test_dead_source import flapping
 from tests.kafka.fetcher.rig import until
 from tests.robot import Journey, Robot
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
+KILLED_AT: Final = {"drain": "before:groups", "open": "before:movers"}
+"""A step that has nothing to do here is passed over, and nobody dies behind it."""
 pytestmark = pytest.mark.long  # some minutes, and each scenario kills a cluster
 
 
@@ -35,8 +39,7 @@ def open_pair(
 ) -> Iterator[Pair]:
     """Without authorizers: one login may do everything, as where one person is on call."""
     home = tmp_path_factory.mktemp("following")
-    source = ClusterSpec(name="east", heap_mb=384)
-    with running(guardian, client_config, home, source=source, authorizer=False) as pair:
+    with running(guardian, client_config, home, source=EAST, authorizer=False) as pair:
         begin(pair, "east")  # one for each cluster that is the destination of a mirror, or becomes it
         yield pair
 
@@ -116,14 +119,15 @@ def test_a_source_that_returns_before_the_approval_is_failed_over_planned(open_p
     assert robot(open_pair, mirror).follow(6).commands == []  # the source is back, and nothing was approved
 
 
-@pytest.mark.parametrize("point", ["fence", "seal", "open"])
-def test_a_killed_run_is_finished_with_one_command(open_pair: Pair, mirror: str, point: str) -> None:
-    open_pair.tanist("failover", "plan", mirror, "--json")
+@pytest.mark.parametrize("step", [step.id for step in ROUTE])
+def test_a_run_that_was_killed_behind_a_step_is_finished_with_one_command(
+    open_pair: Pair, mirror: str, step: str
+) -> None:
     plan = open_pair.tanist("failover", "plan", mirror, "--json").item["plan_hash"]
     open_pair.tanist("failover", "approve", mirror, plan, "--reason", "drill")
-    open_pair.tanist("failover", "run", mirror, "--plan", plan, "--until", point, expected=None)
+    assert open_pair.killed(KILLED_AT.get(step, f"after:{step}"), mirror, plan) == -signal.SIGKILL
     made = robot(open_pair, mirror).follow(2)
-    record(f"a run that ended at the step {point}", made)
+    record(f"a run that was killed behind the step {step}", made)
     assert made.stages[0] == "FAILING_OVER"
     assert open_pair.west.writes(mirror, range(100, 110))
 
@@ -212,7 +216,28 @@ def test_an_overlap_is_copied_again(open_pair: Pair, mirror: str) -> None:
     until(lambda: {*both()[1]} <= {*both()[0]}, 60, lambda: (made, both()))  # the copy also has fillers
 
 
-def test_an_open_transaction_is_ended_before_the_survey(open_pair: Pair, mirror: str) -> None:
+def test_a_tail_of_all_classes_is_replayed_as_far_as_that_is_safe(open_pair: Pair, mirror: str) -> None:
+    name = f"{mirror}-classes"
+    open_pair.east.topic(name, 1, retention_ms=str(HOUR_MS), cleanup_policy="delete")
+    write(open_pair.east, name, [(b"safe-2", b"before", NOW)])
+    open_pair.tanist("mirrors", "create", name, "--source", "east", "--topic", name)
+    open_pair.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "100s")
+    open_pair.tanist("mirrors", "pause", name, "--topic", name)
+    open_pair.tanist("mirrors", "wait", name, "--for", "state=PAUSED", "--timeout", "100s")
+    write(open_pair.east, name, [(b"expired", b"expired", NOW - 2 * HOUR_MS)] * 2)
+    write(open_pair.east, name, [(key, value, NOW) for _, key, value in LOGS])
+    open_pair.east.cluster.kill()
+    succeeded(robot(open_pair, name).follow(3))
+    write(open_pair.west, name, [(key, b"west", NOW) for kind, key, _ in LOGS if kind == "conflict"])
+    open_pair.east.cluster.start()
+    open_pair.clock.wait(10)
+    made = robot(open_pair, name).follow(3)
+    record("a tail with conflicting, safe, unordered and expired records", made)
+    replayed = [value for _, _, value in open_pair.west.read(name, partitions=1) if value not in {b"west", b"before"}]
+    assert replayed == [value for kind, _, value in LOGS if kind == "safe"]
+
+
+def test_an_open_and_a_hanging_transaction_are_ended_before_the_survey(open_pair: Pair, mirror: str) -> None:
     open_pair.tanist("mirrors", "pause", mirror, "--topic", mirror)
     open_pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "100s")
     options = {"transactional.id": mirror, "transaction.timeout.ms": "800000", "linger.ms": "0"}
@@ -221,12 +246,13 @@ def test_an_open_transaction_is_ended_before_the_survey(open_pair: Pair, mirror:
     producer.begin_transaction()
     producer.produce(mirror, b"1000", b"k", partition=0)
     assert producer.flush(30) == 0
+    leaves_hanging(open_pair, mirror)
     open_pair.east.cluster.kill()
     succeeded(robot(open_pair, mirror).follow(3))
     open_pair.east.cluster.start()
     open_pair.clock.wait(10)
     made = robot(open_pair, mirror).follow(6)
-    record("a transaction that stays open at the returned source", made)
+    record("an open and a hanging transaction at the returned source", made)
     assert sum("abort-transactions" in line for line in made.commands) == 1, made
 
 

@@ -55,8 +55,11 @@ def leaves_open(pair: Pair) -> None:
     assert producer.flush(30) == 0
 
 
-def leaves_hanging(pair: Pair) -> int:
-    """A transactional batch in partition 1 of `held` of which no coordinator knows; its producer id."""
+def leaves_hanging(pair: Pair, topic: str) -> int:
+    """A transactional batch in partition 1 of `topic` of which no coordinator knows; its producer id.
+
+    A broker that verifies transactions refuses it: `EAST` does not.
+    """
     by = SystemClock().deadline(20)
     router = Router(pair.east.cluster.endpoint(), "tanist-test")
     number = init_producer_id(router, by)
@@ -65,10 +68,10 @@ def leaves_hanging(pair: Pair) -> int:
     whole[22] |= 0x10
     whole[17:21] = crc32c(memoryview(whole)[21:]).to_bytes(4, "big")
     assert header_of(memoryview(whole)).is_transactional
-    router.refresh(["held"], by)
+    router.refresh([topic], by)
     kind = ProduceRequest.TopicProduceData
-    data = kind(name="held", partition_data=[kind.PartitionProduceData(index=1, records=bytes(whole))])
-    leader = router.topics()["held"].partitions[1].leader
+    data = kind(name=topic, partition_data=[kind.PartitionProduceData(index=1, records=bytes(whole))])
+    leader = router.topics()[topic].partitions[1].leader
     connection = router.connection(BrokerId(leader or 0), by)
     request: Any = ProduceRequest(transactional_id="hanging", acks=-1, timeout_ms=9000, topic_data=[data], version=8)
     answer: Any = connection.call(request, by)
@@ -84,7 +87,7 @@ def returns(own: Pair) -> int:
     own.worker().send(signal.SIGKILL)
     assert own.east.writes("held", range(100, 104))
     leaves_open(own)
-    hanging = leaves_hanging(own)
+    hanging = leaves_hanging(own, "held")
     own.east.cluster.kill()
     own.tanist("failover", "run", MIRROR, "--plan", own.approved(MIRROR, mode="unplanned"), *QUICK, expected=None)
     assert own.tanist("failover", "status", MIRROR, "--json").item["status"] == "DONE"
