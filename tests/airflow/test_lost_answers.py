@@ -99,7 +99,7 @@ def plan_of(ran: Ran) -> str:
         pytest.param(PlanGate, "execute", False, marks=pytest.mark.long),
         pytest.param(PlanGate, "_put_question", False, marks=pytest.mark.long),
         pytest.param(PlanGate, "_put_question", True, marks=pytest.mark.long),
-        (PlanGate, "approver", False),
+        pytest.param(PlanGate, "approver", False, marks=pytest.mark.long),
         (planning, "approve", False),
     ],
     ids=["at its begin", "before it asks", "when it has asked", "when it is answered", "before it approves"],
@@ -175,6 +175,7 @@ def test_an_approval_that_a_process_writes_after_it_was_given_up_is_waited_for(
     assert ran.left("approve", "return_value")["approver"] == "op via Airflow (User:approver)"
 
 
+@pytest.mark.long  # a lost yes is asked for again above
 def test_a_no_that_was_lost_is_asked_for_again(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +213,7 @@ def test_a_no_of_an_earlier_run_does_not_end_a_later_one_of_the_same_plan(
     assert pair.west.writes(mirror, range(2))
 
 
+@pytest.mark.long  # tests/airflow/test_gate_answers.py
 def test_a_question_that_does_not_cover_what_is_so_now_is_not_asked_again(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_a_folder_with_a_result_of_somebody_else_keeps_it(tmp_path: Path, theirs
     assert (tmp_path / "result.json").read_text() == theirs
 
 
+@pytest.mark.long  # the demo and tests/airflow/test_mirror_validation.py validate, too
 @pytest.mark.usefixtures("hasty_java")
 def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
     """A promoted topic is equal, whoever writes to it by now; a mirrored one that somebody else wrote to is not."""

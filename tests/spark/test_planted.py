@@ -35,7 +35,7 @@ STAMPED = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
 KEPT = {"retention.ms": "-1"}
 
 
-@pytest.fixture(scope="module", params=[Level.BATCHES, Level.RECORDS])
+@pytest.fixture(scope="module", params=[Level.BATCHES, pytest.param(Level.RECORDS, marks=pytest.mark.long)])
 def look(request: pytest.FixtureRequest, spark: SparkSession, sides: tuple[RigCluster, RigCluster]) -> Look:
     """All of it, planted side by side and validated at once: what is wrong with one hides no other."""
     cases = (stamped_there, stamped_here, stamped_once, odd_keys_and_times, damaged)

@@ -68,6 +68,7 @@ class Found:
             return read_reconciled(opened, [self.at], views, context)[self.at]
 
 
+@pytest.mark.long  # tests/airflow/test_mirror_reconciliation.py publishes, too
 def test_what_a_job_publishes_is_what_positions_are_translated_by(
     tanist: Tanist, rig: Rig, topic_name: str, tmp_path: Path
 ) -> None:

@@ -106,8 +106,9 @@ def sync(
 ) -> None:
     """Commit translated offsets at the destination, for groups without members there.
 
-    Offsets that are not committed are listed with the reason. Exits with 1 if a proof fails, 4 if a commit failed (run
-    it again). During a failover of the mirror it exits with MIRROR_LOCKED.
+    Offsets that are not committed are listed with the reason; those that have not moved are counted, and listed only
+    with --json. Exits with 1 if a proof fails, 4 if a commit failed (run it again). During a failover of the mirror it
+    exits with MIRROR_LOCKED.
 
     Example: tanist groups sync dr --destination west --group 'billing.*' --dry-run
     """
@@ -214,7 +215,8 @@ def _say_how(seen: Gathered) -> None:
 def _show(now: Session, found: GroupSyncResult, columns: Sequence[str]) -> None:
     _say_how(found.seen)
     items = [position_item(row) | {"note": group_note(row.group, found.seen)} for row in found.rows]
-    emit(items, columns, now.as_json)
+    moved = None if now.as_json else [item for item, row in zip(items, found.rows, strict=True) if not row.settled]
+    emit(items, columns, now.as_json, rows=moved)
     _say_notes(items)
     if found.seen.at_home:
         say(

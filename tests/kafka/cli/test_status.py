@@ -8,6 +8,8 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.kafka.cli.conftest import section
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 MIRRORS = 12
 
 
+@pytest.mark.long  # unit/usecases/test_silent_sources.py
 def test_one_source_that_hangs_delays_the_status_of_twelve_mirrors_once_and_blames_no_destination(
     tanist: Tanist, clusters: Mapping[str, SandboxCluster], east: Broker, configured: Path, topic_name: str
 ) -> None:

@@ -6,6 +6,8 @@ import json
 import signal
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tanist.kafka.wire.admin import AclBinding
 from tests.kafka.failover.both_ways import begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.conftest import ALLOW, DENY, LITERAL, TOPIC, WRITE, give
@@ -34,6 +36,7 @@ def check(pair: Pair, at: str, name: str) -> tuple[str, str]:
     return found["verdict"], found["reason"]
 
 
+@pytest.mark.long  # test_documented_permissions.py compares all ACLs
 def test_a_deny_of_the_destination_is_named_is_not_carried_home_and_a_circle_leaves_acls_as_they_were(
     pair: Pair,
 ) -> None:

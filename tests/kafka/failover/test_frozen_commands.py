@@ -107,6 +107,7 @@ def test_a_run_that_slept_while_it_opened_its_store_never_takes_over_what_it_has
     assert not running
 
 
+@pytest.mark.long  # tests/explorer plays it
 def test_of_two_plans_that_are_started_together_one_is_refused_and_an_abort_opens_no_second_side(pair: Pair) -> None:
     """Both have asked whether anybody else is at work before either has said that it is."""
     mirrored(pair, "together", "together-1", "together-2")

@@ -111,6 +111,7 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     assert "<table>" in (evidence / "evidence.html").read_text()
 
 
+@pytest.mark.long  # a frozen worker wakes up in the test above
 def test_frozen_before_the_barrier_and_woken_after_it(pair: Pair) -> None:
     """With records to copy in its hands it finds every door shut."""
     worker = pair.worker()
@@ -217,6 +218,7 @@ def test_one_step_at_a_time_killed_between(pair: Pair) -> None:
     assert from_json((pair.home / plan / "evidence.json").read_text()).broken_at() is None
 
 
+@pytest.mark.long  # test_dead_source.py and tests/kafka/failback
 def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     """It does not resume its old life: fenced and told as soon as it answers, and no worker believes an old state."""
     worker = pair.worker()

@@ -165,6 +165,7 @@ def _next(group: Consumer, found: list[int]) -> bool:
     return True
 
 
+@pytest.mark.long  # the first test kills the source in the reserve
 def test_a_worker_that_copies_until_the_fence_writes_nothing_into_the_reserve(pair: Pair) -> None:
     """An unplanned failover from a source that answers: the worker has records in its hands all the time."""
     pair.worker()

@@ -34,6 +34,7 @@ def items(pair: Pair, *command: str, expected: int | None = 0) -> list[dict[str,
     return list(json.loads(pair.tanist(*command, "--json", expected=expected).out)["items"])
 
 
+@pytest.mark.long  # the demo rescues and replays what nobody copied
 def test_records_that_were_not_copied_are_rescued_and_replayed(pair: Pair) -> None:
     pair.worker()
     pair.mirror(MIRROR, TOPIC)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--json")
 
 
+@pytest.mark.long  # unit/usecases/failover/test_lock.py has it by step
 def test_a_mirror_made_again_is_not_done_by_the_failover_of_its_namesake(pair: Pair) -> None:
     """`failover run --until STEP` answered DONE, exit 0, without approval or action, while partitions were MIRRORING.
 
@@ -68,6 +69,7 @@ def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted
     assert "SOURCE_FENCED" not in {each["name"] for each in after["limitations"]["planned"]}
 
 
+@pytest.mark.long  # unit/usecases/failover/test_recreated.py
 def test_a_failed_over_topic_that_somebody_created_again_is_named_and_gets_no_marker(pair: Pair) -> None:
     """A worker wrote the mirror's markers into the new topic, and `status` was green."""
     pair.worker()

@@ -175,6 +175,7 @@ def seconds(wanted: float) -> None:
     time.sleep(wanted)  # noqa: TID251  # that nothing is written takes time to see
 
 
+@pytest.mark.long  # test_dead_source.py kills one under load
 def test_a_killed_source_is_stored_with_its_last_answer_and_then_stands_still(scene: Scene) -> None:
     """Idle partitions are seen all the same; a paused one is not; a restarted worker changes none of it."""
     before = {at: scene.end(at).at or 0 for at in (scene.busy, scene.resting)}

@@ -141,3 +141,12 @@ def test_it_is_committed_again_only_to_be_renewed_or_where_somebody_has_moved_it
     (found,) = decided(known, there, Rules(), renew)
     assert isinstance(found.decision, Stays if stays else Commit)
     assert bool(to_commit([found], lambda _: mark)) is not stays
+
+
+def test_a_group_of_which_nothing_has_moved_is_not_read_once_more() -> None:
+    seen = gathered()
+    known = tuple(settled(seen, committed(mark_of(seen, row(seen)))))
+    (found,) = decided(known, DestinationGroups(groups={}, committed={}), Rules(), renew=False)
+    assert isinstance(found.decision, Stays)
+    assert found.present is not None
+    assert found.present.offset == found.offset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset, MirrorPartition, SourcePartition
@@ -118,8 +118,6 @@ def _translated(seen: Gathered, group: str, at: MirrorPartition, position: Fresh
     )
 
 
-_THERE: Final = "it was committed before, from the same position"
-
 # ── what may be committed ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -168,7 +166,10 @@ def decided(
     rules: Rules,
     renew: bool = True,  # noqa: FBT001, FBT002 -- of one caller
 ) -> tuple[PositionRow, ...]:
-    """The rows, each with the decision whether to commit it. `renew`: commit again what is settled."""
+    """The rows, each with the decision whether to commit it. `renew`: commit again what is settled.
+
+    What is settled in a group that `there` does not have keeps its decision.
+    """
     groups = dict.fromkeys(row.group for row in rows)
     refused = {group: there.objection(group, rules) for group in groups}
     return tuple(
@@ -179,10 +180,10 @@ def decided(
 
 def _there_already(row: PositionRow, there: DestinationGroups) -> PositionRow | None:
     """The row, if it is settled and nobody has moved the offset since: nothing is to be done about it."""
-    present = there.present(row.group, row.partition) if row.settled else None
-    if isinstance(present, Present) and present.ours and present.offset == row.offset:
-        return replace(row, present=present, decision=Stays(_THERE))
-    return None
+    if not row.settled:
+        return None
+    unmoved = row.group not in there.committed or there.present(row.group, row.partition) == row.present
+    return row if unmoved else None
 
 
 def _judged(row: PositionRow, refused: str | None, there: DestinationGroups, rules: Rules) -> PositionRow:

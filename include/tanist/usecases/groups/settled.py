@@ -7,14 +7,14 @@ translated again.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.followed import is_followed
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset
-from tanist.domain.translation import OUR_MARK, Exact, Proof
+from tanist.domain.translation import OUR_MARK, Exact, Present, Proof, Stays
 from tanist.ports.positions import CommittedPosition, ProofResult
 from tanist.usecases.groups.rows import PositionRow
 from tanist.usecases.groups.strategies import candidates
@@ -22,19 +22,21 @@ from tanist.usecases.groups.strategies import candidates
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist.domain.names import MirrorPartition, SourceOffset
+    from tanist.domain.names import MirrorPartition, SourceOffset, SourcePartition
     from tanist.domain.translation import Translator
     from tanist.ports.positions import CommittedOf
     from tanist.usecases.groups.gather import Chosen, Gathered
 
 _ID_LETTERS = 8
 """Of each topic's id."""
+_THERE = Stays("it was committed before, from the same position")
+_COMPARED = ProofResult(Proof.MATCH, "compared when it was committed")
 
 
 def mark_of(seen: Gathered, row: PositionRow) -> str:
     """The metadata of a commit, as in 'tanist mm east@1234', with more behind it where it is settled."""
     exact = isinstance(row.translation, Exact) and row.compared.proof is Proof.MATCH
-    return _mark(seen, row.partition, row.position.offset, row.translator if exact else None)
+    return f"{_begin(seen)}{row.position.offset}{_end(seen, row.partition, row.translator) if exact else ''}"
 
 
 def may_be_settled(seen: Gathered, chosen: Chosen) -> bool:
@@ -45,35 +47,60 @@ def may_be_settled(seen: Gathered, chosen: Chosen) -> bool:
 
 def settled(seen: Gathered, committed: Mapping[str, CommittedOf | TanistError]) -> Iterator[PositionRow]:
     """The rows of positions whose commits are as good as a new translation."""
-    spec = seen.spec
-    topics = {at.topic: at for positions in seen.positions.values() for at in positions}
-    order = {
-        copy: candidates(spec, spec.names.at_source(at).topic, "")
-        for copy, at in topics.items()
-        if copy in seen.topic_ids
-    }
+    names = {at for positions in seen.positions.values() for at in positions}
+    places = {at: place for at in names if (place := _place(seen, at)) is not None}
     for group, positions in seen.positions.items():
         there = committed.get(group)
         if there is None or isinstance(there, TanistError):
             continue
         for at, position in positions.items():
-            found, copy = there.get(at), seen.copies[at]
-            if not isinstance(found, CommittedPosition) or not isinstance(copy, Span) or at in seen.preparing:
+            place, found = places.get(at), there.get(at)
+            if place is None or not isinstance(found, CommittedPosition):
                 continue
-            marks = {_mark(seen, at, position.offset, each): each for each in order.get(at.topic, ())}
-            if found.metadata in marks and copy.start <= found.offset <= copy.end:
+            translator = place.translator(position.offset, found.metadata)
+            if translator is not None and place.copy.start <= found.offset <= place.copy.end:
+                offset = DestinationOffset(found.offset)
                 yield PositionRow(
                     group=group,
                     partition=at,
-                    at_source=spec.names.at_source(at),
+                    at_source=place.at_source,
                     position=position,
                     age_ms=seen.age_ms(position),
-                    translation=Exact(DestinationOffset(found.offset)),
-                    mirror_end=copy,
-                    translator=marks[found.metadata],
-                    compared=ProofResult(Proof.MATCH, "compared when it was committed"),
+                    translation=Exact(offset),
+                    mirror_end=place.copy,
+                    translator=translator,
+                    compared=_COMPARED,
+                    present=Present(offset, found.metadata),
+                    decision=_THERE,
                     settled=True,
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the settled positions of one partition have in common.
+
+    `begins`: the metadata of each up to the source's offset; `ends`: what may stand behind it, by strategy.
+    """
+
+    at_source: SourcePartition
+    copy: Span[DestinationOffset]
+    begins: str
+    ends: Mapping[str, Translator]
+
+    def translator(self, offset: SourceOffset, metadata: str) -> Translator | None:
+        """The strategy by which a commit with this metadata was made from `offset`; None: it was not."""
+        begins = f"{self.begins}{offset}"
+        return self.ends.get(metadata[len(begins) :]) if metadata.startswith(begins) else None
+
+
+def _place(seen: Gathered, at: MirrorPartition) -> _Place | None:
+    """None: nothing in this partition is settled."""
+    copy, at_source = seen.copies[at], seen.spec.names.at_source(at)
+    if not isinstance(copy, Span) or at in seen.preparing or at.topic not in seen.topic_ids:
+        return None
+    ends = {_end(seen, at, each): each for each in candidates(seen.spec, at_source.topic, "")}
+    return _Place(at_source, copy, _begin(seen), ends)
 
 
 def without(seen: Gathered, rows: tuple[PositionRow, ...]) -> Gathered:
@@ -86,9 +113,11 @@ def without(seen: Gathered, rows: tuple[PositionRow, ...]) -> Gathered:
     return replace(seen, positions=left)
 
 
-def _mark(seen: Gathered, at: MirrorPartition, position: SourceOffset, translator: Translator | None) -> str:
-    plain = f"{OUR_MARK}{seen.spec.mirror} {seen.spec.source}@{position}"
+def _begin(seen: Gathered) -> str:
+    return f"{OUR_MARK}{seen.spec.mirror} {seen.spec.source}@"
+
+
+def _end(seen: Gathered, at: MirrorPartition, translator: Translator) -> str:
+    """Empty where the topics' ids are not known."""
     ids = seen.topic_ids.get(at.topic)
-    if translator is None or ids is None:
-        return plain
-    return f"{plain} {translator.name} {'/'.join(each[:_ID_LETTERS] for each in ids)}"
+    return "" if ids is None else f" {translator.name} {'/'.join(each[:_ID_LETTERS] for each in ids)}"

@@ -56,7 +56,7 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSyncResult:
-    """One row for each position. `seen`: the inputs; `there`: the groups at the destination."""
+    """One row for each position. `seen`: the inputs; `there`: at the destination, the groups with a row not settled."""
 
     rows: tuple[PositionRow, ...]
     seen: Gathered
@@ -172,9 +172,9 @@ def _sync_all(mirror: OpenMirror, request: SyncRequest, context: CommandContext,
 def _commit(mirror: OpenMirror, look: _Look, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     """If the commit is fenced although we hold the lock (a frozen command woke up), decide again and repeat it."""
     positions = mirror.destination.positions(mirror.spec.mirror)
-    if look.seen.names:
+    if busy := look.busy(request):
         request.confirm()
-        positions.take_over(look.seen.names, context.by)
+        positions.take_over(busy, context.by)
     planned = _planned(look, mirror, request, context)
     wanted = to_commit(planned.rows, partial(mark_of, look.seen))
     if not wanted:
@@ -189,6 +189,12 @@ class _Look:
 
     seen: Gathered
     rows: tuple[PositionRow, ...]
+
+    def busy(self, request: SyncRequest) -> tuple[str, ...]:
+        """The groups with a position that may have to be committed, sorted; the others cost nothing more."""
+        if request.renew:
+            return self.seen.names
+        return tuple(sorted({row.group for row in self.rows if not row.settled}))
 
 
 def _look(mirror: OpenMirror, request: SyncRequest, context: CommandContext, views: Views | None) -> _Look:
@@ -209,12 +215,12 @@ def _settled(mirror: OpenMirror, seen: Gathered, chosen: Chosen, context: Comman
 
 
 def _planned(look: _Look, mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
-    there = _there(mirror, look.seen, context)
+    there = _there(mirror, look.seen, look.busy(request), context)
     return GroupSyncResult(rows=decided(look.rows, there, request.rules, request.renew), seen=look.seen, there=there)
 
 
-def _there(mirror: OpenMirror, seen: Gathered, context: CommandContext) -> DestinationGroups:
-    positions, names = mirror.destination.positions(mirror.spec.mirror), seen.names
+def _there(mirror: OpenMirror, seen: Gathered, names: Sequence[str], context: CommandContext) -> DestinationGroups:
+    positions = mirror.destination.positions(mirror.spec.mirror)
     groups = positions.groups(context.by)
     committed = positions.committed(names, context.by) if names else {}
     return DestinationGroups(groups=groups, committed=committed, primary_until=seen.primary_until)
