@@ -140,6 +140,8 @@ def explain(
     mirror = _mirror(now, name)
     request = SyncRequest(chosen=Chosen(names=frozenset({group}), every=True))
     found = translate_groups(mirror, request, now.context)
+    if group not in found.seen.names:
+        say(no_position(group, mirror.spec))
     if now.as_json:
         items = [position_item(row) | {"explanation": list(explained(row, found.seen))} for row in found.rows]
         emit([*items, *_home_items(group, found)], (), as_json=True)
@@ -149,8 +151,6 @@ def explain(
         print("\n  ".join(explained(row, found.seen)))
     for item in _home_items(group, found):
         print("\n  ".join(item["explanation"]))
-    if group not in found.seen.names:
-        say(no_position(group, mirror.spec))
 
 
 def _home_items(group: str, found: GroupSyncResult) -> list[dict[str, Any]]:

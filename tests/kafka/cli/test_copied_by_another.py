@@ -185,7 +185,7 @@ def test_groups_go_on_where_they_were_beside_a_copy_at_other_offsets(
     west: Broker,
     topic_name: str,
 ) -> None:
-    """Translated by timestamps, explained, looked up and committed."""
+    """S0.1, S0.4, S0.7: translated by timestamps, explained, looked up, committed, and never backwards."""
     copy, name, group = f"dr-{topic_name}", f"by-{topic_name}"[:60].rstrip(".-_"), f"app {topic_name}"
     for broker, cluster, topic, values in (
         (east, "east", topic_name, range(30)),
@@ -218,4 +218,18 @@ def test_groups_go_on_where_they_were_beside_a_copy_at_other_offsets(
     assert {row["group"]: row["committed"] for row in synced.items} == {group: True, f"{group} ahead": False}
     (again,) = tanist("groups", "translate", name, *WEST, "--group", group, "--json").items
     assert again["destination_committed_offset"] == 10
+    assert not [topic for topic in east.topics() | west.topics() if "offset-syncs" in topic], "S0.7"
+
+    everything = ("groups", "sync", name, *WEST, "--yes")
+    assert "committed 1 of 2" in tanist(*everything).err  # all are committed again once an hour, so that none expires
+    unmoved = tanist(*everything)
+    assert "committed 0 of 2 offset(s) of 2 group(s); 1 had not moved" in unmoved.err, unmoved.err
+    assert f"{group} ahead" in unmoved.out
+    assert f"{group}  " not in unmoved.out, "only --json lists what has not moved"
+    commit(clusters["east"].bootstrap_servers, group, {MirrorPartition(topic_name, 0): 15})
+    rewound = tanist(*everything, "--json")
+    (back,) = [row for row in rewound.items if row["group"] == group]
+    assert (back["destination_offset"], back["committed"]) == (5, False), "S0.4"
+    assert back["destination_committed_offset"] == 10
+    assert "backwards" in back["reason"]
     assert tanist("mirrors", "remove", name, *WEST).code == 0

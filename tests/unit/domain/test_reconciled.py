@@ -125,7 +125,7 @@ def test_a_copy_that_is_not_the_one_that_was_read_is_not_translated(start: int, 
 
 
 def test_without_a_reconciliation_the_reason_is_that_of_the_reader() -> None:
-    assert answer(1, told=None) == Unknown("the partition was never reconciled: `tanist reconcile NAME --publish`")
+    assert answer(1, told=None) == Unknown("the partition was never reconciled: `tanist reconcile --publish`")
     assert answer(1, told=None, why="made again since") == Unknown("made again since")
 
 

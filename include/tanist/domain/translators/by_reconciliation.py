@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tanist.domain.reconciled.published import Reconciled
     from tanist.domain.translation import Evidence, Inputs, Translation
 
-_NEVER: Final = "the partition was never reconciled: `tanist reconcile NAME --publish`"
+_NEVER: Final = "the partition was never reconciled: `tanist reconcile --publish`"
 _MOST_BACK: Final = 1000
 """Steps looked at for the last exact one."""
-_AGAIN: Final = "run `tanist reconcile NAME --publish` again"
+_AGAIN: Final = "run `tanist reconcile --publish` again"
 
 
 def translate(position: SourceOffset, read: Inputs) -> Translation:
