@@ -214,9 +214,9 @@ def _say_how(seen: Gathered) -> None:
 
 def _show(now: Session, found: GroupSyncResult, columns: Sequence[str]) -> None:
     _say_how(found.seen)
-    items = [position_item(row) | {"note": group_note(row.group, found.seen)} for row in found.rows]
-    moved = None if now.as_json else [item for item, row in zip(items, found.rows, strict=True) if not row.settled]
-    emit(items, columns, now.as_json, rows=moved)
+    shown = [row for row in found.rows if now.as_json or not row.settled]
+    items = [position_item(row) | {"note": group_note(row.group, found.seen)} for row in shown]
+    emit(items, columns, now.as_json)
     _say_notes(items)
     if found.seen.at_home:
         say(
