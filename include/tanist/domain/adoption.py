@@ -47,7 +47,7 @@ class MirrorTopicPromoted(Refused):
 class OppositeMirror(Refused):
     name = "OPPOSITE_MIRROR"
     operator_action = (
-        "once that mirror has failed over, `tanist mirrors reverse NAME` lets it copy back; nothing was changed"
+        "once that mirror has failed over, `tanist mirrors reverse` lets it copy back; nothing was changed"
     )
 
 

@@ -145,7 +145,7 @@ ATTEMPTS: Final = 4
 """So often the race is tried. A run whose answer was not lost must end well, too."""
 
 
-# What follows a lost answer is in `../test_lost_answers.py`, in every `make test`: there no scheduler is waited for.
+# What follows a lost answer is in `../test_lost_answers.py`, and no scheduler is waited for there.
 @pytest.mark.parametrize("race", ["running", "queued"])
 def test_an_answer_that_the_scheduler_loses_is_no_failover_that_is_lost(
     airflow: SharedAirflow, pair: Pair, topic_name: str, tmp_path: Path, freeze: Frozen, race: str

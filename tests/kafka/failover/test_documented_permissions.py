@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
 
-@pytest.fixture(
-    params=[pytest.param(EAST, id="scram"), pytest.param(CERTIFICATES, id="certificates", marks=pytest.mark.long)]
-)
+@pytest.fixture(params=[pytest.param(EAST, id="scram"), pytest.param(CERTIFICATES, id="certificates")])
 def least(
     request: pytest.FixtureRequest,
     guardian: Guardian,

@@ -7,8 +7,6 @@ import shlex
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tanist_testkit.sandbox import forks
 from tests.kafka.failover.conftest import COMMAND_SECONDS
 
@@ -64,7 +62,6 @@ def test_a_login_that_may_only_read_plans_and_is_told_the_whole_command(pair: Pa
     pair.tanist(*typed(plan["approve"]), user="approver")
 
 
-@pytest.mark.long  # test_following.py follows it everywhere
 def test_what_is_next_leads_from_a_kept_plan_to_the_reversal(pair: Pair, topic_name: str) -> None:
     """Plan, approval and run as `tanist next` prints them; before and behind them it asks for nothing of the kind."""
     pair.worker()

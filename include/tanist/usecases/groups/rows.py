@@ -80,6 +80,11 @@ class PositionRow:
         return isinstance(self.decision, Commit)
 
     @property
+    def stays(self) -> bool:
+        """Whether the destination has it already."""
+        return isinstance(self.decision, Stays)
+
+    @property
     def reason(self) -> str:
         """Why the offset is not exact, why it was not committed, and why the proof is missing."""
         said = [] if self.translation.why is None else [self.translation.why]

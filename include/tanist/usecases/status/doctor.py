@@ -39,7 +39,7 @@ _MOST_GROUPS: Final = 200
 def unknown(name: str, error: TanistError) -> Check:
     """A check that could not be made, or that failed although the cluster answers."""
     verdict = Verdict.UNKNOWN if isinstance(error, CouldNotTell) else Verdict.FAIL
-    return Check(name=name, verdict=verdict, observed=error.name, reason=f"{error.reason} ({error.operator_action})")
+    return Check(name=name, verdict=verdict, observed=error.name, reason=f"{error.reason} ({error.action})")
 
 
 def clusters(names: Sequence[str], connect: Callable[[str], Cluster], context: CommandContext) -> tuple[Check, ...]:
