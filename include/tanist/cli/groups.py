@@ -25,7 +25,7 @@ from tanist.usecases.groups.strategies import TRANSLATORS, translator
 from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, sync_locked, translate_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.ports.cluster import Cluster
     from tanist.usecases.groups.gather import Gathered
@@ -118,7 +118,7 @@ def sync(
     request = SyncRequest(chosen=chosen, rules=Rules(existing=existing, backwards=backwards, unproved=unproved))
     _confirm(now, mirror, request)
     synced = sync_locked(mirror, request, now.context)
-    _show(now, synced, (*COLUMNS, "committed", "reason"), lambda row: not (row.settled and row.stays))
+    _show(now, synced, (*COLUMNS, "committed", "reason"), moved_only=True)
     _summary(synced, dry_run=now.context.dry_run)
     if synced.mismatches:
         raise typer.Exit(1)
@@ -212,12 +212,10 @@ def _say_how(seen: Gathered) -> None:
         say(f"warning: committed offsets of groups: {followed.mode}: {followed.reason}")
 
 
-def _show(
-    now: Session, found: GroupSyncResult, columns: Sequence[str], shown: Callable[[PositionRow], bool] = bool
-) -> None:
-    """A table of the rows that are `shown`; JSON has all."""
+def _show(now: Session, found: GroupSyncResult, columns: Sequence[str], *, moved_only: bool = False) -> None:
+    """A table of the rows, or of those that have moved; JSON has all."""
     _say_how(found.seen)
-    rows = [row for row in found.rows if now.as_json or shown(row)]
+    rows = [row for row in found.rows if now.as_json or not (moved_only and row.unmoved)]
     items = [position_item(row) | {"note": group_note(row.group, found.seen)} for row in rows]
     emit(items, columns, now.as_json)
     _say_notes(items)

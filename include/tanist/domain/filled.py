@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 REASON: Final = "as advised by tanist"
 """Stored with what is approved or undone so; whoever types it may give a better one."""
@@ -20,6 +20,12 @@ def exactly(topic: str) -> str:
     return topic.replace(".", r"\.")
 
 
+def exact_options(option: str, topics: Iterable[str]) -> Iterator[str]:
+    """The option of a command for each topic, by name, with the expression that matches just that one."""
+    for topic in sorted(topics):
+        yield from (option, exactly(topic))
+
+
 def filled(text: str, mirror: str, topics: Iterable[str], plan: str) -> str:
     """`text` with commands that can be typed; what is empty is not known, and stays as it is.
 
@@ -28,6 +34,6 @@ def filled(text: str, mirror: str, topics: Iterable[str], plan: str) -> str:
     found = text.replace("--reason TEXT", shlex.join(("--reason", REASON)))
     if mirror:
         found = _MIRROR.sub(lambda to: f"{to[1]} {shlex.quote(mirror)}", found)
-    if names := sorted({*topics} - {""}):
-        found = _TOPICS.sub(lambda to: " ".join(shlex.join((to[1], exactly(name))) for name in names), found)
+    if names := {*topics} - {""}:
+        found = _TOPICS.sub(lambda to: shlex.join(exact_options(to[1], names)), found)
     return found.replace("--plan HASH", f"--plan {plan}") if plan else found

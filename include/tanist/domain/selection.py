@@ -11,7 +11,7 @@ from tanist.domain.filled import exactly
 from tanist.domain.problems import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 EVERYTHING: Final = (".*",)
 _LONGEST: Final = 1_000
@@ -86,12 +86,6 @@ def pattern_problems(texts: Iterable[str]) -> tuple[Misconfigured, ...]:
         except Misconfigured as exc:
             found.append(exc)
     return tuple(found)
-
-
-def exact_options(option: str, topics: Iterable[str]) -> Iterator[str]:
-    """The option of a command for each topic, by name, with the expression that matches just that one."""
-    for topic in sorted(topics):
-        yield from (option, exactly(topic))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Verdict, named
 from tanist.domain.failback.reversal import TAIL_UNDECIDED, Reversal
+from tanist.domain.failover.commands import accept_undecided_command
 from tanist.domain.failover.plan import plan_of
-from tanist.domain.filled import REASON
 from tanist.domain.moves import MoveStatus
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus
@@ -310,10 +309,8 @@ def unknown_tails(entry: TopicLineage, mirror_id: str, now: EpochMs) -> TopicTai
 def undecided_warning(entry: TopicLineage, destination: str) -> str:
     """What a person should know of a promotion whose tails are not known."""
     reserved = sum(end - start for start, end in zip(entry.old_ends, entry.reserve_ends, strict=True))
-    what = ("--destination", destination, "--finding", TAIL_UNDECIDED, "--reason", REASON)
-    accept = shlex.join(("tanist", "failback", "accept", entry.mirror, *what))
     return (
         f"{entry.topic}: whether anybody has decided about the divergent tail of promotion {entry.promotion_epoch} "
         f"({reserved} offsets were reserved) is not known, so it counts as undecided: no planned failover is approved "
-        f"until somebody accepts it with `{accept}`"
+        f"until somebody accepts it with `{accept_undecided_command(entry.mirror, destination)}`"
     )

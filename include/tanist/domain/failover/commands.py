@@ -6,9 +6,10 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
-from tanist.domain.filled import exactly
+from tanist.domain.filled import REASON, exact_options, exactly
 from tanist.domain.names import iso_time
-from tanist.domain.selection import EVERYTHING, exact_options
+from tanist.domain.selection import EVERYTHING
+from tanist.domain.tails import FindingKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +27,12 @@ def approve_command(intent: Intent, plan: str, destination: str, *, kept: bool) 
     options = () if kept else (*options_of(intent), "--max-loss", str(intent.loss_tolerance))
     reason = ("--reason", f"{intent.mode.value} failover")
     return _typed("approve", intent.mirror, plan, destination, (*options, *reason))
+
+
+def accept_undecided_command(mirror: str, destination: str) -> str:
+    """What accepts that nobody decides any more about records that only an old source had."""
+    where = ("--destination", destination, "--finding", FindingKind.UNDECIDED.value)
+    return shlex.join(("tanist", "failback", "accept", mirror, *where, "--reason", REASON))
 
 
 def plan_all_command(mode: Mode, destinations: Iterable[str] = (), source: str | None = None) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Verdict, named
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.commands import others_command, remove_command
+from tanist.domain.failover.commands import accept_undecided_command, others_command, remove_command
 from tanist.domain.failover.facts import is_locked
 from tanist.domain.fences import FenceStatus, fence_command, is_stray
-from tanist.domain.filled import REASON
 from tanist.domain.limitation import Limitation
 from tanist.domain.tails import FindingKind
 
@@ -34,8 +32,7 @@ def of_undecided(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             str(FindingKind.UNDECIDED),
             "the mirror was reversed while nobody had decided about records that only its old source had, and no "
             f"command rescues them any more: {named(found)}; read them in that cluster's log if they are needed, then "
-            f"`tanist failback accept {intent.mirror} --destination {facts.destination} "
-            f"--finding {FindingKind.UNDECIDED} --reason {shlex.quote(REASON)}`",
+            f"`{accept_undecided_command(intent.mirror, facts.destination)}`",
             blocks=intent.mode is Mode.PLANNED,
             about=tuple(sorted({each.topic for each in found})),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from tanist.domain.selection import exact_options
+from tanist.domain.filled import exact_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTopicRecreated
+from tanist.domain.failover.commands import accept_undecided_command
 from tanist.domain.failover.reasons import DETACHED
-from tanist.domain.filled import REASON
+from tanist.domain.filled import REASON, exact_options
 from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.losses import UncopiedRecordsDeleted
 from tanist.domain.next_steps import commands
 from tanist.domain.next_steps.commands import typed
 from tanist.domain.next_steps.step import NextStep
-from tanist.domain.selection import exact_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -163,7 +163,7 @@ def _open_only_copy(at: MirrorSituation) -> Iterator[NextStep]:
 
 def _accept_undecided(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(
-        command=typed(at, "failback", "accept", "--finding", "TAIL_UNDECIDED", "--reason", REASON),
+        command=accept_undecided_command(at.status.mirror, at.destination),
         why="nobody had decided about records of an old source when the mirror was reversed",
         decision="accept that nobody decides about them any more",
     )

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.circle import CircleStage
 from tanist.domain.failback.unseen import unseen
-from tanist.domain.filled import REASON
+from tanist.domain.filled import REASON, exact_options
 from tanist.domain.next_steps import commands, remedies
 from tanist.domain.next_steps.commands import typed
 from tanist.domain.next_steps.step import NextStep
-from tanist.domain.selection import exact_options
 from tanist.domain.tails import TailStage
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ def summary(synced: GroupSyncResult, *, dry_run: bool = False) -> str:
     """What was committed, or would be committed in a dry run, in words."""
     done = sum(row.will_commit if dry_run else row.committed for row in synced.rows)
     verb = "would commit" if dry_run else "committed"
-    kept = sum(row.settled and row.stays for row in synced.rows)
+    kept = sum(row.unmoved for row in synced.rows)
     there = f"; {kept} had not moved" if kept else ""
     return f"{verb} {done} of {len(synced.rows)} offset(s) of {len({row.group for row in synced.rows})} group(s){there}"
 

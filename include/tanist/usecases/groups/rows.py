@@ -80,9 +80,9 @@ class PositionRow:
         return isinstance(self.decision, Commit)
 
     @property
-    def stays(self) -> bool:
-        """Whether the destination has it already."""
-        return isinstance(self.decision, Stays)
+    def unmoved(self) -> bool:
+        """Whether it was neither translated nor committed again, because nothing has moved since."""
+        return self.settled and isinstance(self.decision, Stays)
 
     @property
     def reason(self) -> str:

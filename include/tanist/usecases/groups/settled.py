@@ -22,7 +22,7 @@ from tanist.usecases.groups.strategies import candidates
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist.domain.names import MirrorPartition, SourceOffset, SourcePartition
+    from tanist.domain.names import MirrorPartition, SourcePartition
     from tanist.domain.translation import Translator
     from tanist.ports.positions import CommittedOf
     from tanist.usecases.groups.gather import Chosen, Gathered
@@ -47,8 +47,8 @@ def may_be_settled(seen: Gathered, chosen: Chosen) -> bool:
 
 def settled(seen: Gathered, committed: Mapping[str, CommittedOf | TanistError]) -> Iterator[PositionRow]:
     """The rows of positions whose commits are as good as a new translation."""
-    names = {at for positions in seen.positions.values() for at in positions}
-    places = {at: place for at in names if (place := _place(seen, at)) is not None}
+    places = _places(seen)
+    begin = _begin(seen)
     for group, positions in seen.positions.items():
         there = committed.get(group)
         if there is None or isinstance(there, TanistError):
@@ -57,7 +57,7 @@ def settled(seen: Gathered, committed: Mapping[str, CommittedOf | TanistError]) 
             place, found = places.get(at), there.get(at)
             if place is None or not isinstance(found, CommittedPosition):
                 continue
-            translator = place.translator(position.offset, found.metadata)
+            translator = place.translator(f"{begin}{position.offset}", found.metadata)
             if translator is not None and place.copy.start <= found.offset <= place.copy.end:
                 offset = DestinationOffset(found.offset)
                 yield PositionRow(
@@ -80,27 +80,30 @@ def settled(seen: Gathered, committed: Mapping[str, CommittedOf | TanistError]) 
 class _Place:
     """What the settled positions of one partition have in common.
 
-    `begins`: the metadata of each up to the source's offset; `ends`: what may stand behind it, by strategy.
+    `ends`: the strategies, by what stands in the metadata of their commits behind the source's offset.
     """
 
     at_source: SourcePartition
     copy: Span[DestinationOffset]
-    begins: str
     ends: Mapping[str, Translator]
 
-    def translator(self, offset: SourceOffset, metadata: str) -> Translator | None:
-        """The strategy by which a commit with this metadata was made from `offset`; None: it was not."""
-        begins = f"{self.begins}{offset}"
-        return self.ends.get(metadata[len(begins) :]) if metadata.startswith(begins) else None
+    def translator(self, begin: str, metadata: str) -> Translator | None:
+        """The strategy of a commit with this metadata; None: it does not begin with `begin`, or is of no strategy."""
+        return self.ends.get(metadata[len(begin) :]) if metadata.startswith(begin) else None
 
 
-def _place(seen: Gathered, at: MirrorPartition) -> _Place | None:
-    """None: nothing in this partition is settled."""
-    copy, at_source = seen.copies[at], seen.spec.names.at_source(at)
-    if not isinstance(copy, Span) or at in seen.preparing or at.topic not in seen.topic_ids:
-        return None
-    ends = {_end(seen, at, each): each for each in candidates(seen.spec, at_source.topic, "")}
-    return _Place(at_source, copy, _begin(seen), ends)
+def _places(seen: Gathered) -> dict[MirrorPartition, _Place]:
+    """Every partition in which anything may be settled."""
+    places: dict[MirrorPartition, _Place] = {}
+    ends: dict[str, Mapping[str, Translator]] = {}
+    for at in {at for positions in seen.positions.values() for at in positions}:
+        copy, at_source = seen.copies[at], seen.spec.names.at_source(at)
+        if not isinstance(copy, Span) or at in seen.preparing or at.topic not in seen.topic_ids:
+            continue
+        if at.topic not in ends:
+            ends[at.topic] = {_end(seen, at, each): each for each in candidates(seen.spec, at_source.topic, "")}
+        places[at] = _Place(at_source, copy, ends[at.topic])
+    return places
 
 
 def without(seen: Gathered, rows: tuple[PositionRow, ...]) -> Gathered:

@@ -172,9 +172,9 @@ def _sync_all(mirror: OpenMirror, request: SyncRequest, context: CommandContext,
 def _commit(mirror: OpenMirror, look: _Look, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     """If the commit is fenced although we hold the lock (a frozen command woke up), decide again and repeat it."""
     positions = mirror.destination.positions(mirror.spec.mirror)
-    if busy := look.busy(request):
+    if look.busy:
         request.confirm()
-        positions.take_over(busy, context.by)
+        positions.take_over(look.busy, context.by)
     planned = _planned(look, mirror, request, context)
     wanted = to_commit(planned.rows, partial(mark_of, look.seen))
     if not wanted:
@@ -185,16 +185,14 @@ def _commit(mirror: OpenMirror, look: _Look, request: SyncRequest, context: Comm
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was read from source and destination, with translations and proofs."""
+    """What was read from source and destination, with translations and proofs.
+
+    `busy`: the groups with a position that may have to be committed, sorted; the others cost nothing more.
+    """
 
     seen: Gathered
     rows: tuple[PositionRow, ...]
-
-    def busy(self, request: SyncRequest) -> tuple[str, ...]:
-        """The groups with a position that may have to be committed, sorted; the others cost nothing more."""
-        if request.renew:
-            return self.seen.names
-        return tuple(sorted({row.group for row in self.rows if not row.settled}))
+    busy: tuple[str, ...]
 
 
 def _look(mirror: OpenMirror, request: SyncRequest, context: CommandContext, views: Views | None) -> _Look:
@@ -204,7 +202,9 @@ def _look(mirror: OpenMirror, request: SyncRequest, context: CommandContext, vie
     known = _settled(mirror, seen, request.chosen, context)
     left = without(seen, known)
     answers = answered(mirror, left, stored, request.chosen, context, _prover(mirror, left, request, context))
-    return _Look(seen, (*known, *translated(left, answers)))
+    rows = (*known, *translated(left, answers))
+    busy = seen.names if request.renew else tuple(sorted({row.group for row in rows if not row.settled}))
+    return _Look(seen, rows, busy)
 
 
 def _settled(mirror: OpenMirror, seen: Gathered, chosen: Chosen, context: CommandContext) -> tuple[PositionRow, ...]:
@@ -215,7 +215,7 @@ def _settled(mirror: OpenMirror, seen: Gathered, chosen: Chosen, context: Comman
 
 
 def _planned(look: _Look, mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
-    there = _there(mirror, look.seen, look.busy(request), context)
+    there = _there(mirror, look.seen, look.busy, context)
     return GroupSyncResult(rows=decided(look.rows, there, request.rules, request.renew), seen=look.seen, there=there)
 
 
