@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from threading import Event
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from threading import Event
 
     from tanist.domain.names import EpochMs
     from tanist.ports.clock import Clock, Deadline
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+_HEARD_SECONDS: Final = 0.5
+"""A signal that comes directly before a wait begins is heard after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +61,26 @@ def for_each(
     Each has as much time as `context` has left now, from its own beginning. An interrupt of this thread sets `stop`,
     and is raised once the others have ended at their next wait, and what has not begun is given up.
     """
+    submitted = Event()  # a pool does not wait for a thread in whose start it was interrupted: none works before that
     seconds = context.by.left(context.clock.monotonic())
     clock = InterruptedClock(context.clock, stop)
 
     def one(item: _T) -> _R:
+        submitted.wait()
+        if stop.is_set():
+            raise KeyboardInterrupt
         with registry.again() as own:
             return work(own, replace(context, clock=clock, by=clock.deadline(seconds)), item)
 
     with ThreadPoolExecutor(most, "tanist-mirror") as pool:
         try:
             results = [pool.submit(one, item) for item in items]
-            wait(results)
+            submitted.set()
+            while wait(results, _HEARD_SECONDS).not_done:
+                pass
         except BaseException:
             stop.set()
+            submitted.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _thread
+import signal
 import threading
 from typing import TYPE_CHECKING
 
@@ -65,7 +65,7 @@ def test_ctrl_c_ends_those_that_wait_and_begins_no_other() -> None:
     def work(_: ClusterRegistry, context: CommandContext, item: int) -> int:
         begun.append(item)
         if begun.index(item) == 1:  # one of them alone: a second interrupt would not wait for anybody
-            _thread.interrupt_main()
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         try:
             while True:
                 context.clock.wait(60)
