@@ -138,7 +138,8 @@ def test_every_error_has_a_name_of_its_own_and_says_what_to_do() -> None:
         assert error.operator_action.strip()
         assert error.exit_code in {1, 2, 3, 4, 70}
         if "__init__" not in vars(error):
-            assert str(error("the thing")) == f"{error.name}: the thing ({filled(error.operator_action, '', (), '')})"
+            action = filled(error.operator_action, mirror="", destination="", topics=(), plan="")
+            assert str(error("the thing")) == f"{error.name}: the thing ({action})"
 
 
 def test_no_module_is_too_long_to_read() -> None:

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from tanist.airflow import connections
 from tanist.domain.errors import MirrorLocked, TanistError
 from tanist.domain.names import mirror_name
-from tanist.domain.problems import each
+from tanist.domain.problems import each, of_mirror
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.command import CommandContext
 from tanist.usecases.items import step_items
@@ -109,9 +109,19 @@ def translate_errors(again: Again = attrgetter("retriable")) -> Iterator[None]:
     try:
         yield
     except TanistError as error:
+        of_mirror(error, *_place())
         leave(str(error))
         kind = AirflowException if all(map(again, each(error))) else AirflowFailException
         raise kind(str(error)) from error
+
+
+def _place() -> tuple[str, str]:
+    """The mirror and the destination that the run was triggered for; empty: outside a task, or of no mirror alone."""
+    try:
+        params = get_current_context()["params"]
+    except RuntimeError:
+        return "", ""
+    return str(params.get("mirror") or ""), str(params.get("destination") or "")
 
 
 def leave(why: str) -> None:

@@ -23,7 +23,7 @@ from tanist.domain.failover.forecast import at_risk_words
 from tanist.domain.failover.many import NamedPlan, mirrors_at, missing, named_plans, worst_first
 from tanist.domain.failover.objections import accepted
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.problems import PARTIAL, each, exit_code, exit_code_of_many, refuse
+from tanist.domain.problems import PARTIAL, each, exit_code, exit_code_of_many, of_mirror, refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.items import approval_item, plan_item
@@ -115,7 +115,8 @@ def _answer(at: AtDestination, result: Future[tuple[str, R]]) -> MirrorAnswer[R]
     try:
         destination, found = result.result()
     except TanistError as why:
-        return MirrorAnswer(destination=at.destination, mirror=at.mirror, why=why)
+        known = of_mirror(why, at.mirror, at.destination)
+        return MirrorAnswer(destination=at.destination, mirror=at.mirror, why=known)
     except Exception as bug:  # noqa: BLE001 -- what has become of the other mirrors has to be said
         internal = TanistError(f"{type(bug).__name__}: {bug}")
         return MirrorAnswer(destination=at.destination, mirror=at.mirror, why=internal)

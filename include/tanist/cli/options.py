@@ -21,7 +21,7 @@ from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import MirrorName, mirror_name
 from tanist.domain.next_steps.rules import next_command
-from tanist.domain.problems import each, refuse
+from tanist.domain.problems import of_mirror, refuse
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.cluster import Cluster
@@ -358,8 +358,7 @@ def _explained(now: Session, command: Callable[..., None], given: dict[str, Any]
     except MirrorMoved:
         raise
     except TanistError as refusal:
-        for one in each(refusal):
-            one.mirror = given["name"] if isinstance(given.get("name"), str) else ""
+        of_mirror(refusal, given["name"] if isinstance(given.get("name"), str) else "", now.named or "")
         found = advised(now.registry, now.named, given.get("name"), now.context) if explains(refusal) else None
         if line := next_command(other_than(found, sys.argv)) if found is not None else "":
             refusal.add_note(line)

@@ -28,9 +28,10 @@ class TanistError(Exception):
     retriable: ClassVar[bool] = False
     exit_code: ClassVar[int] = 70
     mirror: str = ""
+    destination: str = ""
     topic: str = ""
     plan: str = ""
-    """Of the refused command: its mirror, the topic to leave out, the plan to go on with. Empty: not known."""
+    """Of the refused command: its mirror, where that is, the topic to leave out, the plan to go on with. Empty: unknown."""
 
     @property
     def action(self) -> str:
@@ -38,7 +39,9 @@ class TanistError(Exception):
         return self.action_for(self.topic)
 
     def action_for(self, *topics: str) -> str:
-        return filled(self.operator_action, self.mirror, topics, self.plan)
+        return filled(
+            self.operator_action, mirror=self.mirror, destination=self.destination, topics=topics, plan=self.plan
+        )
 
     @property
     def reason(self) -> str:

@@ -26,14 +26,16 @@ def exact_options(option: str, topics: Iterable[str]) -> Iterator[str]:
         yield from (option, exactly(topic))
 
 
-def filled(text: str, mirror: str, topics: Iterable[str], plan: str) -> str:
+def filled(text: str, *, mirror: str, destination: str, topics: Iterable[str], plan: str) -> str:
     """`text` with commands that can be typed; what is empty is not known, and stays as it is.
 
-    NAME is the mirror, REGEX and TOPIC of an option are the topics, HASH is the plan, TEXT the reason of `--reason`.
+    NAME is the mirror, with its destination; REGEX and TOPIC of an option are the topics, HASH is the plan, TEXT the
+    reason of `--reason`.
     """
     found = text.replace("--reason TEXT", shlex.join(("--reason", REASON)))
     if mirror:
-        found = _MIRROR.sub(lambda to: f"{to[1]} {shlex.quote(mirror)}", found)
+        place = shlex.join((mirror, *(("--destination", destination) if destination else ())))
+        found = _MIRROR.sub(lambda to: f"{to[1]} {place}", found)
     if names := {*topics} - {""}:
         found = _TOPICS.sub(lambda to: shlex.join(exact_options(to[1], names)), found)
     return found.replace("--plan HASH", f"--plan {plan}") if plan else found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs
     from tanist.domain.records import WorkerAlive
 
-FORGET: Final = "once that process has ended for good, `tanist fetcher forget ID` removes it"
+FORGET: Final = "once that process has ended for good, `tanist fetcher forget` removes it"
 NOT_KNOWN_MS: Final = 30_000
 USER: Final = "User:"
 SETTING: Final = 'principal = "User:..." in the cluster\'s section, or tanist.principal in its connection'

@@ -26,14 +26,27 @@ class Problems(TanistError):
     operator_action = "nothing was changed"
 
     def __init__(self, problems: Sequence[TanistError], least: int = 1) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
+        super().__init__()
         self.problems = tuple(problems)
         self.least = least
+
+    @property
+    def reason(self) -> str:
+        """All of them, with what is known of each by now."""
+        return "; ".join(str(problem) for problem in self.problems)
 
 
 def about(topic: str, error: _Error) -> _Error:
     """`error`, which leaving out `topic` avoids."""
     error.topic = topic
+    return error
+
+
+def of_mirror(error: _Error, mirror: str, destination: str) -> _Error:
+    """`error` of a command about this mirror; empty: not known. What an error knows by itself stays."""
+    for one in each(error):
+        if not one.mirror:
+            one.mirror, one.destination = mirror, destination
     return error
 
 

@@ -135,4 +135,4 @@ def test_a_refusal_names_the_mirror_in_its_commands(
     refused = tanist("failback", "replay", "dr", *typed, "--plan", "0123456789abcdef")
     assert refused.code != 0
     assert " NAME" not in refused.err, refused.err
-    assert "`tanist failback replay dr " in refused.err or "`tanist failback decide" in refused.err, refused.err
+    assert "`tanist failback replay dr --destination west --reason" in refused.err, refused.err

@@ -8,7 +8,7 @@ from tanist.domain.failback.decision import DecisionUnfinished
 from tanist.domain.failback.outdated import ReversalOutdated
 from tanist.domain.failback.reversal import LogDiverged, OffsetsOverlap
 from tanist.domain.filled import REASON, filled
-from tanist.domain.problems import Problems, about, lines
+from tanist.domain.problems import Problems, about, lines, of_mirror
 from tests.quoted import in_text, problem
 
 
@@ -18,14 +18,13 @@ def commands_of(action: str) -> list[str]:
 
 def test_a_value_that_is_not_known_stays_as_it_is() -> None:
     text = "`tanist mirrors reverse NAME --recreate REGEX`, `tanist failback replay NAME --plan HASH`"
-    assert filled(text, "", (), "") == text
+    assert filled(text, mirror="", destination="", topics=(), plan="") == text
 
 
 def test_the_reason_is_one_word_of_the_command() -> None:
-    error = ReversalOutdated("it was promoted again")
-    error.mirror = "dr"
+    error = of_mirror(ReversalOutdated("it was promoted again"), "dr", "west")
     (command,) = commands_of(error.action)
-    assert shlex.split(command) == ["tanist", "mirrors", "reverse", "dr", "--withdraw", "--reason", REASON]
+    assert shlex.split(command)[3:] == ["dr", "--destination", "west", "--withdraw", "--reason", REASON]
 
 
 def test_a_refusal_about_a_topic_names_it_in_its_command_as_an_expression_that_matches_it_alone() -> None:
@@ -46,3 +45,11 @@ def test_a_plan_that_has_to_be_finished_is_in_the_command() -> None:
     error = DecisionUnfinished("1c0ffee2", "is not replayed yet")
     error.mirror = "dr"
     assert commands_of(error.action) == ["tanist failback replay dr --plan 1c0ffee2"]
+
+
+def test_every_one_of_several_refusals_gets_the_mirror_that_it_does_not_know_by_itself() -> None:
+    own, other = DecisionUnfinished("1c0ffee2", "is not replayed yet"), DecisionUnfinished("2c0ffee2", "is begun")
+    of_mirror(own, "back", "")
+    several = of_mirror(Problems([own, other]), "dr", "west")
+    assert "replay back --plan 1c0ffee2" in str(several)
+    assert "replay dr --destination west --plan 2c0ffee2" in str(several)

@@ -54,8 +54,9 @@ def test_a_log_that_is_shorter_than_it_was_surveyed_is_not_continued() -> None:
 
 
 def test_markers_may_not_reach_into_the_new_primarys_offsets() -> None:
-    with pytest.raises(OffsetsOverlap, match="t-1 ends at 61"):
+    with pytest.raises(OffsetsOverlap, match="t-1 ends at 61") as refused:
         starts({FIRST: 100, SECOND: 61}, SECOND)
+    assert refused.value.topic == "t", "so that the command that it advises names it"
 
 
 def test_everything_that_has_changed_is_named_at_once() -> None:

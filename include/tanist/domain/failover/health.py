@@ -268,7 +268,7 @@ def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[
     named_topics = " ".join(f"--topic {topic}" for topic in open_topics)
     mend = (
         f"; deny it again with `kafka-acls.sh --add {denied} --operation Write {named_topics}`; "
-        "`tanist fetcher forget ID` removes a worker that has ended for good, and its login with it"
+        "`tanist fetcher forget` removes a worker that has ended for good, and its login with it"
         if let_in
         else ""
     )
