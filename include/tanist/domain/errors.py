@@ -31,7 +31,7 @@ class TanistError(Exception):
     destination: str = ""
     topic: str = ""
     plan: str = ""
-    """Of the refused command: its mirror, where that is, the topic to leave out, the plan to go on with. Empty: unknown."""
+    """Of what was refused: its mirror, where that is, the topic to leave out, the plan to go on with; or empty"""
 
     @property
     def action(self) -> str:

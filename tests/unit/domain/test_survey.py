@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tanist.domain.errors import Refused
 from tanist.domain.failback.reversal import limitations, problems
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts, new_words, stage_of, tail_on_record
 from tanist.domain.names import MirrorPartition
@@ -133,6 +134,12 @@ def test_a_survey_that_has_nothing_left_to_compare_says_so(old: int, new: int, w
 def test_an_old_source_that_begins_later_than_the_new_primary_is_named(old: int, new: int | None, warned: bool) -> None:
     found = replace(survey(L, L, 0), source_start=old, primary_start=new)
     assert ("begins 2 offset(s) later" in str(found.warnings)) == warned
+
+
+@pytest.mark.parametrize("found", [survey(L, H + 1, 51), survey(60, 61, 1)], ids=["overlap", "diverged"])
+def test_a_log_that_cannot_be_continued_is_refused_with_its_topic(found: PartitionSurvey) -> None:
+    """So that the command that the refusal advises names it."""
+    assert {each.topic for each in problems([found], ("TAIL_UNDECIDED",)) if isinstance(each, Refused)} == {"orders"}
 
 
 def test_a_decided_tail_that_has_grown_says_what_is_decided_and_what_is_new() -> None:
