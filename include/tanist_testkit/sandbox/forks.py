@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Mapping, Sequence
 
-COMMANDS: Final = "tanist.cli.app:run"
+COMMANDS: Final = "tanist.cli.main:main"
+"""The entry point of the console script: with its signals, and as seldom looking for garbage."""
 FORKS: Final = multiprocessing.get_context("forkserver")
 """Its processes are forks of one that has imported the command line."""
 _LATER: Final = ("tanist.kafka.adapters", "tanist.kafka.wire")
@@ -33,7 +34,7 @@ _LATER: Final = ("tanist.kafka.adapters", "tanist.kafka.wire")
 def preload(*more: str) -> None:
     """Before the first fork: they are to find `more` modules imported, too."""
     later = (f"{room}.{found.name}" for room in _LATER for found in iter_modules(import_module(room).__path__))
-    FORKS.set_forkserver_preload(["tanist.cli.app", *more, "typer._adapters", *later])
+    FORKS.set_forkserver_preload(["tanist.cli.main", "tanist.cli.app", *more, "typer._adapters", *later])
 
 
 def prepare() -> None:

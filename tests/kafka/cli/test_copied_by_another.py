@@ -93,6 +93,8 @@ def test_it_is_registered_shown_refused_and_removed_and_no_topic_is_touched(
     )
     assert altered.code == 0, altered.err
     assert (altered.items[0]["group_exclude"], altered.items[0]["sync_groups_seconds"]) == (["other"], 120)
+    emptied = tanist("mirrors", "alter", name, *WEST, "--group-exclude", "", "--json")
+    assert (emptied.items[0]["group_exclude"], emptied.items[0]["sync_groups_seconds"]) == ([], 120)
     assert tanist("mirrors", "alter", name, *WEST, "--on-loss", "fail").errors == ["COPIED_BY_ANOTHER"]
     (advice,) = json.loads(tanist("next", name, *WEST, "--json").out)["items"]
     assert advice["stage"] == "FOLLOWED"

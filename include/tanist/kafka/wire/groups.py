@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tanist.domain.broker_errors import CoordinatorLoading
 from tanist.domain.errors import Stopped, TanistError, Unreachable
+from tanist.domain.names import TopicPartition
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.coordinators import PATIENCE_SECONDS, ByGroup, ask_coordinators
-from tanist.kafka.wire.leaders import by_topic, each_partition
+from tanist.kafka.wire.leaders import by_topic
 from tanist.kafka.wire.messages import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
@@ -23,7 +24,7 @@ from tanist.ports.positions import CommittedPosition
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tanist.domain.names import BrokerId, TopicPartition
+    from tanist.domain.names import BrokerId
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.router import Router
 
@@ -195,20 +196,20 @@ def _topics(kind: Any, partitions: Sequence[TopicPartition]) -> list[Any]:
 
 
 def _stored(group: str, answer: Any) -> Stored | TanistError:
+    """What one answer says of `group`, in one loop: it is asked for a hundred thousand positions."""
     if answer.error_code != NONE:
         return error_for(answer.error_code, f"positions of group {group!r}")
-    return {at: _position(group, at, each) for at, each in each_partition(answer.topics) if _is_committed(each)}
-
-
-def _is_committed(each: Any) -> bool:
-    """A partition without a position is told with offset -1."""
-    return bool(each.error_code != NONE or each.committed_offset >= 0)
-
-
-def _position(group: str, at: TopicPartition, each: Any) -> CommittedPosition | TanistError:
-    if each.error_code != NONE:
-        return error_for(each.error_code, f"position of group {group!r} in {at}")
-    return CommittedPosition(each.committed_offset, each.metadata or "")
+    found: dict[TopicPartition, CommittedPosition | TanistError] = {}
+    for topic in answer.topics:
+        name = topic.name
+        for each in topic.partitions:
+            if each.error_code != NONE:
+                at = TopicPartition(name, each.partition_index)
+                found[at] = error_for(each.error_code, f"position of group {group!r} in {at}")
+            elif each.committed_offset >= 0:  # -1: a partition without a position
+                at = TopicPartition(name, each.partition_index)
+                found[at] = CommittedPosition(each.committed_offset, each.metadata or "")
+    return found
 
 
 def _chunks(groups: Sequence[str]) -> Iterator[list[str]]:

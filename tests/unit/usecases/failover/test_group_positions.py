@@ -18,7 +18,7 @@ from tanist.usecases.failover.tools import move_groups
 from tanist.usecases.groups import strategies
 from tanist.usecases.groups.explain import explain
 from tanist.usecases.groups.gather import Chosen
-from tanist.usecases.groups.sync import SyncRequest, sync_locked
+from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked
 from tanist.usecases.lock import FRESH_MS, Purpose, mirror_lock
 from tanist.usecases.mirror import OpenMirror
 from tests.builders import DR, a_lineage
@@ -87,10 +87,14 @@ class Moving:
         world.east.grow(AT, 110)
         while world.west.ends[AT][2] < 120:
             world.tick()
+        self.keep(50)
+
+    def keep(self, offset: int) -> None:
+        """The group stands there at the source, as a fetcher has noted it."""
         kept = GroupPosition(
-            mirror=DR, group=GROUP, partition=SourcePartition(*AT), offset=SourceOffset(50), at=EpochMs(1)
+            mirror=DR, group=GROUP, partition=SourcePartition(*AT), offset=SourceOffset(offset), at=EpochMs(offset)
         )
-        world.west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
+        self.world.west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
 
     def ask(self, slow: float, comparing: Callable[[], None]) -> None:
         """The source from now on: it takes `slow` seconds to answer; `comparing` is called once records are proved."""
@@ -122,6 +126,9 @@ class Moving:
     def sync(self, checkpoint: Callable[[str], None] = nowhere, request: SyncRequest | None = None) -> GroupSyncResult:
         command = replace(self.world.command(), holder="sync")
         return sync_locked(self._mirror(self.world.west.side(), checkpoint), request or SyncRequest(), command)
+
+    def sync_without_lock(self) -> GroupSyncResult:
+        return sync_groups(self._mirror(self.world.west.side(), nowhere), SyncRequest(), self.world.command())
 
     def failover(self, plan: str, checkpoint: Callable[[str], None] = nowhere, runner: str = "eve@host") -> RunOutcome:
         """With the real use case behind the step `groups`."""
@@ -240,6 +247,23 @@ def test_a_failover_run_right_after_a_killed_sync_moves_its_groups(sleeps: str) 
     outcome = moving.failover(plan)
     assert outcome.evidence.found("groups")["problems"] == []
     assert moving.stands() == 50
+
+
+@pytest.mark.parametrize("sleeps", SLEEPS)
+def test_what_a_killed_sync_has_left_pending_is_undone_before_positions_are_read(sleeps: str) -> None:
+    """As a failover reads them, which waits for no lock: not once the transaction of the killed one has timed out."""
+    moving = Moving()
+
+    def killed() -> None:
+        raise Killed
+
+    moving.sync()
+    moving.keep(70)
+    with pytest.raises(Killed):
+        moving.sync(asleep_at(sleeps, killed))
+    assert moving.stands() == 50
+    (row,) = moving.sync_without_lock().rows
+    assert (row.committed, row.error, moving.stands()) == (True, None, 70)
 
 
 def test_groups_sync_stands_back_while_a_failover_is_unfinished() -> None:
