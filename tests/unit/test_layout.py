@@ -25,6 +25,7 @@ from tanist.domain.filled import filled
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.route import ROUTE
 from tests import quoted, reference
+from tests.placeholders import left_in
 from tests.quoted import Quoted
 from tests.storm.parts import PYTEST
 
@@ -140,6 +141,12 @@ def test_every_error_has_a_name_of_its_own_and_says_what_to_do() -> None:
         if "__init__" not in vars(error):
             action = filled(error.operator_action, mirror="", destination="", topics=(), plan="")
             assert str(error("the thing")) == f"{error.name}: the thing ({action})"
+
+
+def test_what_an_error_advises_can_be_typed_where_its_values_are_known() -> None:
+    for error in errors():
+        said = filled(error.operator_action, mirror="dr", destination="west", topics=("orders",), plan="1c0ffee2")
+        assert left_in(said) == [], error.name
 
 
 def test_no_module_is_too_long_to_read() -> None:

@@ -377,7 +377,7 @@ class SourceTopicRecreated(PartitionBroken):
 
 class LogStartTooFar(PartitionBroken):
     name = "LOG_START_TOO_FAR"
-    operator_action = f"raise it (`tanist mirrors alter NAME --max-start-fill N`), {_RESUME}"
+    operator_action = f"raise --max-start-fill to what is needed (`tanist mirrors alter`), {_RESUME}"
 
 
 class RecordTooLarge(PartitionBroken):

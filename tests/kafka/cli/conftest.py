@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tanist.cli.main import main
 from tests.conftest import librdkafka
+from tests.placeholders import left_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,7 @@ def tanist(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
             main()
         caught = capsys.readouterr()
         assert "Traceback" not in caught.err
+        assert left_in(caught.out + caught.err) == []
         return Answer(int(ended.value.code or 0), caught.out, caught.err)
 
     return run

@@ -18,6 +18,7 @@ import typer.main
 from tanist.cli.app import run
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.forks import CommandResult
+from tests.placeholders import left_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,4 +55,5 @@ def executed(
             else:
                 os.environ[name] = value
     assert code is None or isinstance(code, int)
+    assert left_in(out.getvalue() + err.getvalue()) == []
     return CommandResult(code or 0, out.getvalue(), err.getvalue())

@@ -9,6 +9,7 @@ import pytest
 
 from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
+from tanist.domain.adoption import OppositeMirror
 from tanist.domain.names import MirrorName
 from tanist.domain.problems import Problems, each, exit_code
 from tanist.domain.records import (
@@ -254,3 +255,14 @@ def test_the_gravest_problem_is_the_exit_code() -> None:
     several = Problems([errors.UnknownTopic("a"), errors.Unreachable("b"), errors.Misconfigured("c")])
     assert exit_code(several) == 2
     assert exit_code(errors.UnknownTopic("a")) == 1
+
+
+@pytest.mark.parametrize("records", [10, 0])
+def test_a_topic_that_is_copied_from_here_is_not_copied_back_beside_it(records: int) -> None:
+    """It was refused as not empty, with the advice to delete it: the original, with its producers."""
+    east, west = MemoryCluster("east").with_topic("orders", 1, records), MemoryCluster("west")
+    create(REQUEST, east.side(), west.side(), a_command())
+    with pytest.raises(OppositeMirror, match="mirror 'dr' copies it from here") as refused:
+        create(replace(REQUEST, mirror="back"), west.side(), east.side(), a_command())
+    assert "delete" not in str(refused.value)
+    assert not east.calls

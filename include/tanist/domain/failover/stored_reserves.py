@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from tanist.domain.records import CopiedUpTo
 
 
-def stored_gaps(copied: CopiedUpTo) -> dict[str, str]:
+def stored_gaps(copied: CopiedUpTo, destination: str) -> dict[str, str]:
     """The partitions of a run past its point of no return whose reserve fell short, with the reason and the cost."""
     return {
-        str(MirrorPartition(copied.topic, n)): _gap(copied, n, most)
+        str(MirrorPartition(copied.topic, n)): _gap(copied, n, most, destination)
         for n, most in enumerate(copied.unreserved_to)
         if most
     }
 
 
-def stored_estimates(copied: CopiedUpTo) -> dict[str, str]:
+def stored_estimates(copied: CopiedUpTo, destination: str) -> dict[str, str]:
     """The partitions of such a run whose reserve did not fall short by the estimate, but whose end nobody saw."""
-    short = stored_gaps(copied)
+    short = stored_gaps(copied, destination)
     times = copied.covers_ms or tuple(UNKNOWN if end else COMPLETE for end in copied.reserve_to)
     found = ((str(MirrorPartition(copied.topic, n)), ms) for n, ms in enumerate(times))
     return {at: f"an estimate, {covers(ms)}" for at, ms in found if at not in short and ms != COMPLETE}
 
 
-def _gap(copied: CopiedUpTo, n: int, most: int) -> str:
+def _gap(copied: CopiedUpTo, n: int, most: int, destination: str) -> str:
     reserved = copied.reserve_to[n] if copied.reserve_to else 0
     up_to = f"the reserve ends at offset {reserved}" if reserved else "no offset is reserved"
     ms = copied.covers_ms[n] if n < len(copied.covers_ms) else UNKNOWN
@@ -44,16 +44,17 @@ def _gap(copied: CopiedUpTo, n: int, most: int) -> str:
         if most < 0
         else f"the old source may have used offsets up to {most}"
     )
-    returns = shlex.join(("tanist", "mirrors", "reverse", copied.mirror, "--recreate", exactly(copied.topic)))
+    place = (copied.mirror, "--destination", destination)
+    returns = shlex.join(("tanist", "mirrors", "reverse", *place, "--recreate", exactly(copied.topic)))
     cost = f"if it has used more, the topic returns by `{returns}`"
     return f"{how}; {up_to}; {cost}"
 
 
-def reserves_check(stored: Iterable[CopiedUpTo]) -> Check:
+def reserves_check(stored: Iterable[CopiedUpTo], destination: str) -> Check:
     """Whether offsets of failed-over topics may name two records. `stored`: of topics that have taken over."""
     held = tuple(stored)
-    short = {at: why for each in held for at, why in stored_gaps(each).items()}
-    guessed = {at: why for each in held for at, why in stored_estimates(each).items()}
+    short = {at: why for each in held for at, why in stored_gaps(each, destination).items()}
+    guessed = {at: why for each in held for at, why in stored_estimates(each, destination).items()}
     return Check(
         name="reserves",
         verdict=Verdict.UNKNOWN if short or guessed else Verdict.PASS,

@@ -51,8 +51,8 @@ class ReplayUnknown(CouldNotTell):
     name, retriable = "REPLAY_UNKNOWN", False
     operator_action = (
         "the topic no longer has the replayed records (retention, or it was deleted or re-created): compare it with "
-        "quarantine, and copy what is missing by hand; `tanist mirrors reverse --accept TAIL_UNDECIDED` accepts that "
-        "this decision stays unfinished"
+        "quarantine, and copy what is missing by hand; `tanist mirrors reverse NAME --accept TAIL_UNDECIDED --reason "
+        "TEXT` accepts that this decision stays unfinished"
     )
 
 

@@ -14,7 +14,7 @@ from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.facts import SKEW_MS, SourceState, is_locked
 from tanist.domain.failover.failed_over import must_be_inside
-from tanist.domain.failover.forecast import Forecast, forecast
+from tanist.domain.failover.forecast import Forecast, at_least, forecast
 from tanist.domain.failover.limitations import limitations, make_plan, planned_intent, word
 from tanist.domain.failover.objections import only_for_now
 from tanist.domain.failover.plan import FailoverRequest, Intent, Plan, TopicIntent
@@ -74,8 +74,8 @@ class SourceAnswers(Refused):
 class SourceSeenByWorkers(Refused):
     name = "SOURCE_SEEN_BY_WORKERS"
     operator_action = (
-        "check the connection of this host to the source; to fail over all the same, give `--max-loss N`, because the "
-        "loss moves as long as workers copy; nothing was changed"
+        "check the connection of this host to the source; to fail over all the same, say with --max-loss how many "
+        "offsets may be lost, because the number moves as long as workers copy; nothing was changed"
     )
 
 
@@ -115,7 +115,8 @@ def must_not_be_seen_by_workers(intent: Intent, facts: Facts, observer: Observer
     now = _seen(observer.view(), intent, observer.clusters.spec.names)
     if now is not None and now > seen:
         raise SourceSeenByWorkers(
-            f"workers reached the source at {iso_time(now)}, this host does not: {facts.source.reason}"
+            f"workers reached the source at {iso_time(now)}, this host does not: {facts.source.reason}; "
+            f"{at_least(intent, facts)} offset(s) are not copied yet"
         )
 
 

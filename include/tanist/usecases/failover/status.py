@@ -56,7 +56,10 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
     gone = ids if isinstance(ids, TanistError) else recreated(view, spec.mirror, ids)
     return (
         promoted_check(gone, promoted_twice(view, spec.mirror, known), len(left)),
-        reserves_check(each for topic in promoted if (each := view.copied_up_to(spec.mirror, topic.topic)) is not None),
+        reserves_check(
+            (each for topic in promoted if (each := view.copied_up_to(spec.mirror, topic.topic)) is not None),
+            spec.destination,
+        ),
         tails_check(tails_of(view, spec.mirror), undecided(view, spec.mirror)),
         findings_check(findings_of(view, spec.mirror)),
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),

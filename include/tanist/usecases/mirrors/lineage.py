@@ -112,8 +112,10 @@ def lineage(
 
 
 def _short(mirror: MirrorName, topics: Iterable[str], views: Iterable[StateView]) -> dict[str, str]:
-    stored = (view.copied_up_to(mirror, topic) for view in views for topic in sorted(topics))
-    return {at: why for each in stored if each is not None for at, why in stored_gaps(each).items()}
+    known = [(view, spec) for view in views if (spec := view.mirror(mirror)) is not None]
+    stored = ((view.copied_up_to(mirror, topic), spec) for view, spec in known for topic in sorted(topics))
+    found = (stored_gaps(each, spec.destination) for each, spec in stored if each is not None)
+    return {at: why for gaps in found for at, why in gaps.items()}
 
 
 def _read(connect: Callable[[], Cluster], context: CommandContext) -> StateView | TanistError:

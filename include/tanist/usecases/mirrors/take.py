@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from tanist.domain.acl_entries import ANYBODY
-from tanist.domain.adoption import CandidateLog, MirrorTopicPromoted, OppositeMirror
+from tanist.domain.adoption import CandidateLog, MirrorTopicPromoted
 from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
 from tanist.domain.compaction import is_compacted
 from tanist.domain.detached import detached_here
@@ -27,6 +27,7 @@ from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.lineage import reserved_ranges
 from tanist.domain.metadata import is_fenced
 from tanist.domain.names import MirrorPartition
+from tanist.domain.originals import Originals
 from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, about, refuse
 from tanist.domain.records import TopicDesired
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
-    from tanist.domain.adoption import AdoptableLog
+    from tanist.domain.adoption import AdoptableLog, OppositeMirror
     from tanist.domain.compaction import Holes
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.names import EpochMs
@@ -62,13 +63,12 @@ class Adoption:
 
     `promotions`: all that either side knows, of any mirror; `pair`: the ids of both clusters. `detached`: topics that
     were detached here, as they were before that.
-    `opposite`: topics that mirrors from this destination to this source have, or have failed over, and what they did.
     """
 
     prefixes: LogPrefixes
     destination_id: str
     lineage: Mapping[str, TopicLineage]
-    opposite: Mapping[str, str]
+    originals: Originals
     promotions: Sequence[TopicLineage]
     pair: tuple[str, str]
     detached: Mapping[str, TopicDesired] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Adoption:
         last = {each.topic: each for each in sorted(known, key=lambda each: each.promotion_epoch)}
         every, pair = (*view.lineage(None), *there.lineage(None)), (spec.source_cluster_id, spec.destination_cluster_id)
         apart = {name: each.kept for name, each in detached_here(view, spec).items()}
-        return cls(prefixes, spec.destination_cluster_id, last, _opposite(there, spec), every, pair, apart)
+        return cls(prefixes, spec.destination_cluster_id, last, Originals.of(there, *pair), every, pair, apart)
 
     def adopt(
         self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
@@ -126,9 +126,7 @@ class Adoption:
             return MirrorTopicPromoted(
                 f"{plan.name!r}: this cluster took over from the source at promotion {entry.promotion_epoch}"
             )
-        if plan.name in self.opposite:
-            return OppositeMirror(f"{plan.name!r}: {self.opposite[plan.name]}")
-        return None
+        return self.originals.refusal(plan.name, used=True)
 
     def _took_over(self, plan: TopicPlan, existing: DestinationTopic) -> TopicLineage | None:
         """The promotion by which this very topic became the primary; None: there is none, or it was reversed since."""
@@ -136,18 +134,6 @@ class Adoption:
         if last is None or last.new_cluster_id != self.destination_id:
             return None
         return last if last.topic_id in {"", existing.facts.topic_id} else None
-
-
-def _opposite(at_source: StateView, spec: MirrorSpec) -> dict[str, str]:
-    """Topics of mirrors in the other direction, which would go in a circle, or have taken over from the destination."""
-    pair, found = (spec.destination_cluster_id, spec.source_cluster_id), dict[str, str]()
-    for each in at_source.mirrors():
-        if (each.source_cluster_id, each.destination_cluster_id) == pair:
-            found |= {
-                t.topic: f"mirror {each.mirror!r} has failed it over from here" for t in at_source.removed(each.mirror)
-            }
-            found |= {t.topic: f"mirror {each.mirror!r} copies it from here" for t in at_source.mirrored(each.mirror)}
-    return found
 
 
 def _ends(logs: Sequence[AdoptableLog | TanistError]) -> tuple[int, ...]:
@@ -160,7 +146,7 @@ class Situation:
 
     `adopting`: so are those of topics that have records, if they are prefixes of the source's. `detached`: topics that
     were detached here, as they were before that: so are theirs. `replaced`: topics that are deleted at the destination,
-    and created again.
+    and created again. `pair`: the ids of both clusters.
     """
 
     destination: str
@@ -173,6 +159,7 @@ class Situation:
     adopting: bool = False
     detached: Mapping[str, TopicDesired] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
+    pair: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,6 +282,9 @@ def examine(
     found.problems += found.attempt(lambda: rights.refusals(destination.cluster, needs, by)) or ()
     found.problems += [about(topic.name, fenced) for topic in at_source if (fenced := _fenced(topic, writers))]
     answers = {topic.name: plan_topic(topic, existing.get(topic.name), situation) for topic in at_source}
+    if existing and not situation.returning:
+        originals = found.attempt(lambda: Originals.of(read_promotions(source, by), *situation.pair))
+        answers |= _refused(originals, existing) if originals else {}
     found.problems += [about(name, answer) for name, answer in answers.items() if isinstance(answer, TanistError)]
     plans = tuple(
         replace(answer, deferred_acls=writers.get(name) or ())
@@ -309,6 +299,11 @@ def examine(
         plans = tuple(adopted.get(plan.name, plan) for plan in plans)
     found.raise_all()
     return plans
+
+
+def _refused(originals: Originals, existing: Mapping[str, DestinationTopic]) -> dict[str, OppositeMirror]:
+    found = {name: originals.refusal(name, used=bool(each.records)) for name, each in existing.items()}
+    return {name: why for name, why in found.items() if why is not None}
 
 
 def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None]) -> TanistError | None:
@@ -340,6 +335,7 @@ def situation(
         state_exists=bool(view),
         adopting=adopting,
         detached=detached or {},
+        pair=(wanted.source_cluster_id, wanted.destination_cluster_id),
     )
 
 

@@ -47,7 +47,7 @@ def approved(world: FailoverWorld, budget: int, dead_since: EpochMs | None = Non
 
 def check(world: FailoverWorld) -> Check:
     view = world.view()
-    return reserves_check(each for topic in TOPICS if (each := view.copied_up_to(DR, topic)) is not None)
+    return reserves_check((each for topic in TOPICS if (each := view.copied_up_to(DR, topic)) is not None), "west")
 
 
 def killed_at(cut: str) -> Callable[[str], None]:
@@ -100,7 +100,7 @@ def test_a_reserve_that_falls_short_stops_no_run_and_says_up_to_where(seconds: i
     for why in named.values():
         assert re.search(
             r"may have used offsets up to \d+; .*; if it has used more, the topic returns by "
-            r"`tanist mirrors reverse dr --recreate \w+`",
+            r"`tanist mirrors reverse dr --destination west --recreate \w+`",
             why,
         ), why
     assert outcome.evidence.found("end")["may_be_reused"] == named

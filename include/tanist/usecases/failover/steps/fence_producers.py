@@ -148,12 +148,19 @@ def _stored_anew(
 
 def reserve_gaps(view: StateView, intent: Intent) -> dict[str, str]:
     """The partitions whose reserve fell short at the point of no return, with the reason and the cost."""
-    return {at: why for each in _stored(view, intent) for at, why in stored_gaps(each).items()}
+    place = _destination(view, intent)
+    return {at: why for each in _stored(view, intent) for at, why in stored_gaps(each, place).items()}
 
 
 def reserve_estimates(view: StateView, intent: Intent) -> dict[str, str]:
     """The partitions whose reserve is complete only by an estimate, with what it covers."""
-    return {at: why for each in _stored(view, intent) for at, why in stored_estimates(each).items()}
+    place = _destination(view, intent)
+    return {at: why for each in _stored(view, intent) for at, why in stored_estimates(each, place).items()}
+
+
+def _destination(view: StateView, intent: Intent) -> str:
+    spec = view.mirror(intent.mirror)
+    return spec.destination if spec else ""
 
 
 def _stored(view: StateView, intent: Intent) -> tuple[CopiedUpTo, ...]:
