@@ -11,9 +11,9 @@ from tanist.domain.lineage import TopicLineage
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId, SourcePartition
 from tanist.domain.records import FailoverRun, MirrorSpec, PartitionObserved, RunStatus, TopicDesired, WorkerAlive
-from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.writer_identity import ProducerIds
 from tanist.usecases.command import CommandContext
 from tanist_testkit.verify.traces import Place
 from tests.fakes.clock import JumpingClock

@@ -27,9 +27,9 @@ from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, ProducerId
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import Tombstone
 from tanist.domain.write_access import AUTHORIZER_CONFIGS, may_allow_without_acls
+from tanist.domain.writer_identity import ProducerIds
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.kafka.adapters.fencing import KafkaFencing

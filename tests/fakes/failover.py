@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.recovery import ProducerIds
+    from tanist.domain.writer_identity import ProducerIds
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
     from tanist.domain.names import DestinationOffset, MirrorPartition
-    from tanist.domain.recovery import ProducerIds
+    from tanist.domain.writer_identity import ProducerIds
     from tanist.ports.clock import Deadline
     from tanist.ports.fencing import Kept, ProducerFence, ProducerFencing
 

@@ -17,30 +17,17 @@ PRODUCT = Path(__file__).parents[2] / "include" / "tanist"
 
 NAME_PRODUCER_IDS = frozenset(
     {
-        "domain/compacted_recovery.py",
         "domain/log_writers.py",
         "domain/moves.py",
         "domain/promotions.py",
         "domain/records.py",
-        "domain/recovery.py",
         "domain/tails.py",
-        "fetcher/engines/batches/recovery.py",
-        "fetcher/engines/engine.py",
-        "fetcher/producer_fences.py",
-        "kafka/adapters/logs.py",
+        "domain/writer_identity.py",
         "kafka/adapters/producer_fencing.py",
-        "ports/fencing.py",
-        "ports/logs.py",
+        "usecases/failback/moving_state.py",
         "usecases/failback/replay.py",
         "usecases/failback/rescued.py",
         "usecases/failback/reverse.py",
-        "usecases/failback/moving_state.py",
-        "usecases/failover/observe.py",
-        "usecases/failover/source_seen.py",
-        "usecases/failover/status.py",
-        "usecases/failover/steps/fence_producers.py",
-        "usecases/snapshot.py",
-        "usecases/state/promoted.py",
     }
 )
 NAME_OFFSET_MAPS = frozenset(
@@ -50,6 +37,7 @@ NAME_OFFSET_MAPS = frozenset(
         "domain/exclusive.py",
         "domain/lag.py",
         "domain/offset_map.py",
+        "domain/offset_policy.py",
         "domain/recovery.py",
         "domain/translation.py",
         "domain/translators/by_map.py",
@@ -59,12 +47,6 @@ NAME_OFFSET_MAPS = frozenset(
         "fetcher/runs.py",
         "kafka/protocol/records_left.py",
         "spark/spans.py",
-        "usecases/failback/survey.py",
-        "usecases/failover/observe.py",
-        "usecases/failover/source_seen.py",
-        "usecases/mirrors/describe.py",
-        "usecases/reconciliation/pair.py",
-        "usecases/validation/prepare.py",
     }
 )
 

@@ -7,15 +7,12 @@ the same offsets. Copying then begins at its end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tanist.domain.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-LAST_EPOCH: Final = 32_767
-"""The producer epoch of the gap markers' id that fences it; no transaction coordinator hands it out."""
 
 
 class NotAPrefix(Refused):

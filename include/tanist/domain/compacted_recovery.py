@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.offset_map import OffsetMap
-    from tanist.domain.recovery import CopyTail, ProducerIds
+    from tanist.domain.recovery import CopyTail
+    from tanist.domain.writer_identity import WriterIdentity
 
 
 class CompactedLogReader(LogReader[H, Payload], Protocol[H, Payload]):
@@ -54,7 +55,7 @@ class CompactedLogReader(LogReader[H, Payload], Protocol[H, Payload]):
 
 
 def recover_compacted_position(
-    evidence: CompactedLogReader[H, Payload], producer_ids: ProducerIds, suspect_from: DestinationOffset | None = None
+    evidence: CompactedLogReader[H, Payload], writer: WriterIdentity, suspect_from: DestinationOffset | None = None
 ) -> ResumePoint:
     """Decide where copying resumes. Arguments and errors as of `recover_position`.
 
@@ -62,9 +63,9 @@ def recover_compacted_position(
     data batch and the markers that are left was copied only as far as is known. See `_copied_until`.
     """
     ends = committed_ends(evidence)
-    tail = last_data(evidence, producer_ids, ends, suspect_from)
+    tail = last_data(evidence, writer, ends, suspect_from)
     offsets = evidence.offset_map()
-    look_below(evidence, producer_ids, ends, tail, offsets)
+    look_below(evidence, writer, ends, tail, offsets)
     if not tail.data:
         return without_data(evidence, ends, offsets, _copied_until(evidence, offsets, ends.start, tail.markers_from))
     header, _ = tail.data[-1]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset
 
 LAST_EPOCH: Final = 32_767
-"""An epoch is sent as a producer epoch, an int16."""
+"""An epoch is sent as a producer epoch, an int16; no transaction coordinator hands out the last one."""
 _MOST_COORDINATOR_EPOCH: Final = 0x7FFFFFFF
 
 

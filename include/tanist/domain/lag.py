@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from math import ceil
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTruncated
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
 from tanist.domain.names import SourceOffset
-from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.offset_map import OffsetMap
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class PartitionRow:
     state: MirrorState
     source: KnownEnd | None
     destination_end: DestinationOffset | None
-    map: OffsetMap
     observed: PartitionObserved | None
+    map: OffsetMap = field(default_factory=OffsetMap)
     lost: LostOffsets | None = None
     """What the source deleted before it was copied; None: nothing."""
     source_error: str | None = None
@@ -178,11 +178,3 @@ def last_known(view: StateView, mirror: MirrorName) -> dict[SourcePartition, Kno
                     end.high_watermark, seen, end.rate, end.log_start, end.log_end, end.silent_since
                 )
     return latest
-
-
-def maps(view: StateView, spec: MirrorSpec) -> Mapping[MirrorPartition, OffsetMap]:
-    """The offset maps of a mirror, from a view of `__mirror_offsets`; without ranges offsets are identical."""
-    runs: dict[MirrorPartition, list[OffsetRange]] = defaultdict(list)
-    for record in view.offset_runs(spec):
-        runs[record.partition].append(OffsetRange(record.source, record.destination))
-    return MappingProxyType({partition: OffsetMap.of(found) for partition, found in runs.items()})

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from tanist.domain.adoption import LAST_EPOCH, MirrorTopicPromoted
+from tanist.domain.adoption import MirrorTopicPromoted
 from tanist.domain.errors import Refused, TanistError
+from tanist.domain.gap_markers import LAST_EPOCH
 from tanist.domain.names import ProducerId
 from tanist.domain.problems import about
 from tanist.domain.records import STATE_PARTITIONS, Claim
 from tanist.domain.state_record import state_partition_of
+from tanist.domain.writer_identity import ProducerIds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.names import MirrorName, MirrorPartition
-    from tanist.domain.recovery import ProducerIds
-
-
-FENCED_EPOCH: Final = 1
-"""The producer epoch of the data id that fences it; workers write in epoch 0."""
+    from tanist.domain.writer_identity import WriterIdentity
 
 
 class WrittenSpan(NamedTuple):
@@ -33,15 +31,6 @@ class WrittenSpan(NamedTuple):
     producer_epoch: int
     control: bool
     transactional: bool
-
-
-def ends_reserve(span: WrittenSpan, producer_ids: ProducerIds) -> bool:
-    """Whether a batch behind what a mirror has copied is its last producer fence, or not the mirror's at all.
-
-    Up to there the log has gap markers and no record of the new primary.
-    """
-    fence = span.producer_id == producer_ids.marker and span.producer_epoch == LAST_EPOCH
-    return fence or span.producer_id not in producer_ids
 
 
 class KnownProducer(NamedTuple):
@@ -74,19 +63,15 @@ class LogWriters:
         spans = any(span.producer_id == producer_id and not span.control for span in self.last)
         return spans or any(each.producer_id == producer_id and each.wrote_records for each in self.producers)
 
-    def fence(self, data: ProducerId, marker: ProducerId) -> str | None:
-        """What shows that these producer ids are fenced; None: nothing does."""
+    def fence(self, writer: WriterIdentity) -> str | None:
+        """What shows that this writer is fenced; None: nothing does."""
         for span in self.last:
-            if _fences(span.producer_id, span.producer_epoch, data, marker):
+            if writer.is_fenced_by(span.producer_id, span.producer_epoch):
                 return f"there is a producer fence at offset {span.base_offset}"
         for producer in self.producers:
-            if _fences(producer.producer_id, producer.producer_epoch, data, marker):
+            if writer.is_fenced_by(producer.producer_id, producer.producer_epoch):
                 return f"producer id {producer.producer_id} is fenced"
         return None
-
-
-def _fences(producer_id: int, epoch: int, data: ProducerId, marker: ProducerId) -> bool:
-    return (producer_id == data and epoch >= FENCED_EPOCH) or (producer_id == marker and epoch == LAST_EPOCH)
 
 
 _SHOWN = 5
@@ -139,9 +124,10 @@ def used_ids(logs: Mapping[MirrorPartition, LogWriters]) -> UsedIds:
 
 def promoted(logs: Mapping[MirrorPartition, LogWriters], ids: UsedIds) -> Iterator[TanistError]:
     """The partitions whose producers are fenced: they were failed over."""
-    marker = ProducerId(-1) if ids.marker is None else ids.marker
+    none = ProducerId(-1)
+    writer = ProducerIds(ids.data, none if ids.marker is None else ids.marker, none)
     for at, log in logs.items():
-        if why := log.fence(ids.data, marker):
+        if why := log.fence(writer):
             yield about(at.topic, MirrorTopicPromoted(f"{at}: {why}"))
 
 

@@ -71,6 +71,10 @@ class OffsetMap:
             shift = run.shift
         return SourceOffset(max(0, offset - shift))
 
+    def begin_of(self, position: SourceOffset) -> SourceOffset:
+        """The source offset where the range of `position` begins; 0: it lies before the first one."""
+        return max((run.source for run in self.runs if run.source <= position), default=SourceOffset(0))
+
     def shift_at(self, position: SourceOffset) -> int:
         """By how many offsets the destination is ahead at `position`; 0: identical here."""
         i = bisect_right(self.runs, position, key=lambda run: run.source)

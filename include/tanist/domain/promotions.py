@@ -14,7 +14,7 @@ from tanist.domain.lineage import TopicLineage
 from tanist.domain.moves import MoveStatus
 from tanist.domain.names import MirrorPartition
 from tanist.domain.records import PromotionEpoch
-from tanist.domain.recovery import ProducerIds
+from tanist.domain.writer_identity import ProducerIds, WriterIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -85,14 +85,14 @@ def promoted_twice(view: StateView, mirror: MirrorName, topic_ids: Mapping[str, 
 class FormerCopy:
     """A topic that a mirror had promoted here before it moved away: its producers must stay fenced in it.
 
-    `topic_id`: of the topic that took over; empty: not recorded. `producer_ids`: of the mirror here.
+    `topic_id`: of the topic that took over; empty: not recorded. `writer`: of the mirror here.
     """
 
     mirror: MirrorName
     topic: str
     topic_id: str
     partitions: tuple[MirrorPartition, ...]
-    producer_ids: ProducerIds
+    writer: WriterIdentity
 
 
 def former_copies(view: StateView) -> Iterator[FormerCopy]:
@@ -103,7 +103,8 @@ def former_copies(view: StateView) -> Iterator[FormerCopy]:
     """
     mirrored = {topic.topic for topic in view.mirrored()}
     for move in view.moves():
-        if move.status is not MoveStatus.MOVED or len(move.producer_ids) != len(ProducerIds._fields):
+        writer = ProducerIds.stored(move.producer_ids)
+        if move.status is not MoveStatus.MOVED or writer is None:
             continue
         last = {entry.topic: entry for entry in view.lineage(move.mirror)}
         for name, entry in last.items():
@@ -113,7 +114,7 @@ def former_copies(view: StateView) -> Iterator[FormerCopy]:
                     topic=name,
                     topic_id=entry.topic_id,
                     partitions=tuple(MirrorPartition(name, n) for n in range(len(entry.old_ends))),
-                    producer_ids=ProducerIds(*move.producer_ids),
+                    writer=writer,
                 )
 
 

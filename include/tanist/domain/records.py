@@ -25,7 +25,6 @@ from tanist.domain.names import (
     SourcePartition,
     TopicNames,
 )
-from tanist.domain.recovery import ProducerIds
 from tanist.domain.renaming import topic_names
 from tanist.domain.state_record import (
     MirrorRecord,
@@ -37,6 +36,7 @@ from tanist.domain.state_record import (
     stored_under,
 )
 from tanist.domain.states import RESUMED_ROW, DesiredState, MirrorState
+from tanist.domain.writer_identity import ProducerIds
 
 STATE_TOPIC: Final = "__mirror_state"
 OFFSETS_TOPIC: Final = "__mirror_offsets"
@@ -111,8 +111,8 @@ class MirrorSpec(StateRecord):
         return topic_names(self.rename, self.source, self.destination)
 
     @property
-    def producer_ids(self) -> ProducerIds:
-        """All producer ids that its engine writes with; a promotion fences all of them."""
+    def writer(self) -> ProducerIds:
+        """Who writes its copies; a promotion fences that writer."""
         return ProducerIds(self.data_id, self.marker_id, self.start_id)
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from tanist.domain.copying import Append, Batch, Fill, Refuse, Step
 from tanist.domain.errors import CompactionHole, CouldNotTell, Diverged, ForeignWrite
-from tanist.domain.names import DestinationOffset, EpochMs, ProducerId, SourceOffset, after
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, after
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tanist.domain.log_ends import CopyEnds
+    from tanist.domain.writer_identity import WriterIdentity
 
 FIRST_LOOK = 64
 """Offsets read back from the end at first; four times as many each time if that is not enough."""
@@ -37,14 +38,6 @@ class WrittenBatch(Batch, Protocol):
 
 H = TypeVar("H", bound=WrittenBatch)
 Payload = TypeVar("Payload")
-
-
-class ProducerIds(NamedTuple):
-    """The producer ids that may write to a mirror topic: data, gap markers, and the fill up to the log start."""
-
-    data: ProducerId
-    marker: ProducerId
-    start: ProducerId
 
 
 class SourceStart(NamedTuple):
@@ -142,7 +135,7 @@ class CopyTail(NamedTuple, Generic[H, Payload]):
 
 
 def recover_position(
-    evidence: LogReader[H, Payload], producer_ids: ProducerIds, suspect_from: DestinationOffset | None = None
+    evidence: LogReader[H, Payload], writer: WriterIdentity, suspect_from: DestinationOffset | None = None
 ) -> ResumePoint:
     """Decide where copying resumes.
 
@@ -155,9 +148,9 @@ def recover_position(
         SourceBehind, CouldNotTell: the source did not return the batches needed; try again.
     """
     ends = committed_ends(evidence)
-    tail = last_data(evidence, producer_ids, ends, suspect_from)
+    tail = last_data(evidence, writer, ends, suspect_from)
     offsets = evidence.offset_map()
-    look_below(evidence, producer_ids, ends, tail, offsets)
+    look_below(evidence, writer, ends, tail, offsets)
     if not tail.data:
         return without_data(evidence, ends, offsets, tail.markers_from)
     header, payload = tail.data[-1]
@@ -168,7 +161,7 @@ def recover_position(
     runs: tuple[OffsetRange, ...] = ()
     position = SourceOffset(begun + header.next_offset - header.base_offset)
     if not _verified(evidence, begun, header, payload):
-        position, runs = _walk_back(evidence, producer_ids, ends, tail, offsets)
+        position, runs = _walk_back(evidence, writer, ends, tail, offsets)
     last = EpochMs(header.max_timestamp)
     return above_log_start(evidence, ends, ResumePoint(position, ends.end, sequence, runs, last_timestamp=last))
 
@@ -182,22 +175,20 @@ def committed_ends(evidence: LogReader[H, Payload]) -> CopyEnds:
 
 
 def last_data(
-    evidence: LogReader[H, Payload], producer_ids: ProducerIds, ends: CopyEnds, suspect_from: DestinationOffset | None
+    evidence: LogReader[H, Payload], writer: WriterIdentity, ends: CopyEnds, suspect_from: DestinationOffset | None
 ) -> CopyTail[H, Payload]:
     back = max(FIRST_LOOK, ends.end - suspect_from if suspect_from is not None else 0)
     while True:
-        tail = _tail(evidence, producer_ids, ends, back)
+        tail = _tail(evidence, writer, ends, back)
         if tail.data or tail.start == ends.start:
             return tail
         back *= 4
 
 
-def _tail(
-    evidence: LogReader[H, Payload], producer_ids: ProducerIds, ends: CopyEnds, back: int
-) -> CopyTail[H, Payload]:
+def _tail(evidence: LogReader[H, Payload], writer: WriterIdentity, ends: CopyEnds, back: int) -> CopyTail[H, Payload]:
     start = DestinationOffset(max(ends.start, ends.end - back))
-    batches = _read_ours(evidence, producer_ids, start, ends.end)
-    data = tuple((h, p) for h, p in batches if h.producer_id == producer_ids.data and not h.is_control)
+    batches = _read_ours(evidence, writer, start, ends.end)
+    data = tuple((h, p) for h, p in batches if writer.has_copied(h.producer_id, control=h.is_control))
     markers_from = ends.end
     for header, _ in reversed(batches):
         if not header.is_control or header.next_offset != markers_from:
@@ -208,7 +199,7 @@ def _tail(
 
 def look_below(
     evidence: LogReader[H, Payload],
-    producer_ids: ProducerIds,
+    writer: WriterIdentity,
     ends: CopyEnds,
     tail: CopyTail[H, Payload],
     offsets: OffsetMap,
@@ -217,26 +208,21 @@ def look_below(
     if offsets.runs:
         last = offsets.runs[-1]
         start = max(ends.start, OffsetMap(offsets.runs[:-1]).locate(last.source))
-        _read_ours(evidence, producer_ids, DestinationOffset(start), min(last.destination, tail.start))
+        _read_ours(evidence, writer, DestinationOffset(start), min(last.destination, tail.start))
 
 
 def _read_ours(
-    evidence: LogReader[H, Payload], producer_ids: ProducerIds, start: DestinationOffset, until: DestinationOffset
+    evidence: LogReader[H, Payload], writer: WriterIdentity, start: DestinationOffset, until: DestinationOffset
 ) -> Sequence[tuple[H, Payload]]:
     """Batches of the mirror partition that reach into [start, until). Raises ForeignWrite for other producers."""
     batches = evidence.destination(start, until) if start < until else ()
     for header, _ in batches:
-        _must_be_ours(header, producer_ids)
+        _must_be_ours(header, writer)
     return batches
 
 
-def _must_be_ours(header: WrittenBatch, producer_ids: ProducerIds) -> None:
-    ours = {
-        producer_ids.data: True,  # data, or the barrier of a promotion
-        producer_ids.marker: header.is_control,
-        producer_ids.start: not header.is_control,
-    }
-    if not ours.get(ProducerId(header.producer_id), False):
+def _must_be_ours(header: WrittenBatch, writer: WriterIdentity) -> None:
+    if not writer.may_have_written(header.producer_id, control=header.is_control):
         raise ForeignWrite(
             f"destination offsets {header.base_offset} to {header.next_offset - 1} were written by producer id "
             f"{header.producer_id}, not by this mirror"
@@ -292,7 +278,7 @@ def _onwards(evidence: LogReader[H, Payload], position: SourceOffset) -> Iterato
 
 def _walk_back(
     evidence: LogReader[H, Payload],
-    producer_ids: ProducerIds,
+    writer: WriterIdentity,
     ends: CopyEnds,
     tail: CopyTail[H, Payload],
     offsets: OffsetMap,
@@ -307,7 +293,7 @@ def _walk_back(
                 return _pair_forward(evidence, tail.data[i + 1 :], position, offsets)
         if tail.start == ends.start:
             break
-        tail = _tail(evidence, producer_ids, ends, 4 * (ends.end - tail.start))
+        tail = _tail(evidence, writer, ends, 4 * (ends.end - tail.start))
     # The map may be wrong about all of the data, but below it there is nothing that could have shifted.
     below = DestinationOffset(min(ends.start, tail.data[0][0].base_offset))
     return _pair_forward(evidence, tail.data, offsets.origin(below), offsets)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
     from tanist.domain.names import DestinationOffset, MirrorPartition
-    from tanist.domain.recovery import ProducerIds
+    from tanist.domain.writer_identity import WriterIdentity
     from tanist.ports.clock import Deadline
 
 
@@ -79,14 +79,14 @@ class ProducerFencing(Protocol):
     """On the destination. Idempotent; one item for each partition or topic. Workers may be dead or alive."""
 
     def fence_data_producers(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """As `fence_producers`, for all producer ids but the gap markers': records can no longer be appended."""
         ...
 
     def copied_ends(
         self,
-        producer_ids: Mapping[MirrorPartition, ProducerIds],
+        writers: Mapping[MirrorPartition, WriterIdentity],
         by: Deadline,
         begun: Mapping[MirrorPartition, DestinationOffset] = NO_HISTORY,
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
@@ -100,7 +100,7 @@ class ProducerFencing(Protocol):
     def reserve(
         self,
         ends: Mapping[MirrorPartition, int],
-        producer_ids: Mapping[MirrorPartition, ProducerIds],
+        writers: Mapping[MirrorPartition, WriterIdentity],
         by: Deadline,
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """Write gap markers up to `ends`, in a producer epoch that no worker has used; returns the committed ends.
@@ -111,7 +111,7 @@ class ProducerFencing(Protocol):
         ...
 
     def fence_producers(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """Write a marker of a higher epoch for the data producer id, and one of the last epoch for the gap markers' id.
 
@@ -120,7 +120,7 @@ class ProducerFencing(Protocol):
         ...
 
     def proof(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, ProducerFence | TanistError]:
         """Whether brokers would reject the old producer now. Writes nothing."""
         ...
@@ -130,13 +130,13 @@ class ProducerFencing(Protocol):
         ...
 
     def kept(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, Kept | TanistError]:
         """Whether the fence survives compaction, for fenced partitions of compacted topics. Writes nothing."""
         ...
 
     def keep(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline, *, rest: float = 0
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline, *, rest: float = 0
     ) -> Mapping[MirrorPartition, Kept | TanistError]:
         """Append the last record with a key again, in the new epoch of the data producer id, to BARE partitions.
 

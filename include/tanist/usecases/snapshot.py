@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.names import MirrorName, ProducerId
     from tanist.domain.records import MirrorSpec
-    from tanist.domain.recovery import ProducerIds
     from tanist.domain.state_view import StateView
+    from tanist.domain.writer_identity import WriterIdentity
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.fencing import Kept, ProducerFence
@@ -289,21 +289,21 @@ class ClusterSnapshot(Generic[_P]):
     # ── producer fences ───────────────────────────────────────────────────────────────────────────────────────────
 
     def producer_fences(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> dict[MirrorPartition, ProducerFence | TanistError]:
         """Whether the mirror's producers would be refused."""
         fencing = self.cluster.producer_fencing
-        return self._pairs("producer fences", producer_ids, lambda new: fencing.proof(new, by))
+        return self._pairs("producer fences", writers, lambda new: fencing.proof(new, by))
 
     def compacted(self, topics: Iterable[str], by: Deadline) -> dict[str, bool | TanistError]:
         """Whether each topic is compacted."""
         return self._each("compacted", topics, lambda new: self.cluster.producer_fencing.compacted(new, by))
 
     def kept(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> dict[MirrorPartition, Kept | TanistError]:
         """Whether the producer fences of compacted partitions are durable."""
-        return self._pairs("durable fences", producer_ids, lambda new: self.cluster.producer_fencing.kept(new, by))
+        return self._pairs("durable fences", writers, lambda new: self.cluster.producer_fencing.kept(new, by))
 
 
 SourceSnapshot: TypeAlias = ClusterSnapshot[SourcePartition]

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 
 from tanist.domain.names import MirrorPartition
-from tanist.domain.recovery import ProducerIds
+from tanist.domain.writer_identity import ProducerIds
 from tanist.kafka.adapters.durable_fences import Keeping
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
 from tanist.kafka.adapters.topics import KafkaTopics

@@ -150,7 +150,7 @@ def test_a_log_with_a_producer_fence_is_never_adopted(rig: Rig, topic_name: str)
     at = copied(rig, topic_name)
     fence = rig.destination.end(at)
     fencing = KafkaProducerFencing(rig.destination.router)
-    fenced = fencing.fence_producers({at: rig.spec.producer_ids}, soon())
+    fenced = fencing.fence_producers({at: rig.spec.writer}, soon())
     assert fenced[at] == rig.destination.end(at, End.LOG_END)
     assert "MIRROR_TOPIC_PROMOTED" in refused(rig, at)
     for _ in range(3):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.names import ProducerId, after
-from tanist.domain.recovery import ProducerIds
+from tanist.domain.writer_identity import ProducerIds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

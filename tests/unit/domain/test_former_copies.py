@@ -8,7 +8,7 @@ from typing import Final
 from tanist.domain.moves import MoveStatus
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId
 from tanist.domain.promotions import former_copies
-from tanist.domain.recovery import ProducerIds
+from tanist.domain.writer_identity import ProducerIds
 from tests.builders import a_lineage, a_move, a_topic, a_view
 
 IDS: Final = ProducerIds(ProducerId(7), ProducerId(8), ProducerId(9))
@@ -28,7 +28,7 @@ TO_WEST: Final = a_lineage(10, 12, old_cluster_id="E", new_cluster_id="W", topic
 def test_every_partition_that_took_over_here_is_fenced_by_the_ids_of_the_old_direction() -> None:
     (found,) = former_copies(a_view(MOVED, TO_WEST))
     assert found.partitions == (MirrorPartition("orders", 0), MirrorPartition("orders", 1))
-    assert (found.topic_id, found.producer_ids) == ("t", IDS)
+    assert (found.topic_id, found.writer) == ("t", IDS)
 
 
 def test_nothing_is_written_here_once_another_cluster_has_taken_over() -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.copying import Step
     from tanist.domain.log_ends import CopyEnds
-    from tanist.domain.recovery import ProducerIds
+    from tanist.domain.writer_identity import ProducerIds
 
 # ── every life ends with every record once ────────────────────────────────────────────────────────────────────────
 

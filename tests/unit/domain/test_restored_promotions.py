@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tanist.domain.log_writers import WrittenSpan, ends_reserve
 from tanist.domain.names import EpochMs, MirrorPartition
 from tanist.domain.restored_promotions import PromotedLog, promotion_warnings, restored_copied, restored_lineage
 from tanist.domain.saved_state import PromotedSince, as_restored
@@ -22,15 +21,15 @@ def log(start: int, old_end: int, reserve_end: int) -> PromotedLog:
 
 
 def test_the_reserve_ends_at_the_fence_of_the_gap_markers_or_at_the_first_batch_of_a_client() -> None:
-    data, marker, _ = SPEC.producer_ids
+    data, marker, _ = SPEC.writer
 
-    def ends(producer: int, epoch: int, *, control: bool = True) -> bool:
-        return ends_reserve(WrittenSpan(5, 6, producer, epoch, control, False), SPEC.producer_ids)
+    def ends(producer: int, epoch: int) -> bool:
+        return SPEC.writer.ends_reserve(producer, epoch)
 
     assert not ends(data, 1), "the fence of the records' id comes before the gap markers of the reserve"
     assert not ends(marker, 4)
     assert ends(marker, 32_767)
-    assert ends(CLIENT, 0, control=False)
+    assert ends(CLIENT, 0)
 
 
 def test_the_lineage_of_a_promotion_is_what_the_logs_of_all_partitions_show() -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.domain.adoption import LAST_EPOCH
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.copier import Copier
 from tanist.domain.failback.pending import tails_of
 from tanist.domain.fences import FenceStatus
+from tanist.domain.gap_markers import LAST_EPOCH
 from tanist.domain.log_writers import LogWriters, WrittenSpan
 from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset

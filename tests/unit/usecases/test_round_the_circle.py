@@ -118,7 +118,7 @@ def test_what_an_attempt_settled_before_it_was_fenced_is_not_written_again(monke
     done = reverse(ReversalRequest(), returned(world), world.command(), wake)
     assert stages(world) == (CircleStage.MOVED, CircleStage.REVERSED)
     (first,) = (each for each in late if isinstance(each, MirrorSpec))
-    assert done.spec.producer_ids == first.producer_ids
+    assert done.spec.writer == first.writer
 
 
 def test_the_findings_of_topics_that_are_copied_again_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:

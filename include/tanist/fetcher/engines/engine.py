@@ -84,8 +84,8 @@ P = TypeVar("P", bound=EnginePartition)
 class CopyEngine(Protocol[P]):
     """Copies the partitions of one thread. Methods take several partitions, because one request carries many.
 
-    An error of one partition halts only that one; only `Stopped` is raised. The producer ids of an engine must be known
-    while all workers are down, so they are in the spec: `MirrorSpec.producer_ids`.
+    An error of one partition halts only that one; only `Stopped` is raised. The writer identity of an engine must be
+    known while all workers are down, so it is in the spec: `MirrorSpec.writer`.
     """
 
     @property

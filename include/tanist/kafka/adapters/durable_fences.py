@@ -15,6 +15,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, MirrorPartition
 from tanist.domain.topic_configs import CLEANUP_POLICY
+from tanist.domain.writer_identity import FENCED_EPOCH
 from tanist.kafka.adapters.last_records import Last, last_records
 from tanist.kafka.adapters.log_reader import UnreadSpan, read_on
 from tanist.kafka.protocol.batch import single_record_batch, split
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from tanist.kafka.adapters.log_reader import LogPart
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
-
-
-DATA_EPOCH: Final = 1
-"""Data and start batches carry producer epoch 0."""
 
 
 class Keeping:
@@ -84,7 +81,7 @@ class Keeping:
             if isinstance(answer, TanistError):
                 found[at] = answer
                 continue
-            own = [each for each in answer if each.producer_id == data_ids[at] and each.producer_epoch >= DATA_EPOCH]
+            own = [each for each in answer if each.producer_id == data_ids[at] and each.producer_epoch >= FENCED_EPOCH]
             found[at] = Kept.KEPT if any(each.last_sequence >= 0 for each in own) else Kept.BARE
         return found
 
@@ -159,7 +156,7 @@ class Keeping:
 def _batch(last: Last, data_id: ProducerId, sequence: int) -> bytearray:
     """A batch with the current time: brokers forget a producer id whose last record is old."""
     now = time.time_ns() // 1_000_000
-    return single_record_batch(encoded(last.key, last.value, last.headers), data_id, DATA_EPOCH, sequence, now)
+    return single_record_batch(encoded(last.key, last.value, last.headers), data_id, FENCED_EPOCH, sequence, now)
 
 
 def _empty(lasts: Mapping[MirrorPartition, Last | None]) -> dict[MirrorPartition, Kept]:
@@ -230,5 +227,5 @@ class _Search:
 
     def take(self, part: LogPart) -> None:
         for header, _ in split(part.records):
-            if header.producer_id == self.data_id and header.producer_epoch < DATA_EPOCH and not header.is_control:
+            if header.producer_id == self.data_id and header.producer_epoch < FENCED_EPOCH and not header.is_control:
                 self.last = header.next_offset

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.adoption import (
-    LAST_EPOCH,
     AdoptableLog,
     ComparedRecord,
     LogRange,
@@ -18,6 +17,7 @@ from tanist.domain.adoption import (
     last_same,
 )
 from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.gap_markers import LAST_EPOCH
 from tanist.domain.recovery import NotCommittedYet
 from tanist.kafka.adapters.committed_records import judged_batches
 from tanist.kafka.protocol.records_left import records_left

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
-from tanist.domain.log_writers import KnownProducer, LogWriters, WrittenSpan, ends_reserve
+from tanist.domain.log_writers import KnownProducer, LogWriters, WrittenSpan
 from tanist.domain.names import DestinationOffset, ProducerId, TopicPartition
 from tanist.kafka.adapters.log_reader import UnreadSpan, parts_of, read_on
 from tanist.kafka.protocol.batch import split
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.log_ends import LogEnds
-    from tanist.domain.recovery import ProducerIds
+    from tanist.domain.writer_identity import WriterIdentity
     from tanist.kafka.adapters.log_reader import LogPart
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.requests import ActiveProducer
@@ -136,14 +136,15 @@ class KafkaLogInspection:
         return found
 
     def reserve_ends(
-        self, old_ends: Mapping[_P, DestinationOffset], producer_ids: ProducerIds, by: Deadline
+        self, old_ends: Mapping[_P, DestinationOffset], writer: WriterIdentity, by: Deadline
     ) -> Mapping[_P, DestinationOffset | TanistError]:
         found: dict[_P, DestinationOffset | TanistError] = {}
         for at, ends in readable_ends(self._router, old_ends, by).items():
             try:
                 end = value(ends).high_watermark
                 spans = self._spans(at, old_ends[at], end, by)
-                own = next((span.base_offset for span in spans if ends_reserve(span, producer_ids)), end)
+                behind = (e.base_offset for e in spans if writer.ends_reserve(e.producer_id, e.producer_epoch))
+                own = next(behind, end)
                 found[at] = DestinationOffset(max(own, old_ends[at]))
             except Stopped:
                 raise

@@ -16,8 +16,9 @@ from tanist.domain.broker_errors import InvalidProducerEpoch, TransactionCoordin
 from tanist.domain.errors import CouldNotTell, MalformedFrame, TanistError
 from tanist.domain.gap_markers import LAST_EPOCH, coordinator_epochs
 from tanist.domain.names import DestinationOffset, MirrorPartition
+from tanist.domain.writer_identity import FENCED_EPOCH
 from tanist.kafka.adapters.bounds import settled_ends
-from tanist.kafka.adapters.durable_fences import DATA_EPOCH, Keeping, copied_ends
+from tanist.kafka.adapters.durable_fences import Keeping, copied_ends
 from tanist.kafka.wire.requests import Markers, describe_producers, write_markers
 from tanist.ports.fencing import NO_HISTORY, ProducerFence
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from tanist.domain.names import ProducerId
-    from tanist.domain.recovery import ProducerIds
+    from tanist.domain.writer_identity import WriterIdentity
     from tanist.kafka.wire.leaders import Answers
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
@@ -109,8 +110,6 @@ _Seen: TypeAlias = "dict[MirrorPartition, ProducerFence | TanistError]"
 _ROLES: Final = (0, 1, 2)
 """Places in `ProducerIds`: data, gap markers, fill up to the log start."""
 _DATA_ROLES: Final = (0, 2)
-FILLER_EPOCH: Final = 32_767
-"""Workers raise the epoch of the gap markers' id after a rejection, so only the largest epoch fences it."""
 _LAST_COORDINATOR_EPOCH: Final = 0x7FFFFFFF  # fillers carry their target offsets here, and lower ones are refused
 _IMPOSSIBLE_COORDINATOR_EPOCH: Final = -2
 _ROUNDS: Final = 3
@@ -125,59 +124,59 @@ class KafkaProducerFencing:
         self._reserving = Reserving(router)
 
     def fence_data_producers(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
-        return self._fence(producer_ids, _DATA_ROLES, by)
+        return self._fence(writers, _DATA_ROLES, by)
 
     def copied_ends(
         self,
-        producer_ids: Mapping[MirrorPartition, ProducerIds],
+        writers: Mapping[MirrorPartition, WriterIdentity],
         by: Deadline,
         begun: Mapping[MirrorPartition, DestinationOffset] = NO_HISTORY,
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
-        return copied_ends(self._router, _data_ids(producer_ids), by, begun) if producer_ids else {}
+        return copied_ends(self._router, _data_ids(writers), by, begun) if writers else {}
 
     def reserve(
         self,
         ends: Mapping[MirrorPartition, int],
-        producer_ids: Mapping[MirrorPartition, ProducerIds],
+        writers: Mapping[MirrorPartition, WriterIdentity],
         by: Deadline,
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
-        return self._reserving.write(ends, {at: each.marker for at, each in producer_ids.items()}, by)
+        return self._reserving.write(ends, {at: each.marker for at, each in writers.items()}, by)
 
     def fence_producers(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
-        return self._fence(producer_ids, _ROLES, by)
+        return self._fence(writers, _ROLES, by)
 
     def proof(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, ProducerFence | TanistError]:
-        return self._proof(producer_ids, _ROLES, by)
+        return self._proof(writers, _ROLES, by)
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
         return self._keeping.compacted(topics, by)
 
     def kept(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, Kept | TanistError]:
-        return self._keeping.kept(_data_ids(producer_ids), by)
+        return self._keeping.kept(_data_ids(writers), by)
 
     def keep(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline, *, rest: float = 0
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline, *, rest: float = 0
     ) -> Mapping[MirrorPartition, Kept | TanistError]:
-        return self._keeping.keep(_data_ids(producer_ids), by, rest)
+        return self._keeping.keep(_data_ids(writers), by, rest)
 
     def _fence(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], roles: Collection[int], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
-        if not producer_ids:
+        if not writers:
             return {}
-        before = settled_ends(self._router, producer_ids, by)
+        before = settled_ends(self._router, writers, by)
         failed: dict[MirrorPartition, DestinationOffset | TanistError] = {
             at: end for at, end in before.items() if isinstance(end, TanistError)
         }
-        ready = {at: each for at, each in producer_ids.items() if at not in failed}
+        ready = {at: each for at, each in writers.items() if at not in failed}
         ends = dict[MirrorPartition, "int | TanistError"]()
         answers: _Seen = {}
         left = ready
@@ -192,15 +191,15 @@ class KafkaProducerFencing:
         return failed | {at: _fence_of(at, ends[at], answers[at]) for at in ready}
 
     def _proof(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], roles: Collection[int], by: Deadline
     ) -> dict[MirrorPartition, ProducerFence | TanistError]:
-        seen = self._each(producer_ids, roles, by)
-        return {at: _all_of(at, [answers[at] for answers in seen.values()]) for at in producer_ids}
+        seen = self._each(writers, roles, by)
+        return {at: _all_of(at, [answers[at] for answers in seen.values()]) for at in writers}
 
     # ── markers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _bar(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], roles: Collection[int], by: Deadline
     ) -> frozenset[MirrorPartition]:
         """Write the markers that are missing; returns the partitions of which not every marker was answered.
 
@@ -208,9 +207,9 @@ class KafkaProducerFencing:
         partitions are asked once more. That a marker was answered proves nothing else.
         """
         late = set[MirrorPartition]()
-        for role, answers in self._each(producer_ids, roles, by).items():
+        for role, answers in self._each(writers, roles, by).items():
             wanted = {
-                at: Markers(producer_ids[at][role], _last_epoch(role), (_LAST_COORDINATOR_EPOCH,))
+                at: Markers(writers[at][role], _last_epoch(role), (_LAST_COORDINATOR_EPOCH,))
                 for at, answer in answers.items()
                 if answer is not ProducerFence.FENCED
             }
@@ -220,34 +219,34 @@ class KafkaProducerFencing:
         return frozenset(late)
 
     def _each(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], roles: Collection[int], by: Deadline
     ) -> dict[int, dict[MirrorPartition, ProducerFence | TanistError]]:
         """The leaders' answers for each of the ids, by its place in `ProducerIds`."""
-        if not producer_ids:
+        if not writers:
             return {}
-        return {role: self._ask(producer_ids, role, by) for role in roles}
+        return {role: self._ask(writers, role, by) for role in roles}
 
-    def _ask(self, producer_ids: Mapping[MirrorPartition, ProducerIds], role: int, by: Deadline) -> _Seen:
+    def _ask(self, writers: Mapping[MirrorPartition, WriterIdentity], role: int, by: Deadline) -> _Seen:
         def ask(partitions: Iterable[MirrorPartition]) -> Answers[MirrorPartition, None]:
             probes = {
-                at: Markers(producer_ids[at][role], _last_epoch(role) - 1, (_IMPOSSIBLE_COORDINATOR_EPOCH,))
+                at: Markers(writers[at][role], _last_epoch(role) - 1, (_IMPOSSIBLE_COORDINATOR_EPOCH,))
                 for at in partitions
             }
             return write_markers(self._router, probes, by)
 
-        answers = ask(producer_ids)
+        answers = ask(writers)
         again = [at for at, answer in answers.items() if isinstance(answer, TanistError) and answer.retriable]
         if again:  # nothing is written by asking, so it may be asked again: a leader has moved
             answers |= ask(again)
         return {at: _meaning(at, answer) for at, answer in answers.items()}
 
 
-def _data_ids(producer_ids: Mapping[MirrorPartition, ProducerIds]) -> dict[MirrorPartition, ProducerId]:
-    return {at: each.data for at, each in producer_ids.items()}
+def _data_ids(writers: Mapping[MirrorPartition, WriterIdentity]) -> dict[MirrorPartition, ProducerId]:
+    return {at: each.data for at, each in writers.items()}
 
 
 def _last_epoch(role: int) -> int:
-    return (DATA_EPOCH, FILLER_EPOCH, DATA_EPOCH)[role]
+    return (FENCED_EPOCH, LAST_EPOCH, FENCED_EPOCH)[role]
 
 
 def _meaning(at: MirrorPartition, answer: TanistError | None) -> ProducerFence | TanistError:

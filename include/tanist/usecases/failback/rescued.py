@@ -204,7 +204,6 @@ def watch_keys(
     if count != tail.records:
         raise QuarantineChanged(f"{copy.into} has {count} of {tail.records} rescued records")
     own_from = entry_of(view, tails).reserve_ends[tail.partition]
-    ids = clusters.spec.producer_ids
     replayers = {number for each in view.replays(clusters.spec.mirror) for number in each.producer_ids}
     watch = KeyWatch(
         replays=clusters.destination.replays,
@@ -212,7 +211,7 @@ def watch_keys(
         rules=rules,
         last_offsets=last_offsets,
         own_from=own_from,
-        without=frozenset({ids.data, ids.marker, ids.start, *replayers}),
+        without=frozenset({*clusters.spec.writer, *replayers}),
         seen=0 if rules.compacted else own_from,
     )
     watch.look(by)

@@ -127,7 +127,7 @@ def _approved(
         approval=approval.id,
         approver=approval.approver,
         at=command.clock.now(),
-        producer_ids=spec.producer_ids,
+        producer_ids=tuple(spec.writer),
         used=last.approvals_used if last else (),
     )
     tails = [each for each in known if each.stage is not TailStage.DONE]

@@ -11,9 +11,9 @@ from tanist.domain.failback.pending import ACCEPT, undecided
 from tanist.domain.failback.prefix import NothingToCompare
 from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import is_another_topic
-from tanist.domain.lag import maps
 from tanist.domain.lineage import reserves
 from tanist.domain.names import DestinationOffset, SourcePartition, TopicNames
+from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.clock import Deadline
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.names import MirrorName, MirrorPartition
-    from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
@@ -85,7 +84,7 @@ def survey(clusters: ReturnedMirror, topics: Selection, command: CommandContext)
     source = both.reachable_source()
     wanted = [topic for topic, _ in promoted]
     seen = see_returned(clusters.spec, source, wanted, view, command)
-    mapped = maps(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
+    offsets = OffsetPolicy.of(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
     names = clusters.spec.names
     found = [
         _begun(at, names.at_source(at), topic, entry, seen, view)
@@ -93,7 +92,7 @@ def survey(clusters: ReturnedMirror, topics: Selection, command: CommandContext)
         for at in topic.all_partitions()
     ]
     found = _with_starts(found, seen, both.destination, names, command.by)
-    found = [_mapped(each, mapped[each.partition]) if each.partition in mapped else each for each in found]
+    found = [_mapped(each, offsets) for each in found]
     found += _never_mirrored(promoted, seen, names)
     found = list(_with_records(found, view, clusters.spec.mirror))
     return tuple(sorted(_compared(found, view, clusters, command.by), key=lambda each: each.partition))
@@ -270,13 +269,15 @@ def _open_on(at: SourcePartition, seen: SourceSeen) -> str:
     return f": a transaction of producer id {numbers} is open, which no coordinator has shown; {ABORTED_BY}"
 
 
-def _mapped(begun: PartitionSurvey, offsets: OffsetMap) -> PartitionSurvey:
-    """A partition with an offset map. It is compared if a shift was worked off before the old source's records end."""
-    last = offsets.origin(DestinationOffset(begun.old_end))
-    below = max((each.source for each in offsets.runs if each.source <= last), default=0)
-    if offsets.shift_at(last) == 0:
-        return replace(begun, shifted_below=below)
-    why = f"its records have other offsets in the mirror partition (shifted by {offsets.shift_at(last)}): not compared"
+def _mapped(begun: PartitionSurvey, offsets: OffsetPolicy) -> PartitionSurvey:
+    """`begun`. With ranges, it is compared if a shift was worked off before the old source's records end."""
+    if begun.partition not in offsets.with_ranges:
+        return begun
+    last, ranges = offsets.copied(begun.partition, DestinationOffset(begun.old_end)), offsets.map_of(begun.partition)
+    shift = ranges.shift_at(last)
+    if shift == 0:
+        return replace(begun, shifted_below=ranges.begin_of(last))
+    why = f"its records have other offsets in the mirror partition (shifted by {shift}): not compared"
     return replace(begun, old_end=last, identical=False, reasons=(why,))
 
 

@@ -26,10 +26,10 @@ from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import wanted_topics
 from tanist.domain.failover.takeover import missing
 from tanist.domain.fences import ended_since
-from tanist.domain.lag import last_known, maps
+from tanist.domain.lag import last_known
 from tanist.domain.logins import logins_of, not_known_yet, principals
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_map import OffsetMap
+from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs
@@ -227,13 +227,13 @@ class Observer:
         if not partitions:
             return ()
         stored = destination.state(OFFSETS_TOPIC, by)
-        offsets, missed = maps(stored, spec), stored.tombstones_missed(spec)
+        offsets, missed = OffsetPolicy.of(stored, spec), stored.tombstones_missed(spec)
         replicas = known(destination.in_sync(partitions, by))
-        writers = spec.producer_ids
-        barriers = known(destination.producer_fences(dict.fromkeys(partitions, writers), by))
+        writer = spec.writer
+        barriers = known(destination.producer_fences(dict.fromkeys(partitions, writer), by))
         fenced = [at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED]
         begun = {at: int(topic.copy_start(at.partition)) for topic in wanted for at in topic.all_partitions()}
-        strangers = foreign(destination, copies.found, writers, fenced, by, begun)
+        strangers = foreign(destination, copies.found, writer, fenced, by, begun)
         ours = {at: each for at, each in copies.found.items() if at not in fenced and strangers.get(at) is False}
         beyond = longer(destination, ours, offsets, source.true_ends, spec.names, by)
         last = last_known(view, spec.mirror)
@@ -242,7 +242,7 @@ class Observer:
         for at in partitions:
             there = spec.names.at_source(at)
             observed, live, seen = view.observed(spec.mirror, at), source.ends.found.get(there), last.get(there)
-            copy, map_, in_sync = copies.found.get(at), offsets.get(at, OffsetMap()), replicas.get(at)
+            copy, in_sync = copies.found.get(at), replicas.get(at)
             end = DestinationOffset(copy.high_watermark) if copy else None
             found.append(
                 PartitionFacts(
@@ -253,9 +253,9 @@ class Observer:
                     known=seen,
                     fenced_since=ended[at.topic],
                     start=DestinationOffset(copy.start) if copy else None,
-                    first=_first(live, seen, map_),
+                    first=None if (begin := _log_start(live, seen)) is None else offsets.in_copy(at, begin),
                     end=end,
-                    copied=None if end is None else map_.origin(end),
+                    copied=None if end is None else offsets.copied(at, end),
                     foreign=strangers.get(at),
                     longer=beyond.get(at, False),
                     named=source.named.names(there),
@@ -332,10 +332,10 @@ def _live(ends: LogEnds | None, true_end: int | None) -> LiveEnd | None:
     return LiveEnd(SourceOffset(ends.high_watermark), SourceOffset(ends.last_stable), log_end)
 
 
-def _first(live: LogEnds | None, seen: KnownEnd | None, map_: OffsetMap) -> DestinationOffset | None:
+def _log_start(live: LogEnds | None, seen: KnownEnd | None) -> SourceOffset | None:
     if live is not None:
-        return map_.locate(SourceOffset(live.start))
-    return None if seen is None or seen.log_start is None else map_.locate(seen.log_start)
+        return SourceOffset(live.start)
+    return None if seen is None else seen.log_start
 
 
 def _ended(

@@ -20,7 +20,6 @@ from tanist.domain.fences import (
 )
 from tanist.domain.growth import growth, new_topics
 from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, SourcePartition, TopicNames
-from tanist.domain.offset_map import OffsetMap
 from tanist.ports.clock import Deadline
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, MirrorEnds, SourceSnapshot
@@ -32,9 +31,10 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import OpenTransaction, PartitionFacts, TransactionalProducers
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.offset_policy import OffsetPolicy
     from tanist.domain.records import MirrorSpec, TopicDesired
-    from tanist.domain.recovery import ProducerIds
     from tanist.domain.state_view import StateView
+    from tanist.domain.writer_identity import WriterIdentity
     from tanist.usecases.command import CommandContext
     from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, MirrorSnapshot, SourceSnapshot
 
@@ -45,7 +45,7 @@ _P = TypeVar("_P", bound="TopicPartition")
 def foreign(
     copies: DestinationSnapshot,
     ends: Mapping[MirrorPartition, LogEnds],
-    ours: ProducerIds,
+    writer: WriterIdentity,
     fenced: Collection[MirrorPartition],
     by: Deadline,
     begun: Mapping[MirrorPartition, int],
@@ -65,14 +65,14 @@ def foreign(
         answers = copies.last_producers(asked, by) if asked else {}
     except TanistError:
         answers = {}
-    reported = {at: each not in ours for at, each in answers.items() if not isinstance(each, TanistError)}
+    reported = {at: not writer.is_known(each) for at, each in answers.items() if not isinstance(each, TanistError)}
     return dict.fromkeys(set(ends) - set(asked), False) | reported
 
 
 def longer(
     copies: DestinationSnapshot,
     ends: Mapping[MirrorPartition, LogEnds],
-    maps: Mapping[MirrorPartition, OffsetMap],
+    offsets: OffsetPolicy,
     true_ends: Mapping[SourcePartition, int],
     names: TopicNames,
     by: Deadline,
@@ -85,9 +85,9 @@ def longer(
     """
     spans: dict[MirrorPartition, tuple[int, int]] = {}
     for at, copy in ends.items():
-        offsets, source_end = maps.get(at, OffsetMap()), true_ends.get(names.at_source(at))
-        if source_end is not None and offsets.origin(DestinationOffset(copy.high_watermark)) > source_end:
-            spans[at] = (max(copy.start, offsets.locate(SourceOffset(source_end))), copy.high_watermark)
+        source_end = true_ends.get(names.at_source(at))
+        if source_end is not None and offsets.copied(at, DestinationOffset(copy.high_watermark)) > source_end:
+            spans[at] = (max(copy.start, offsets.in_copy(at, SourceOffset(source_end))), copy.high_watermark)
     answers = _only_control(copies, {at: span for at, span in spans.items() if span[0] < span[1]}, by)
     return {at: None if at not in answers else not answers[at] for at in spans}
 

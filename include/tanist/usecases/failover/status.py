@@ -127,7 +127,7 @@ def _source_seen(
 def _producers_fenced(
     spec: MirrorSpec, partitions: list[MirrorPartition], copy: DestinationSnapshot, by: Deadline
 ) -> dict[MirrorPartition, bool | TanistError]:
-    writers = dict.fromkeys(partitions, spec.producer_ids)
+    writers = dict.fromkeys(partitions, spec.writer)
     answers = attempt(lambda: copy.producer_fences(writers, by)) if partitions else {}
     if isinstance(answers, TanistError):
         return dict.fromkeys(partitions, answers)
@@ -144,8 +144,7 @@ def _bare(
         return dict.fromkeys(partitions, policies)
     found: dict[MirrorPartition, bool | TanistError] = {}
     found |= {at: why for at in partitions if isinstance(why := policies[at.topic], TanistError)}
-    writers = spec.producer_ids
-    asked = {at: writers for at in partitions if policies[at.topic] is True}
+    asked = {at: spec.writer for at in partitions if policies[at.topic] is True}
     answers = attempt(lambda: copy.kept(asked, by)) if asked else {}
     if isinstance(answers, TanistError):
         return found | dict.fromkeys(asked, answers)

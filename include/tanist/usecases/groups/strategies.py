@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tanist.domain.copier import Copier
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.followed import NoCopy, is_followed
-from tanist.domain.lag import maps
 from tanist.domain.names import MirrorPartition, SourceOffset
+from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.record_times import ReadLimits
 from tanist.domain.renaming import mm2_alias
 from tanist.domain.translation import Exact, InputKind, Inputs, Proof, Tried, Unknown, best, to_compare
@@ -78,8 +78,8 @@ def _maps(reading: Reading) -> Filled:
     if is_followed(spec):
         who = spec.copied_by.in_words
         return _missing(reading, InputKind.OFFSET_MAP, f"{who} copies the records, and keeps no offset map")
-    found = maps(reading.stored.offsets, spec)
-    return {at: {"map": found[at]} for at in reading.wanted.keys() & found.keys()}
+    offsets = OffsetPolicy.of(reading.stored.offsets, spec)
+    return {at: {"map": offsets.map_of(at)} for at in reading.wanted}
 
 
 def _missing(reading: Reading, kind: InputKind, why: str) -> Filled:

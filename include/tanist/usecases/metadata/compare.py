@@ -10,9 +10,9 @@ from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.detached import detached_topics, explained
 from tanist.domain.errors import MirrorProducerFenced, TanistError, TopicNotInMirror
 from tanist.domain.growth import new_topics
-from tanist.domain.lag import maps
 from tanist.domain.metadata import Change, Copy, Decision, Kind, MetadataRow, MetadataRules, Outcome, TopicMetadata
 from tanist.domain.names import mirror_name
+from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.problems import ProblemCollector, exit_code
 from tanist.domain.promotions import copy_blocked_reason
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
@@ -202,7 +202,7 @@ def _rules(
         replication_factor=both.spec.replication_factor,
         holes=both.spec.holes,
         fences={each.topic: each for each in view.source_fences(both.spec.mirror)},
-        mapped=frozenset(at.topic for at in maps(runs, both.spec)),
+        mapped=frozenset(at.topic for at in OffsetPolicy.of(runs, both.spec).with_ranges),
     )
 
 

@@ -12,9 +12,9 @@ from tanist.domain.detached import detached_here, detached_topics, explained
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.followed import is_followed, selected_by
 from tanist.domain.growth import Growth, growth
-from tanist.domain.lag import KnownEnd, PartitionRow, is_loss_accepted, last_known, maps
+from tanist.domain.lag import KnownEnd, PartitionRow, is_loss_accepted, last_known
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
-from tanist.domain.offset_map import OffsetMap
+from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.domain.states import MIRROR_STATES, DesiredState, MirrorState
 from tanist.domain.topic_configs import LOG_APPEND_TIME, TIMESTAMP_TYPE
@@ -128,12 +128,12 @@ class Observed:
 
 def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -> tuple[PartitionRow, ...]:
     """One row per partition: pure."""
-    known, offsets = last_known(seen.state, spec.mirror), maps(seen.offsets, spec)
+    known, offsets = last_known(seen.state, spec.mirror), OffsetPolicy.of(seen.offsets, spec)
     missed = seen.offsets.tombstones_missed(spec)
     return tuple(
         replace(
             _row(spec, topic, partition, seen, known.get(spec.names.at_source(partition))),
-            map=offsets.get(partition, OffsetMap()),
+            map=offsets.map_of(partition),
             tombstones_missed=missed.get(partition),
         )
         for topic in topics
@@ -161,7 +161,6 @@ def _row(
         state=observed.state if observed else MirrorState.UNKNOWN,
         source=KnownEnd(SourceOffset(live.high_watermark), live.observed_at) if live else known,
         destination_end=DestinationOffset(copy.high_watermark) if copy else None,
-        map=OffsetMap(),
         observed=observed,
         lost=seen.state.lost(spec.mirror, partition, observed.topic_id if observed else ""),
         source_error=seen.source.error(at_source),
@@ -199,7 +198,6 @@ def _followed_row(
         state=MirrorState.UNKNOWN,
         source=KnownEnd(SourceOffset(live.high_watermark), live.observed_at) if live else None,
         destination_end=DestinationOffset(copy.high_watermark) if copy else None,
-        map=OffsetMap(),
         observed=None,
         source_error=source.error(at_source),
         destination_error=destination.error(partition),

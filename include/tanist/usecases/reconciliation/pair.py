@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.exclusive import exclusive_ranges
 from tanist.domain.followed import CopyTrouble, is_followed
-from tanist.domain.lag import maps
-from tanist.domain.offset_map import OffsetMap
+from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import OFFSETS_TOPIC
@@ -19,11 +18,10 @@ from tanist.usecases.mirror import identify
 from tanist.usecases.validation.prepare import chosen_followed, mirrored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.followed import FollowedTopic
-    from tanist.domain.names import MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.ports.cluster import Cluster
@@ -61,14 +59,14 @@ def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContex
         return Paired(clusters.spec.source, pairs_there, clusters.spec)
     found = mirrored(both, selection, context)
     counts = {each.topic: each.at_source for each in found.growth.grown}
-    runs = maps(both.destination.state(OFFSETS_TOPIC, context.by), found.spec)
+    offsets = OffsetPolicy.of(both.destination.state(OFFSETS_TOPIC, context.by), found.spec)
     pairs = (
         TopicPair(
             found.spec.names.source_of(t.topic) or t.topic,
             t.topic,
             counts.get(t.topic, t.partitions),
             found.growth.trouble(t.topic),
-            tuple(_exclusive(found, t, runs)),
+            tuple(_exclusive(found, t, offsets)),
         )
         for t in found.topics
     )
@@ -81,15 +79,13 @@ def _followed_pair(topic: FollowedTopic) -> TopicPair:
     return TopicPair(topic.source, topic.copy, partitions, topic.why if none_to_compare else "")
 
 
-def _exclusive(
-    found: Mirrored, topic: TopicDesired, runs: Mapping[MirrorPartition, OffsetMap]
-) -> Iterator[ExclusiveRange]:
+def _exclusive(found: Mirrored, topic: TopicDesired, offsets: OffsetPolicy) -> Iterator[ExclusiveRange]:
     """What only one of the clusters can have, by the lineage of the topic."""
     mirror = found.spec.mirror
     entries = tuple(found.view.lineage(mirror, topic.topic))
     promoted = found.view.promoted(mirror, topic.topic)
     for at in topic.all_partitions():
-        yield from exclusive_ranges(entries, at, found.spec, runs.get(at, OffsetMap()), promoted=promoted)
+        yield from exclusive_ranges(entries, at, found.spec, offsets.map_of(at), promoted=promoted)
 
 
 def of_topics(source: Cluster, destination: Cluster, topics: tuple[str, str], context: CommandContext) -> Paired:

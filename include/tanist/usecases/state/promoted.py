@@ -55,7 +55,7 @@ def look_at_logs(
         CouldNotTell, BrokerError, or several: a log cannot be read.
     """
     partitions = [at for each in logs_of(before, spec) for at in each.all_partitions()]
-    proofs = destination.producer_fencing.proof(dict.fromkeys(partitions, spec.producer_ids), by)
+    proofs = destination.producer_fencing.proof(dict.fromkeys(partitions, spec.writer), by)
     logs = inspection.writers(partitions, by)
     fenced: dict[MirrorPartition, str] = {}
     starts: dict[MirrorPartition, int] = {}
@@ -70,7 +70,7 @@ def look_at_logs(
             found.problems.append(log)
             continue
         starts[at] = log.start
-        if why := log.fence(spec.data_id, spec.marker_id):
+        if why := log.fence(spec.writer):
             fenced[at] = f"{at}: {why}"
         elif isinstance(proof, TanistError):
             found.problems.append(proof)
@@ -141,11 +141,11 @@ def lineage_of_logs(
     }
     if not begun:
         return ()
-    ids, found = spec.producer_ids, ProblemCollector()
-    old_ends = destination.producer_fencing.copied_ends(dict.fromkeys(begun, ids), by, begun)
+    writer, found = spec.writer, ProblemCollector()
+    old_ends = destination.producer_fencing.copied_ends(dict.fromkeys(begun, writer), by, begun)
     found.problems += [each for each in old_ends.values() if isinstance(each, TanistError)]
     known = {at: end for at, end in old_ends.items() if not isinstance(end, TanistError)}
-    reserve_ends = inspection.reserve_ends(known, ids, by)
+    reserve_ends = inspection.reserve_ends(known, writer, by)
     found.problems += [each for each in reserve_ends.values() if isinstance(each, TanistError)]
     found.raise_all()
     logs = {

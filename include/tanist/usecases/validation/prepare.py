@@ -18,10 +18,9 @@ from tanist.domain.errors import (
 from tanist.domain.exclusive import exclusive_ranges
 from tanist.domain.followed import is_followed
 from tanist.domain.growth import growth
-from tanist.domain.lag import maps
 from tanist.domain.lineage import segments
 from tanist.domain.names import MirrorPartition, SourcePartition
-from tanist.domain.offset_map import OffsetMap
+from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
 from tanist.domain.selection import Selection
 from tanist.domain.states import MirrorState
@@ -32,7 +31,7 @@ from tanist.usecases.mirrors.describe import reason
 from tanist.usecases.mirrors.followed import followed_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.followed import FollowedTopic
@@ -82,7 +81,7 @@ def prepare(clusters: OpenMirror, request: ValidationRequest, context: CommandCo
     if is_followed(spec):
         return _prepare_followed(both, request, context)
     found = mirrored(both, Selection(request.include, request.exclude), context)
-    offsets = maps(both.destination.state(OFFSETS_TOPIC, context.by), spec)
+    offsets = OffsetPolicy.of(both.destination.state(OFFSETS_TOPIC, context.by), spec)
     return Prepared(
         level=request.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
         partitions=(
@@ -101,16 +100,14 @@ def _prepare_followed(both: MirrorSnapshot, request: ValidationRequest, context:
     if request.level is Level.BATCHES:
         raise Misconfigured(f"--level batches: {spec.copied_by.in_words} writes the records in batches of its own")
     topics = chosen_followed(both, Selection(request.include, request.exclude), context)
-    offsets = maps(both.destination.state(OFFSETS_TOPIC, context.by), spec)
+    offsets = OffsetPolicy.of(both.destination.state(OFFSETS_TOPIC, context.by), spec)
     return Prepared(
         level=request.level or Level.RECORDS,
         partitions=tuple(request for topic in topics for request in _of_followed(spec, topic, offsets)),
     )
 
 
-def _of_followed(
-    spec: MirrorSpec, topic: FollowedTopic, offsets: Mapping[MirrorPartition, OffsetMap]
-) -> Iterator[PartitionRequest]:
+def _of_followed(spec: MirrorSpec, topic: FollowedTopic, offsets: OffsetPolicy) -> Iterator[PartitionRequest]:
     """All partitions of both sides; those that one of them lacks are not equal."""
     other_offsets = (
         f"compared at equal offsets, which {spec.copied_by.in_words} does not promise: `tanist reconcile "
@@ -124,8 +121,8 @@ def _of_followed(
             at_source=SourcePartition(topic.source, n),
             state=MirrorState.MIRRORING if at in known else MirrorState.UNKNOWN,
             note="" if at in known else topic.why,
-            runs=offsets[at].runs if at in offsets else (),
-            other_offsets="" if at in offsets else other_offsets,
+            runs=offsets.map_of(at).runs,
+            other_offsets="" if at in offsets.with_ranges else other_offsets,
         )
 
 
@@ -181,30 +178,29 @@ def chosen(view: StateView, mirror: MirrorName, selection: Selection) -> tuple[T
     return tuple(topics[name] for name in selection.chosen(topics, f"topic of mirror {mirror!r}"))
 
 
-def _partition(
-    found: Mirrored, topic: TopicDesired, at: MirrorPartition, offsets: Mapping[MirrorPartition, OffsetMap]
-) -> PartitionRequest:
+def _partition(found: Mirrored, topic: TopicDesired, at: MirrorPartition, offsets: OffsetPolicy) -> PartitionRequest:
     observed = found.view.observed(topic.mirror, at)
-    runs = offsets.get(at)
     reserve = _reserve(found.view, topic, at)
     return PartitionRequest(
         partition=at,
         state=observed.state if observed else MirrorState.UNKNOWN,
         note=reason(observed),
         promoted=found.view.promoted(topic.mirror, topic.topic),
-        runs=runs.runs if runs else (),
+        runs=offsets.map_of(at).runs,
         unknown_growth=found.growth.trouble(topic.topic),
         compacted=is_compacted(dict(topic.deferred_configs).get(CLEANUP_POLICY, "")),
         old_end=reserve.start if reserve else None,
         reserve_end=reserve.end if reserve else None,
         copy_start=topic.copy_start(at.partition),
-        exclusive=tuple(_exclusive(found, topic, at, runs or OffsetMap())),
+        exclusive=tuple(_exclusive(found, topic, at, offsets)),
     )
 
 
-def _exclusive(found: Mirrored, topic: TopicDesired, at: MirrorPartition, runs: OffsetMap) -> Iterator[ExclusiveRange]:
-    promoted = found.view.promoted(topic.mirror, topic.topic)
-    return exclusive_ranges(found.view.lineage(topic.mirror, topic.topic), at, found.spec, runs, promoted=promoted)
+def _exclusive(
+    found: Mirrored, topic: TopicDesired, at: MirrorPartition, offsets: OffsetPolicy
+) -> Iterator[ExclusiveRange]:
+    promoted, entries = found.view.promoted(topic.mirror, topic.topic), found.view.lineage(topic.mirror, topic.topic)
+    return exclusive_ranges(entries, at, found.spec, offsets.map_of(at), promoted=promoted)
 
 
 def _reserve(view: StateView, topic: TopicDesired, at: MirrorPartition) -> Segment | None:

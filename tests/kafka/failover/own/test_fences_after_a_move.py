@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tanist.domain.names import MirrorPartition, ProducerId
-from tanist.domain.recovery import ProducerIds
+from tanist.domain.writer_identity import ProducerIds
 from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.fencing import ProducerFence

@@ -19,7 +19,7 @@ from tanist.domain.errors import Interrupted
 from tanist.domain.failover.evidence import from_json
 from tanist.domain.names import MirrorPartition, mirror_name
 from tanist.domain.records import RunStatus
-from tanist.domain.recovery import ProducerIds
+from tanist.domain.writer_identity import ProducerIds
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import ProduceBatch

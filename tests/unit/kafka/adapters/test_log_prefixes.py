@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.domain.adoption import LAST_EPOCH, AdoptableLog, CandidateLog, LogRange, MirrorTopicPromoted
+from tanist.domain.adoption import AdoptableLog, CandidateLog, LogRange, MirrorTopicPromoted
+from tanist.domain.gap_markers import LAST_EPOCH
 from tanist.kafka.adapters import log_prefixes
 from tanist.kafka.adapters.log_prefixes import _Comparison
 from tests.builders import AT

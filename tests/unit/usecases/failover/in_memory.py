@@ -205,7 +205,7 @@ class FailoverWorld:
 
     def zombie(self, at: MirrorPartition) -> bool:
         """Whether an old worker that looks at nothing gets a record or a filler in."""
-        ids = self.spec.producer_ids
+        ids = self.spec.writer
         data, filler = self.west.append(at, ids.data, 0), self.west.append(at, ids.marker, 32_766)
         return data or filler or self.west.append(at, ids.start, 0)
 

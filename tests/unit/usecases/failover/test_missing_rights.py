@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tanist.domain.approval.entries import Approval
     from tanist.domain.names import DestinationOffset, MirrorPartition
     from tanist.domain.records import FailoverRun
-    from tanist.domain.recovery import ProducerIds
+    from tanist.domain.writer_identity import ProducerIds
     from tanist.ports.access import Permission
     from tanist.ports.clock import Deadline
 

@@ -25,6 +25,7 @@ from tanist.domain.compaction import Holes
 from tanist.domain.copying import Append, Refuse
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.names import DestinationOffset
+from tanist.domain.writer_identity import COPYING_EPOCH
 from tanist.fetcher.engines.batches.filling import Filling, StartFilling
 from tanist.fetcher.engines.engine import Phase
 from tanist.kafka.protocol.batch import BatchHeader, patch
@@ -51,7 +52,6 @@ REPLICATION_MS: Final = 10_000
 ANSWER_SECONDS: Final = 15.0
 CONTROL_SECONDS: Final = 10.0
 CHECK_IDLE_EVERY_SECONDS: Final = 5.0
-DATA_EPOCH: Final = 0
 
 
 class _Posted(NamedTuple):
@@ -143,7 +143,7 @@ class Appending:
         step = pipeline.steps[0]
         assert isinstance(step, Append)  # noqa: S101  # `next_move` has said so
         batch = step.payload
-        patch(batch, of.assigned.spec.data_id, DATA_EPOCH, pipeline.sequence)
+        patch(batch, of.assigned.spec.data_id, COPYING_EPOCH, pipeline.sequence)
         return pipeline.sent(), batch
 
     # ── the pipeline ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -93,7 +93,7 @@ class Recovery:
         evidence = self._evidence(of, ends, by)
         suspect_from = of.halted.suspect_from if of.halted else None
         recover = recover_position if of.holes is Holes.REFUSE else recover_compacted_position
-        found = recover(evidence, of.assigned.spec.producer_ids, suspect_from)
+        found = recover(evidence, of.assigned.spec.writer, suspect_from)
         self._same_history(of, found.position, by)
         if found.lost is not None:
             lost = self._losses.record(of.assigned, of.topic_id, found.lost, by)

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent, TopicIntent
     from tanist.domain.names import DestinationOffset
-    from tanist.domain.recovery import ProducerIds
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
+    from tanist.domain.writer_identity import WriterIdentity
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.step import StepContext
 
     _Ends: TypeAlias = Mapping[MirrorPartition, DestinationOffset | TanistError]
-    _Fence: TypeAlias = Callable[[Mapping[MirrorPartition, ProducerIds], Deadline], _Ends]
+    _Fence: TypeAlias = Callable[[Mapping[MirrorPartition, WriterIdentity], Deadline], _Ends]
 
 
 def of_run(view: StateView, intent: Intent) -> tuple[TopicLineage, ...]:
@@ -59,7 +59,7 @@ def recorded_lineage(context: StepContext, ours: Intent) -> tuple[TopicLineage, 
     if not missing:
         return held
     partitions = [at for at in ours.partitions if at.topic not in known]
-    writers = dict.fromkeys(partitions, context.spec.producer_ids)
+    writers = dict.fromkeys(partitions, context.spec.writer)
     begun = {at: topic.copy_start(at.partition) for topic in context.wanted() for at in topic.all_partitions()}
     answers = context.destination.producer_fencing.copied_ends(writers, context.by, begun)
     failed = {
@@ -186,7 +186,7 @@ def _written(context: StepContext, wanted: Mapping[MirrorPartition, int]) -> dic
     while left and not (near and reached and not until.left(context.clock.monotonic())):
         context.session.beat()
         context.session.confirm()
-        answers = fencing.reserve(left, dict.fromkeys(left, context.spec.producer_ids), context.by)
+        answers = fencing.reserve(left, dict.fromkeys(left, context.spec.writer), context.by)
         failed = {at: e for at, e in answers.items() if isinstance(e, TanistError)}
         must_all(
             {at: named(error, context.destination, _RIGHT) for at, error in failed.items()},
@@ -248,7 +248,7 @@ def do(context: StepContext) -> Done:
             raise NotYet(f"the clusters were last observed more than {LOOKED_SECONDS:.0f} s ago")
         context.session.save(no_return=True)
     context.checkpoint("seal:no-return")
-    writers = context.spec.producer_ids
+    writers = context.spec.writer
     ours = context.copies()
     partitions = set(ours.partitions)
     open_yet = [e.partition for e in facts.partitions if e.producer_fenced is not True and e.partition in partitions]
@@ -278,7 +278,7 @@ def _fence(context: StepContext, fence: _Fence, partitions: Sequence[MirrorParti
     """Raises NotYet or TimedOut where a partition was not fenced."""
     right = "ALTER or CLUSTER_ACTION on Cluster kafka-cluster"
     context.session.confirm()
-    ends = fence(dict.fromkeys(partitions, context.spec.producer_ids), context.by)
+    ends = fence(dict.fromkeys(partitions, context.spec.writer), context.by)
     failed = {at: named(end, context.destination, right) for at, end in ends.items() if isinstance(end, TanistError)}
     must_all(failed, "partition(s) could not be fenced")
     return ends
@@ -333,7 +333,7 @@ def _by_partition(topic: TopicIntent, found: Mapping[MirrorPartition, int], miss
     return tuple(found.get(MirrorPartition(topic.topic, n), missing) for n in range(topic.partitions))
 
 
-def _keep(context: StepContext, ours: Intent, producer_ids: ProducerIds) -> dict[str, str]:
+def _keep(context: StepContext, ours: Intent, writer: WriterIdentity) -> dict[str, str]:
     """Before anybody can write, so the last value of a key is still the last one when it is repeated.
 
     What cannot be repeated is told, and by `tanist status` as well: there is no way back any more.
@@ -342,7 +342,7 @@ def _keep(context: StepContext, ours: Intent, producer_ids: ProducerIds) -> dict
         return {}
     partitions = _compacted(context, ours)
     context.session.confirm()
-    answers = context.destination.producer_fencing.keep(dict.fromkeys(partitions, producer_ids), context.by)
+    answers = context.destination.producer_fencing.keep(dict.fromkeys(partitions, writer), context.by)
     if failed := [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError) and why.retriable]:
         raise NotYet(
             f"{len(failed)} producer fence(s) of compacted topics are not durable yet: {'; '.join(failed[:3])}"

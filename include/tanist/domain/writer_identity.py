@@ -1,0 +1,68 @@
+"""Who writes the copies of a mirror: what of a log is its own, and what shows that its workers are fenced there.
+
+Another kind of mirror adds its kind to `WriterIdentity`; the type checker then names whoever has to tell them apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
+
+from tanist.domain.gap_markers import LAST_EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.names import ProducerId
+
+COPYING_EPOCH: Final = 0
+"""The producer epoch in which workers append records."""
+FENCED_EPOCH: Final = 1
+"""The epoch that fences a producer of records. That of gap markers is fenced by the last one: workers raise its epoch
+after a rejection."""
+
+
+class ProducerIds(NamedTuple):
+    """The producer ids of a mirror with identical offsets: data, gap markers, and the fill up to the log start.
+
+    They must be known while all workers are down, so they are in the spec of the mirror.
+    """
+
+    data: ProducerId
+    marker: ProducerId
+    start: ProducerId
+
+    @classmethod
+    def stored(cls, ids: Sequence[ProducerId]) -> Self | None:
+        """As a record holds them; None: it holds none, as those of earlier versions."""
+        return cls(*ids) if len(ids) == len(cls._fields) else None
+
+    def is_known(self, producer_id: int) -> bool:
+        """Whether it is one of the mirror's."""
+        return producer_id in self
+
+    def may_have_written(self, producer_id: int, *, control: bool) -> bool:
+        """Whether such a batch can be the mirror's; any other is a foreign write."""
+        if producer_id == self.data:  # records, or the fence of a promotion
+            return True
+        return producer_id == (self.marker if control else self.start)
+
+    def has_copied(self, producer_id: int, *, control: bool) -> bool:
+        """Whether such a batch holds records of the source."""
+        return producer_id == self.data and not control
+
+    def is_fenced_by(self, producer_id: int, epoch: int) -> bool:
+        """Whether this epoch of a producer shows that the mirror's are fenced."""
+        return (producer_id == self.data and epoch >= FENCED_EPOCH) or self._is_last_fence(producer_id, epoch)
+
+    def ends_reserve(self, producer_id: int, epoch: int) -> bool:
+        """Whether a batch behind what was copied is the last producer fence, or not the mirror's at all.
+
+        Up to there the log has gap markers and no record of the new primary.
+        """
+        return self._is_last_fence(producer_id, epoch) or producer_id not in self
+
+    def _is_last_fence(self, producer_id: int, epoch: int) -> bool:
+        return producer_id == self.marker and epoch == LAST_EPOCH
+
+
+WriterIdentity: TypeAlias = ProducerIds
