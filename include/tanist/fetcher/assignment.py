@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, Holes
+from tanist.domain.latency import Latency
 from tanist.domain.names import DestinationOffset, SourcePartition
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class Report:
     record_epoch: int | None = None
     records: int = 0
     bytes: int = 0
+    latency: Latency = Latency()  # noqa: RUF009  # immutable
 
 
 NO_NEWS: Final = Report()

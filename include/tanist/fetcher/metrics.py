@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from tanist.domain.errors import Misconfigured
+from tanist.domain.latency import BOUNDS_MS, Latency
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from prometheus_client.core import Metric
 
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import Report
+    from tanist.fetcher.assignment import PartitionKey, Report
     from tanist.fetcher.service import Service
 
 
@@ -54,6 +55,25 @@ class FetcherCollector(Collector):
             [(copied.mirror, int(report.error is not None)) for copied, report in reports.items()],
             sum,
         )
+        yield _latencies(reports)
+
+
+def _latencies(reports: Mapping[PartitionKey, Report]) -> Metric:
+    """By topic. The time of the newest record of a batch counts for the batch."""
+    family = HistogramMetricFamily(
+        "tanist_replication_latency_seconds",
+        "From the timestamp of a record to its acknowledgement at the destination, of records that this worker copied",
+        labels=["mirror", "topic"],
+    )
+    found: defaultdict[tuple[str, str], list[Latency]] = defaultdict(list)
+    for copied, report in reports.items():
+        if report.latency.records:
+            found[copied.mirror, copied.partition.topic].append(report.latency)
+    for labels, each in sorted(found.items()):
+        latency = Latency.of_all(each)
+        bounds = (*(f"{ms / 1000:g}" for ms in BOUNDS_MS), "+Inf")
+        family.add_metric(labels, list(zip(bounds, latency.at_most, strict=True)), latency.total_ms / 1000)
+    return family
 
 
 def _states(view: StateView) -> Metric:

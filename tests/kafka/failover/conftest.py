@@ -264,11 +264,11 @@ class Pair:
             for name, side, user in logins
         )
 
-    def worker(self, name: str = "w1") -> Process:
-        """A fetcher: the one of that name, started if there is none."""
+    def worker(self, name: str = "w1", *options: str) -> Process:
+        """A fetcher: the one of that name, started if there is none, with these `options`."""
         if name not in self.workers or not self.workers[name].alive:
             where = ("--config", self.environment()["TANIST_CONFIG"], "--destination", "west", "--id", name)
-            argv = [sys.executable, "-m", "tanist.cli.main", "fetcher", "run", *where]
+            argv = [sys.executable, "-m", "tanist.cli.main", "fetcher", "run", *where, *options]
             self.workers[name] = self.guardian.spawn(argv, self.home / f"{name}.log")
         return self.workers[name]
 

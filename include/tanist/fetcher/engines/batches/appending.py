@@ -195,7 +195,7 @@ class Appending:
             why = error_for(answer.error_code, _refusal(of, sent, answer.message))
             of.halt(self._refused(of, sent, why), self._clock.monotonic())
         elif answer.base_offset == sent.expected:
-            of.landed(sent)
+            of.landed(sent, self._clock.now())
         else:
             self._misplaced(of, sent, DestinationOffset(answer.base_offset))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.appending import CopiedRecord, Halt, Pipeline, truncated
 from tanist.domain.compaction import CaughtUp, Holes
 from tanist.domain.errors import CompactionHole
+from tanist.domain.latency import Latency
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.small_batches import Merging
 from tanist.fetcher.assignment import Report
@@ -125,6 +126,7 @@ class BatchPartition:
     """The last record that landed, or what the worker before has stored of it."""
     records: int = 0
     bytes: int = 0
+    latency: Latency = Latency()  # noqa: RUF009  # immutable
 
     def __post_init__(self) -> None:
         self.tombstones = Tombstones(CaughtUp(self.assigned.caught_up_at))
@@ -207,12 +209,13 @@ class BatchPartition:
         """The produce entry of `batch` for this topic id."""
         return ProduceBatch(self.at.topic, self.at.partition, batch, self.topic_id)
 
-    def landed(self, sent: Sent[BatchHeader]) -> None:
-        """`sent` was acknowledged where it was expected."""
+    def landed(self, sent: Sent[BatchHeader], now: EpochMs) -> None:
+        """`sent` was acknowledged where it was expected. Its records have the times that they have at the source."""
         self.pipeline.landed(sent)
         header = sent.header
         self.records += header.record_count
         self.bytes += header.size
+        self.latency = self.latency.counted(now - header.max_timestamp, header.record_count)
         self.last_mirrored_epoch = max(self.last_mirrored_epoch, header.leader_epoch)
         if header.leader_epoch >= 0:
             self.copied_record = CopiedRecord(sent.until, header.leader_epoch)
@@ -240,4 +243,5 @@ class BatchPartition:
             record_epoch=self.copied_record.epoch if self.copied_record else None,
             records=self.records,
             bytes=self.bytes,
+            latency=self.latency,
         )
