@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,10 +144,28 @@ def test_every_error_has_a_name_of_its_own_and_says_what_to_do() -> None:
             assert str(error("the thing")) == f"{error.name}: the thing ({action})"
 
 
+NAMED_ONLY = frozenset(
+    {
+        "tanist failback replay",
+        "tanist fence lift",
+        "tanist groups snapshot",
+        "tanist mirrors create",
+        "tanist mirrors create --adopt",
+        "tanist mirrors lineage",
+        "tanist state rebuild",
+    }
+)
+"""Commands that an error names without knowing their arguments: of another mirror, of none, or of a decision."""
+
+
 def test_what_an_error_advises_can_be_typed_where_its_values_are_known() -> None:
+    wrong: set[str] = set()
     for error in errors():
         said = filled(error.operator_action, mirror="dr", destination="west", topics=("orders",), plan="1c0ffee2")
         assert left_in(said) == [], error.name
+        found = [replace(each, typed=True) for each in quoted.in_text(error.name, said)]
+        wrong |= {each.text for each in found if quoted.problem(each)}
+    assert wrong == NAMED_ONLY
 
 
 def test_no_module_is_too_long_to_read() -> None:

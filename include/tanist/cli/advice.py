@@ -45,8 +45,9 @@ def explains(refusal: TanistError) -> bool:
 
 def other_than(found: Guidance, typed: Collection[str]) -> Guidance:
     """`found` without the command that was `typed`, for whatever reason: refused a moment ago, it is not the way on."""
+    place = {"--destination", "-d", found.destination}  # or $TANIST_DESTINATION
 
     def words(command: str) -> set[str]:
-        return set(takewhile(lambda word: word != "--reason", shlex.split(command)[1:]))
+        return set(takewhile(lambda word: word != "--reason", shlex.split(command)[1:])) - place
 
     return replace(found, steps=tuple(each for each in found.steps if not words(each.command) <= set(typed)))

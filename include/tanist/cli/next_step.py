@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _UNREAD = 3
 _NONE = (
-    "no mirror was found; where the state topics of a destination are lost, `tanist next NAME --destination NAME` says "
-    "what to do"
+    "no mirror was found; where the state topics of a destination are lost, `tanist next` says what to do if it is "
+    "given the name of the mirror, and --destination"
 )
 
 
@@ -35,8 +35,9 @@ def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
     """Where a mirror is between its failovers, what is missing, and the next command. Changes nothing.
 
     Without a name: all mirrors of all destinations, in the order in which to go on with them, and one command where
-    several stand alike. A command with a decision is one answer to a question that a person decides; without one it is
-    the way on. Nothing to do: no command.
+    several stand alike. A cluster without an answer that is the source of one of them is named, because mirrors that
+    lead to it are not shown. A command with a decision is one answer to a question that a person decides; without one
+    it is the way on. Nothing to do: no command.
 
     Exits with 3 if a destination cannot be read.
 
@@ -53,16 +54,19 @@ def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
             if mirror is not None:
                 found.append(_unread(now, mirror, destination.name, error))
     silent += _silent_destinations(now, found)
+    unseen = _silent_sources(now, found) if mirror is None else []
     found.sort(key=lambda each: each.urgency)
     errors = [item for each in silent for item in error_items(each)]
     alike = together(found)
     if now.as_json:
-        items, more = [guidance_item(each) for each in found], {"together": step_items(alike)}
+        items, more = [guidance_item(each) for each in found], {"together": step_items(alike), "unseen": unseen}
         emit(items, (), as_json=True, errors=errors, more=more)
     else:
         print("\n\n".join("\n".join(each) for each in _paragraphs(found, alike)) or _NONE)
-        for each in silent:
-            say(f"error: {each}")
+        for why in silent:
+            say(f"error: {why}")
+        for source in unseen:
+            say(f"note: {source} does not answer: mirrors that lead to it, if there are any, are not shown")
     if silent:
         raise typer.Exit(_UNREAD)
 
@@ -97,6 +101,12 @@ def _silent_destinations(now: Session, found: Sequence[Guidance]) -> list[Tanist
         return []
     kept, sources = now.registry.silence(now.context.clock), {each.source for each in found}
     return [why for name in now.registry.names() if name not in sources and (why := kept.of(name)) is not None]
+
+
+def _silent_sources(now: Session, found: Sequence[Guidance]) -> list[str]:
+    """They may be destinations of other mirrors, too."""
+    kept, sources = now.registry.silence(now.context.clock), {each.source for each in found}
+    return [name for name in now.registry.names() if name in sources and kept.of(name) is not None]
 
 
 def _unread(now: Session, mirror: MirrorName, destination: str, why: TanistError) -> Guidance:

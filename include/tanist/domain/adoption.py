@@ -44,7 +44,7 @@ class MirrorTopicPromoted(Refused):
 class OppositeMirror(Refused):
     name = "OPPOSITE_MIRROR"
     operator_action = (
-        "once that mirror has failed over, `tanist mirrors reverse` lets it copy back; nothing was changed"
+        "it copies back once it has failed over and is reversed: `tanist next NAME` says how; nothing was changed"
     )
 
 

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 REASON: Final = "as advised by tanist"
 """Stored with what is approved or undone so; whoever types it may give a better one."""
 _MIRROR: Final = re.compile(r"(tanist [a-z-]+(?: [a-z-]+)?) NAME\b")
+_BARE: Final = re.compile(
+    r"`(tanist (?:validate|failback (?:abort-transactions|decide|rescue|survey)|failover (?:abort|plan|status)|"
+    r"fence show|groups (?:list|sync)|mirrors (?:add|alter|describe|pause|remove|resume)))(?=`| --)"
+)
+"""Commands of the mirror that texts quote without it."""
 _TOPICS: Final = re.compile(r"(--[a-z]+) (?:REGEX|TOPIC)\b")
 
 
@@ -29,13 +34,14 @@ def exact_options(option: str, topics: Iterable[str]) -> Iterator[str]:
 def filled(text: str, *, mirror: str, destination: str, topics: Iterable[str], plan: str) -> str:
     """`text` with commands that can be typed; what is empty is not known, and stays as it is.
 
-    NAME is the mirror, with its destination; REGEX and TOPIC of an option are the topics, HASH is the plan, TEXT the
-    reason of `--reason`.
+    NAME is the mirror, with its destination, which commands of a mirror get also without that word; REGEX and TOPIC of
+    an option are the topics, HASH is the plan, TEXT the reason of `--reason`.
     """
     found = text.replace("--reason TEXT", shlex.join(("--reason", REASON)))
     if mirror:
         place = shlex.join((mirror, *(("--destination", destination) if destination else ())))
         found = _MIRROR.sub(lambda to: f"{to[1]} {place}", found)
+        found = _BARE.sub(lambda to: f"`{to[1]} {place}", found)
     if names := {*topics} - {""}:
         found = _TOPICS.sub(lambda to: shlex.join(exact_options(to[1], names)), found)
     return found.replace("--plan HASH", f"--plan {plan}") if plan else found

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from tanist.domain.adoption import OppositeMirror
+from tanist.domain.detached import detached_topics
+from tanist.domain.followed import copies_of, is_followed
+from tanist.domain.problems import of_mirror
+from tanist.domain.records import MirrorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,20 +19,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Originals:
-    """Topics by name, with the mirror. `copied`: it would go in a circle; `taken_over`: the source is the primary."""
+    """Topics by name, with the mirror. `copied`: it would go in a circle; `taken_over`: the source is the primary.
 
-    copied: Mapping[str, str]
-    taken_over: Mapping[str, str]
+    `detached`: their copies are at the source, closed. `followed`: mirrors that somebody else copies.
+    """
+
+    copied: Mapping[str, MirrorSpec]
+    detached: Mapping[str, MirrorSpec]
+    taken_over: Mapping[str, MirrorSpec]
+    followed: tuple[MirrorSpec, ...]
 
     @classmethod
     def of(cls, at_source: StateView, source_id: str, destination_id: str) -> Self:
         """What the state at the source says of the mirrors from the destination to it."""
-        copied, taken_over = dict[str, str](), dict[str, str]()
-        for each in at_source.mirrors():
-            if (each.source_cluster_id, each.destination_cluster_id) == (destination_id, source_id):
-                copied |= {topic.topic: each.mirror for topic in at_source.mirrored(each.mirror)}
-                taken_over |= {topic.topic: each.mirror for topic in at_source.removed(each.mirror)}
-        return cls(copied, taken_over)
+        copied, detached, taken_over = dict[str, MirrorSpec](), dict[str, MirrorSpec](), dict[str, MirrorSpec]()
+        direction = (destination_id, source_id)
+        specs = [e for e in at_source.mirrors() if (e.source_cluster_id, e.destination_cluster_id) == direction]
+        for each in specs:
+            copied |= {topic.topic: each for topic in at_source.mirrored(each.mirror)}
+            apart = detached_topics(at_source, each.mirror)
+            detached |= {topic.topic: each for topic in apart if topic.cluster_id == source_id}
+            taken_over |= {topic.topic: each for topic in at_source.removed(each.mirror)}
+        return cls(copied, detached, taken_over, tuple(filter(is_followed, specs)))
 
     def refusal(self, topic: str, *, used: bool) -> OppositeMirror | None:
         """Why a mirror from the source is not to have `topic`; `used`: it has records at the destination.
@@ -36,7 +48,16 @@ class Originals:
         A topic that was failed over may come back where it was deleted, or has no record.
         """
         if topic in self.copied:
-            return OppositeMirror(f"{topic!r}: mirror {self.copied[topic]!r} copies it from here")
+            return _refusal(topic, self.copied[topic], "copies it from here")
+        if topic in self.detached:
+            return _refusal(topic, self.detached[topic], "has copied it from here until it was detached")
         if used and topic in self.taken_over:
-            return OppositeMirror(f"{topic!r}: mirror {self.taken_over[topic]!r} has failed it over from here")
+            return _refusal(topic, self.taken_over[topic], "has failed it over from here")
+        for each in self.followed:
+            if copies_of(each, [topic]).get(topic) == topic:
+                return _refusal(topic, each, f"says that {each.copied_by.in_words} copies it from here")
         return None
+
+
+def _refusal(topic: str, spec: MirrorSpec, why: str) -> OppositeMirror:
+    return of_mirror(OppositeMirror(f"{topic!r}: mirror {spec.mirror!r} {why}"), spec.mirror, spec.destination)

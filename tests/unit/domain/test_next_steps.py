@@ -317,7 +317,10 @@ def test_a_mirror_without_topics_takes_in_what_its_filters_match() -> None:
     empty = a_situation((NOTHING,), (NOTHING,), place=MirrorPlace(spec=a_mirror(include=("a.*",))))
     assert (told(empty).stage, verbs(told(empty))) == (NextStage.EMPTY, ["metadata sync"])
     none = told(a_situation((NOTHING,), (NOTHING,), place=MirrorPlace(spec=a_mirror(include=()))))
-    assert (none.steps, none.missing[0]) == ((), "no topic is in the mirror: `tanist mirrors add` puts one in")
+    assert (none.steps, none.missing[0]) == (
+        (),
+        "no topic is in the mirror: `tanist mirrors add dr --destination west` puts one in",
+    )
 
 
 def test_the_worst_mirror_comes_first_and_one_that_is_well_last() -> None:

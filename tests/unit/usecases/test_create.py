@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.adoption import OppositeMirror
+from tanist.domain.copier import Copier
 from tanist.domain.names import MirrorName
 from tanist.domain.problems import Problems, each, exit_code
 from tanist.domain.records import (
@@ -24,8 +26,10 @@ from tanist.domain.records import (
 from tanist.domain.rights import CLUSTER
 from tanist.domain.states import DesiredState
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, CreateRequest, create
+from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tests.builders import a_command
 from tests.fakes.cluster import MemoryCluster
+from tests.fakes.failover import GuardedCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,3 +270,29 @@ def test_a_topic_that_is_copied_from_here_is_not_copied_back_beside_it(records: 
         create(replace(REQUEST, mirror="back"), west.side(), east.side(), a_command())
     assert "delete" not in str(refused.value)
     assert not east.calls
+
+
+@pytest.mark.parametrize("records", [10, 0])
+@pytest.mark.parametrize("adopted", [False, True])
+def test_an_original_that_somebody_else_copies_is_not_copied_back(records: int, adopted: bool) -> None:
+    """It was adopted, and closed to its producers: its copy has the same name."""
+    east, west = GuardedCluster("east").with_topic("orders", 1, records), GuardedCluster("west")
+    west.with_topic("orders", 1, records)
+    follow(
+        FollowRequest(mirror="mm", copied_by=Copier.OTHER, include=("ord.*",)), east.side(), west.side(), a_command()
+    )
+    before = len(east.calls)
+    prefixes: Any = SimpleNamespace(adoptable=lambda *_: {}) if adopted else None
+    with pytest.raises(OppositeMirror, match="another replicator copies it from here") as refused:
+        create(replace(REQUEST, mirror="back"), west.side(), east.side(), a_command(), prefixes)
+    assert "`tanist next mm --destination west`" in str(refused.value)
+    assert len(east.calls) == before
+
+
+def test_copies_of_other_names_have_no_original_here() -> None:
+    east, west = GuardedCluster("east").with_topic("orders", 1, 10), GuardedCluster("west")
+    west.with_topic("east.orders", 1, 10)
+    request = FollowRequest(mirror="mm", copied_by=Copier.MM2, include=("ord.*",), rename=("mm2-default",))
+    follow(request, east.side(), west.side(), a_command())
+    wanted = CreateRequest(mirror="back", include=("east.*",))
+    assert create(wanted, west.side(), east.side(), a_command(dry_run=True)).changed

@@ -9,7 +9,7 @@ import pytest
 
 from tanist.domain import errors
 from tanist.domain.acl_entries import AclEntry
-from tanist.domain.adoption import AdoptableLog, NotAPrefix
+from tanist.domain.adoption import AdoptableLog, NotAPrefix, OppositeMirror
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.detached import CopyStillThere, TopicIsDetached, detached_from, detached_topics
 from tanist.domain.metadata import Change, Outcome
@@ -526,3 +526,13 @@ def test_it_comes_back_after_the_mirror_has_gone_round() -> None:
     view = world.west.view(STATE_TOPIC)
     assert view.observed(DR, MirrorPartition("payments", 0)) is None
     assert not detached_topics(view, DR)
+
+
+@pytest.mark.parametrize("topic", ["orders", "payments"])
+def test_the_original_of_a_detached_copy_is_not_copied_back_whether_it_has_records_or_not(
+    pair: Pair, topic: str
+) -> None:
+    """Its copy is closed: the original became the copy of it, closed to its producers."""
+    pair.detach(Selection((topic,)))
+    with pytest.raises(OppositeMirror, match="has copied it from here until it was detached"):
+        create(CreateRequest(mirror="back", include=(topic,)), pair.west.side(), pair.east.side(), a_command())

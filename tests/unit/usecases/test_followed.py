@@ -62,6 +62,7 @@ from tanist.usecases.status import doctor
 from tanist.usecases.status.observe import MirrorStatus, observe
 from tanist.usecases.status.status_view import board_item
 from tests.builders import a_command, a_mirror, a_topic, a_view, a_worker
+from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.failover import GuardedCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
@@ -835,6 +836,27 @@ def test_a_sync_of_all_groups_is_recorded_and_one_of_some_is_not(east: GuardedCl
     synced = west.view(STATE_TOPIC).groups_synced(MM)
     assert synced is not None
     assert (synced.positions, synced.withheld) == (len(done.rows), len(done.withheld))
+
+
+@pytest.mark.parametrize(("minutes", "again"), [(59, False), (61, True)])
+def test_positions_that_have_not_moved_are_committed_again_once_an_hour(
+    east: GuardedCluster, west: GuardedCluster, minutes: int, again: bool
+) -> None:
+    """Offsets of a group that nobody reads with expire."""
+    mirror, _ = with_groups(east, west)
+    clock = JumpingClock()
+
+    def synced() -> GroupsSynced:
+        sync_locked(mirror, SyncRequest(chosen=Chosen(strategy="map")), a_command(clock))
+        found = west.view(STATE_TOPIC).groups_synced(MM)
+        assert found is not None
+        return found
+
+    first = synced()
+    clock.jump(60 * minutes)
+    second = synced()
+    assert first.renewed_at == first.at
+    assert second.renewed_at == (second.at if again else first.at)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Verdict, named, worst
@@ -48,7 +49,8 @@ def followed_status(
 def positions_check(spec: MirrorSpec, synced: GroupsSynced | None, now: EpochMs) -> Check:
     """Whether positions of groups are committed at the destination again and again."""
     every_ms = 1000 * max(spec.sync_groups_seconds, _SCHEDULE_SECONDS)
-    how = f"`tanist groups sync {spec.mirror}` commits them; the DAG `mirror_group_offsets` does it on schedule"
+    command = shlex.join(("tanist", "groups", "sync", spec.mirror, "--destination", spec.destination))
+    how = f"`{command}` commits them; the DAG `mirror_group_offsets` does it on schedule"
     limit = f"committed within {_MISSED * every_ms // 1000} s"
     if synced is None:
         return Check(name="positions", verdict=Verdict.UNKNOWN, observed="never committed", limit=limit, reason=how)

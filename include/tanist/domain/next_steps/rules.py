@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.circle import CircleStage, ReversalStatus
 from tanist.domain.copier import CopiedByAnother
+from tanist.domain.filled import filled
 from tanist.domain.followed import is_followed
 from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.next_steps import failing_over, remedies, returning
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _NO_NEWS: Final = frozenset({"NOTHING_TO_FAIL_OVER", CopiedByAnother.name})
 """Of a mirror that has failed over, or that somebody else copies."""
+_OF_A_LIVE_MIRROR: Final = frozenset({"SOURCE_DOWN"})
+"""Not said of one that has failed over: its way back waits for the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,10 @@ def guide(at: MirrorSituation) -> Guidance:
         stage=rule.stage,
         source=at.source_name,
         plan=next(plans, ""),
-        missing=tuple(_missing(at, rule.stage)),
+        missing=tuple(
+            filled(each, mirror=at.status.mirror, destination=at.destination, topics=(), plan="")
+            for each in _missing(at, rule.stage)
+        ),
         steps=steps,
     )
 
@@ -58,7 +64,8 @@ def _missing(at: MirrorSituation, stage: NextStage) -> Iterator[str]:
         yield "no topic is in the mirror: `tanist mirrors add` puts one in"
     limited = {each.name: each for mode in Mode for each in at.limited(mode) if each.name not in _NO_NEWS}
     for each in limited.values():
-        yield f"{each.name}: {each.detail}{_advice(each)}"
+        if stage not in _AFTER_FAILOVER or each.name not in _OF_A_LIVE_MIRROR:
+            yield f"{each.name}: {each.detail}{_advice(each)}"
     said = {check for name in limited for check in KINDS[name].checks} if limited else set()
     if stage in _AFTER_FAILOVER:
         said |= {"partitions", "source"}  # nothing is mirrored any more

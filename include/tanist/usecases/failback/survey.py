@@ -59,7 +59,7 @@ NOT_FENCED = "its source fence is not in force: producers may still write to it"
 
 class NothingFailedOver(Refused):
     name = "NOTHING_FAILED_OVER"
-    operator_action = "see `tanist mirrors lineage` for the promotions that are recorded"
+    operator_action = "see `tanist mirrors lineage NAME` for the promotions that are recorded"
 
 
 class MirrorReversed(NothingFailedOver):

@@ -103,7 +103,10 @@ def destination_topics(
 def _records(destination: DestinationSnapshot, topics: Iterable[TopicFacts], by: Deadline) -> dict[str, int]:
     partitions = [MirrorPartition(topic.name, n) for topic in topics for n in range(topic.partitions)]
     ends = _all_or_refuse(destination, destination.ends(partitions, by), "DESCRIBE on Topic")
-    return {tp.topic: sum(e.high_watermark for p, e in ends.items() if p.topic == tp.topic) for tp in partitions}
+    spent = dict.fromkeys((tp.topic for tp in partitions), 0)
+    for tp, each in ends.items():
+        spent[tp.topic] += each.high_watermark
+    return spent
 
 
 def _all_or_refuse(cluster: ClusterSnapshot[Any], answers: Mapping[_K, _V | TanistError], right: str) -> dict[_K, _V]:
