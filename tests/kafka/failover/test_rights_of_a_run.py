@@ -115,7 +115,7 @@ def test_a_step_that_is_refused_ends_the_run_at_once_and_abort_reports_no_fence(
         assert time.monotonic() - began < 30
         assert "step fence was refused" in answer.err
         assert "lacks ALTER on Cluster kafka-cluster" in answer.err
-        assert "`tanist failover abort`" in answer.err
+        assert "`tanist failover abort refused --destination west`" in answer.err
         aborted = limited.tanist("failover", "abort", "refused", "--json")
         assert aborted.item["pending"] == []
         assert "warning" not in aborted.err
