@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _IN_BACKTICKS: Final = re.compile(r"`(tanist\s[^`]+)`")
+_STANDS_FOR_A_VALUE: Final = re.compile(
+    r"(?:^|\s)(?:--[a-z-]+[ =])?(?:NAME|HASH|REGEX|TOPIC|TEXT|GROUP|FILE|STEP|ID|N)(?=\s|$)"
+)
 _OPTION_IN_BACKTICKS: Final = re.compile(r"`(--?[a-z][a-z-]*)[^`]*`")
 _A_LINE: Final = re.compile(r"^(?:\s*Example: |    |\$ )(?:\S*/)?(tanist [a-z].*)$", re.MULTILINE)
 _FENCED: Final = re.compile(r"^```[a-z]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -57,6 +60,11 @@ def in_text(where: str, text: str) -> Iterator[Quoted]:
     for block in _FENCED.findall(text):
         for found in _A_FENCED_LINE.findall(block):
             yield Quoted(where, found, typed=True)
+
+
+def left_in(text: str) -> list[str]:
+    """The commands in `text` that cannot be typed as they stand: a word in them is to be replaced by a value."""
+    return [found for found in _IN_BACKTICKS.findall(text) if _STANDS_FOR_A_VALUE.search(found)]
 
 
 def options_in(text: str) -> frozenset[str]:

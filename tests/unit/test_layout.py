@@ -26,8 +26,7 @@ from tanist.domain.filled import filled
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.route import ROUTE
 from tests import quoted, reference
-from tests.placeholders import left_in
-from tests.quoted import Quoted
+from tests.quoted import Quoted, left_in
 from tests.storm.parts import PYTEST
 
 if TYPE_CHECKING:

@@ -53,8 +53,10 @@ def next_step(now: Session, name: MaybeMirrorArgument = None) -> None:
             silent.append(error)
             if mirror is not None:
                 found.append(_unread(now, mirror, destination.name, error))
-    silent += _silent_destinations(now, found)
-    unseen = _silent_sources(now, found) if mirror is None else []
+    sources = {each.source for each in found}
+    no_answer = _without_answer(now)
+    silent += [why for name, why in no_answer.items() if now.named is None and name not in sources]
+    unseen = [name for name in no_answer if mirror is None and name in sources]
     found.sort(key=lambda each: each.urgency)
     errors = [item for each in silent for item in error_items(each)]
     alike = together(found)
@@ -84,9 +86,8 @@ def _answering(now: Session, mirror: MirrorName | None, found: list[Guidance]) -
     except TanistError:
         if mirror is None:
             raise
-        kept, names = now.registry.silence(now.context.clock), now.registry.names()
-        silent = {name: why for name in names if (why := kept.of(name)) is not None}  # none is waited for again
-        views = now.registry.views([name for name in names if name not in silent], now.context)
+        silent = _without_answer(now)  # none is waited for again
+        views = now.registry.views([name for name in now.registry.names() if name not in silent], now.context)
         silent |= {name: view for name, view in views.items() if isinstance(view, TanistError)}
         found += [unread(mirror, name, why, ()) for name, why in silent.items()]
         lost = tuple(now.registry.connect(name) for name, view in views.items() if view is None)
@@ -95,18 +96,10 @@ def _answering(now: Session, mirror: MirrorName | None, found: list[Guidance]) -
         return lost
 
 
-def _silent_destinations(now: Session, found: Sequence[Guidance]) -> list[TanistError]:
-    """What could not be found out where no destination was given: a silent source of these mirrors is none."""
-    if now.named is not None:
-        return []
-    kept, sources = now.registry.silence(now.context.clock), {each.source for each in found}
-    return [why for name in now.registry.names() if name not in sources and (why := kept.of(name)) is not None]
-
-
-def _silent_sources(now: Session, found: Sequence[Guidance]) -> list[str]:
-    """They may be destinations of other mirrors, too."""
-    kept, sources = now.registry.silence(now.context.clock), {each.source for each in found}
-    return [name for name in now.registry.names() if name in sources and kept.of(name) is not None]
+def _without_answer(now: Session) -> dict[str, TanistError]:
+    """Clusters that were asked in vain, by name. A source of mirrors that are shown may be a destination of others."""
+    kept = now.registry.silence(now.context.clock)
+    return {name: why for name in now.registry.names() if (why := kept.of(name)) is not None}
 
 
 def _unread(now: Session, mirror: MirrorName, destination: str, why: TanistError) -> Guidance:

@@ -73,9 +73,14 @@ class OffsetMap:
 
     def begin_of(self, position: SourceOffset) -> SourceOffset:
         """The source offset where the range of `position` begins; 0: it lies before the first one."""
-        return max((run.source for run in self.runs if run.source <= position), default=SourceOffset(0))
+        run = self._range_of(position)
+        return SourceOffset(0) if run is None else run.source
 
     def shift_at(self, position: SourceOffset) -> int:
         """By how many offsets the destination is ahead at `position`; 0: identical here."""
+        run = self._range_of(position)
+        return 0 if run is None else run.shift
+
+    def _range_of(self, position: SourceOffset) -> OffsetRange | None:
         i = bisect_right(self.runs, position, key=lambda run: run.source)
-        return 0 if i == 0 else self.runs[i - 1].shift
+        return self.runs[i - 1] if i else None

@@ -14,6 +14,7 @@ from tanist.domain.offset_map import OffsetMap, OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
     from tanist.domain.records import MirrorSpec
@@ -37,9 +38,9 @@ class OffsetPolicy:
         return cls(MappingProxyType({partition: OffsetMap.of(found) for partition, found in ranges.items()}))
 
     @property
-    def with_ranges(self) -> frozenset[MirrorPartition]:
+    def with_ranges(self) -> AbstractSet[MirrorPartition]:
         """The partitions whose offsets differed from those of the source, at least for a while."""
-        return frozenset(self._maps)
+        return self._maps.keys()
 
     def map_of(self, at: MirrorPartition) -> OffsetMap:
         """How the offsets of one partition relate."""

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tanist.cli.main import main
 from tests.conftest import librdkafka
-from tests.placeholders import left_in
+from tests.quoted import left_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ import typer.main
 from tanist.cli.app import run
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.forks import CommandResult
-from tests.placeholders import left_in
+from tests.quoted import left_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

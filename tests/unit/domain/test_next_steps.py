@@ -60,6 +60,15 @@ def failed_over(**fields: Any) -> MirrorSituation:
     return a_situation((NOTHING,), (NOTHING,), **{"place": place} | fields)
 
 
+def test_a_mirror_that_has_failed_over_is_not_told_what_a_planned_failover_needs() -> None:
+    """Its advice was a plan for topics that had left the mirror."""
+    found = told(failed_over(source_answers=False, source_gone=True))
+    silent = a_situation((DOWN,), (NOTHING,), place=MirrorPlace(spec=a_mirror(), left=True, last=a_run()))
+    assert told(silent).stage is found.stage is NextStage.OLD_SOURCE_SILENT
+    assert [line for line in told(silent).missing if "SOURCE_DOWN" in line] == []
+    assert [line for line in told(a_situation((DOWN,))).missing if "SOURCE_DOWN" in line]
+
+
 def a_tail(stage: TailStage, records: int = 3) -> PendingTail:
     return PendingTail("orders", 1, stage, records)
 

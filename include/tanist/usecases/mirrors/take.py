@@ -68,7 +68,6 @@ class Adoption:
     prefixes: LogPrefixes
     destination_id: str
     lineage: Mapping[str, TopicLineage]
-    originals: Originals
     promotions: Sequence[TopicLineage]
     pair: tuple[str, str]
     detached: Mapping[str, TopicDesired] = field(default_factory=dict)
@@ -81,7 +80,7 @@ class Adoption:
         last = {each.topic: each for each in sorted(known, key=lambda each: each.promotion_epoch)}
         every, pair = (*view.lineage(None), *there.lineage(None)), (spec.source_cluster_id, spec.destination_cluster_id)
         apart = {name: each.kept for name, each in detached_here(view, spec).items()}
-        return cls(prefixes, spec.destination_cluster_id, last, Originals.of(there, *pair), every, pair, apart)
+        return cls(prefixes, spec.destination_cluster_id, last, every, pair, apart)
 
     def adopt(
         self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
@@ -89,7 +88,7 @@ class Adoption:
         """`plans` of topics that have records, with the offsets where their copying begins.
 
         Raises:
-            MirrorTopicPromoted, OppositeMirror, NotAPrefix, TailAtDestination, or several: a topic is not adopted.
+            MirrorTopicPromoted, NotAPrefix, TailAtDestination, or several: a topic is not adopted.
             CouldNotTell: its logs are not known.
         """
         problems: list[TanistError] = [
@@ -126,7 +125,7 @@ class Adoption:
             return MirrorTopicPromoted(
                 f"{plan.name!r}: this cluster took over from the source at promotion {entry.promotion_epoch}"
             )
-        return self.originals.refusal(plan.name, used=True)
+        return None
 
     def _took_over(self, plan: TopicPlan, existing: DestinationTopic) -> TopicLineage | None:
         """The promotion by which this very topic became the primary; None: there is none, or it was reversed since."""
