@@ -22,8 +22,8 @@ from tanist.domain.broker_errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from tanist.domain.errors import AnotherCluster, TimedOut, Unreachable
-from tanist.domain.names import BrokerId, MirrorPartition
+from tanist.domain.errors import AnotherCluster, TanistError, TimedOut, Unreachable
+from tanist.domain.names import BrokerId, MirrorPartition, ProducerId
 from tanist.kafka.protocol.batch import ControlType, control_type, filler_batch, patch, same_records, walk
 from tanist.kafka.protocol.codes import error_for
 from tanist.kafka.protocol.frames import FetchLimits, FetchPosition, Isolation, ProduceBatch
@@ -45,13 +45,13 @@ from tanist.kafka.wire.requests import (
     write_markers,
 )
 from tanist.kafka.wire.router import Router
+from tanist.kafka.wire.transactions import TransactionalId
 from tanist.ports.clock import Deadline
 from tests.leading import leads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tanist.domain.names import ProducerId
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import ClusterFactory
 
@@ -433,3 +433,40 @@ def test_a_connection_that_a_broker_closed_because_it_was_idle_is_opened_again(c
         init_producer_id(router, soon())
         assert router.connection(BrokerId(1), soon()) is not held
         assert first.closed
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_batches_are_appended_in_a_transaction_of_ours_and_read_once_it_is_committed(
+    router: Router, create: Callable[..., list[MirrorPartition]], topic_name: str, *, commit: bool
+) -> None:
+    """Readdressed, not encoded again; a late append of the epoch before is refused."""
+    at, other = create(topic_name, 2)
+    owned = TransactionalId(router, f"{topic_name}-copy", 15_000)
+    owned.take_over(soon())
+    assert set(owned.add([at, other], soon()).values()) == {None}
+    pipeline = Appends(router.connection(BrokerId(1), soon(), "append"), transactional_id=owned.name)
+
+    def post(to: MirrorPartition, sequence: int) -> int:
+        batch = memoryview(filler_batch(3, ProducerId(7), 5, 9, now_ms()))
+        patch(batch, owned.producer.id, owned.producer.epoch, sequence, transactional=True)
+        pipeline.post([ProduceBatch(to.topic, to.partition, batch)], soon())
+        return pipeline.collect(soon()).partitions[0].error_code
+
+    assert [post(at, 0), post(at, 3), post(other, 0)] == [0, 0, 0]
+    stable = dict.fromkeys((at, other), End.LAST_STABLE)
+    assert list_offsets(router, stable, soon()) == {at: 0, other: 0}
+    owned.end(soon(), commit=commit)
+    before = owned.producer
+    owned.begin(soon())  # once every marker is written
+    assert list_offsets(router, stable, soon()) == {at: 7, other: 4}
+    seen = fetch(router, {at: 0}, soon())[at]
+    assert not isinstance(seen, TanistError)
+    batches = [header for header, _ in walk(seen.records)]
+    assert [header.is_transactional for header in batches] == [True, True, True]
+    assert bool(seen.aborted) is not commit
+    owned.producer, new = before, owned.producer
+    assert post(at, 6) == InvalidProducerEpoch.code
+    owned.producer = new
+    assert set(owned.add([at], soon()).values()) == {None}
+    assert post(at, 0) == 0, "sequences begin at 0 in a new epoch"
+    owned.end(soon(), commit=False)

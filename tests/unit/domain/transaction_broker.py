@@ -7,6 +7,7 @@ taken (verification is off, the worst case).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -48,9 +49,7 @@ class Partition:
             self.epoch, self.batches = epoch, []
         elif (sequence, len(records)) in self.batches:
             return  # a duplicate: answered as if it had been appended now
-        elif self.batches and sequence != sum(self.batches[-1]):
-            raise Refused
-        elif not self.batches and sequence != 0:
+        elif (self.batches and sequence != sum(self.batches[-1])) or (not self.batches and sequence != 0):
             raise Refused
         self.batches = [*self.batches, (sequence, len(records))][-KNOWN_BATCHES:]
         self.log.append((records, epoch, len(self.markers)))
@@ -158,7 +157,5 @@ class Network:
 
     @staticmethod
     def _arrive(request: Callable[[], object]) -> None:
-        try:
+        with suppress(Refused, Fenced):
             request()
-        except (Refused, Fenced):
-            pass

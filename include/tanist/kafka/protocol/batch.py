@@ -240,8 +240,10 @@ def _refuse(base: int, length: int, magic: int) -> None:
     raise CorruptBatch(f"batch at offset {base}: impossible length {length}")
 
 
-def patch(batch: memoryview, producer_id: int, epoch: int, sequence: int) -> None:
-    """Readdress a batch in place: offset 0, no leader epoch, our producer, no transaction; the records stay.
+def patch(batch: memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool = False) -> None:
+    """Readdress a batch in place: offset 0, no leader epoch, our producer; the records stay.
+
+    It is in no transaction then, or (`transactional`) in one of ours.
 
     The timestamp-type bit is cleared too: it belongs to the topic that stamped the records, and a topic with
     message.timestamp.type=LogAppendTime refuses a batch that claims it already (LogValidator.validateBatch). So is the
@@ -251,7 +253,8 @@ def patch(batch: memoryview, producer_id: int, epoch: int, sequence: int) -> Non
     old = bytes(batch[COVERED:HEADER_SIZE])
     _OFFSET.pack_into(batch, 0, 0)
     _EPOCH.pack_into(batch, 12, -1)
-    _I16.pack_into(batch, 21, _I16.unpack_from(old)[0] & ~_NOT_COPIED)
+    attributes: int = _I16.unpack_from(old)[0] & ~_NOT_COPIED
+    _I16.pack_into(batch, 21, attributes | _TRANSACTIONAL if transactional else attributes)
     _PRODUCER.pack_into(batch, 43, producer_id, epoch, sequence)
     stored: int = _U32.unpack_from(batch, 17)[0]
     tail = len(batch) - HEADER_SIZE

@@ -238,16 +238,22 @@ def _fetched(encoding: Encoding, frame: memoryview, at: int, topic: str) -> tupl
 
 
 def produce_request(
-    version: ProduceVersion, correlation_id: int, client_id: str, batches: Sequence[ProduceBatch], timeout_ms: int
+    version: ProduceVersion,
+    correlation_id: int,
+    client_id: str,
+    batches: Sequence[ProduceBatch],
+    timeout_ms: int,
+    transactional_id: str = "",
 ) -> list[bytes | memoryview]:
     """A Produce with acks=all as views to send one after another; the batches are not copied.
 
     At least one; one batch for each partition, each partition once (ProduceRequest.validateRecords). `timeout_ms` is
-    how long the leader waits for the other replicas.
+    how long the leader waits for the other replicas. `transactional_id`: of the transaction that all of them are in.
     """
     number, encoding, topic_of, pack_topic, _ = version
     topics = [(topic, list(group)) for topic, group in groupby(sorted(batches, key=topic_of), topic_of)]
-    pending = _head(PRODUCE, number, correlation_id, client_id) + encoding.no_tags + encoding.null_string
+    pending = _head(PRODUCE, number, correlation_id, client_id) + encoding.no_tags
+    pending += encoding.string(transactional_id) if transactional_id else encoding.null_string
     pending += _PRODUCE_HEAD.pack(_ALL_IN_SYNC, timeout_ms) + encoding.count(len(topics))
     views: list[bytes | memoryview] = []
     for topic, group in topics:

@@ -106,10 +106,13 @@ class Appends(_Pipeline):
 
     Where the broker can (4.1), and all batches of a request have a topic id, it is for topics of these ids alone.
     `replication_ms` is how long a leader waits for its followers before it answers REQUEST_TIMED_OUT.
+    `transactional_id`: of the transaction that all batches are in; they are for topics by name then, because Produce 12
+    and later turn on the newer protocol of transactions (KIP-890).
     """
 
-    def __init__(self, connection: Connection, replication_ms: int = 30_000) -> None:
+    def __init__(self, connection: Connection, replication_ms: int = 30_000, transactional_id: str = "") -> None:
         super().__init__(connection)
+        self._transactional_id = transactional_id
         self._replication_ms = replication_ms
         self._buffer = ReceiveBuffer()
         self._early: deque[ProduceAnswer] = deque()
@@ -126,8 +129,10 @@ class Appends(_Pipeline):
         while self._expected and self.connection.login_due:
             self._early.append(self._receive(by))
         number = self.connection.next_correlation_id()
-        version = produce_version(self.connection, with_ids=all(each.topic_id is not None for each in batches))
-        views = produce_request(version, number, self.connection.client_id, batches, self._replication_ms)
+        with_ids = not self._transactional_id and all(each.topic_id is not None for each in batches)
+        version = produce_version(self.connection, with_ids=with_ids)
+        client_id, wait_ms, owner = self.connection.client_id, self._replication_ms, self._transactional_id
+        views = produce_request(version, number, client_id, batches, wait_ms, owner)
         self._post(number, views, by)
         self._posted.append((version, [(version.topic_of(each), each.partition) for each in batches]))
 

@@ -56,6 +56,9 @@ class Producer(NamedTuple):
     epoch: int = -1
 
 
+_LAST_OF_CLIENTS: Final = 3  # newer AddPartitionsToTxn are the brokers' own
+
+
 class TransactionalId:
     """Owned by one thread. Of several owners only the one that has begun last can go on; the others are fenced."""
 
@@ -92,6 +95,25 @@ class TransactionalId:
             producer_epoch=self.producer.epoch,
             version=connection.version(InitProducerIdRequest, 3, 4),
         )
+
+    def add(self, partitions: Sequence[TopicPartition], by: Deadline) -> Answers[TopicPartition, None]:
+        """Take partitions into the transaction, before anything is appended to them. An error of one is told for all.
+
+        Raises:
+            ProducerFenced, InvalidProducerEpoch: there is another owner. BrokerError, CouldNotTell.
+        """
+        kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+
+        def request(connection: Connection) -> ApiMessage:
+            return AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self.name,
+                v3_and_below_producer_id=self.producer.id,
+                v3_and_below_producer_epoch=self.producer.epoch,
+                v3_and_below_topics=[kind(name=topic, partitions=numbers) for topic, numbers in by_topic(partitions)],
+                version=connection.version(AddPartitionsToTxnRequest, 1, _LAST_OF_CLIENTS),
+            )
+
+        return _answers(self.ask(request, by, _not_yet))
 
     def end(self, by: Deadline, *, commit: bool) -> None:
         """Decide: the markers follow. Repeating it changes nothing.
@@ -179,7 +201,6 @@ class TransactionalId:
 
 
 _TIMEOUT_MS: Final = 15_000
-_LAST_OF_CLIENTS: Final = 3  # newer AddPartitionsToTxn are the brokers' own
 
 
 def empty_transaction(
@@ -192,27 +213,12 @@ def empty_transaction(
     """
     owned = TransactionalId(router, transactional_id, _TIMEOUT_MS)
     owned.begin(by)
-    answers = _add(owned, partitions, by)
+    answers = owned.add(partitions, by)
     if any(error is not None for error in answers.values()):
         return answers
     owned.end(by, commit=False)
     owned.begin(by)  # answers once every marker is written
     return answers
-
-
-def _add(owned: TransactionalId, partitions: Sequence[TopicPartition], by: Deadline) -> Answers[TopicPartition, None]:
-    kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-
-    def request(connection: Connection) -> ApiMessage:
-        return AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=owned.name,
-            v3_and_below_producer_id=owned.producer.id,
-            v3_and_below_producer_epoch=owned.producer.epoch,
-            v3_and_below_topics=[kind(name=topic, partitions=numbers) for topic, numbers in by_topic(partitions)],
-            version=connection.version(AddPartitionsToTxnRequest, 1, _LAST_OF_CLIENTS),
-        )
-
-    return _answers(owned.ask(request, by, _not_yet))
 
 
 def _answers(answer: Any) -> Answers[TopicPartition, None]:

@@ -146,6 +146,16 @@ def test_the_delete_horizon_of_the_source_is_not_the_copys() -> None:
     assert header.attributes == GZIP
 
 
+def test_patch_puts_a_batch_into_a_transaction_of_ours_whatever_it_was_in() -> None:
+    for attributes in (0, TRANSACTIONAL, GZIP | TRANSACTIONAL):
+        batch = memoryview(encode_batch([b"a", b"b"], attributes=attributes, producer=(7, 3, 11)))
+        patch(batch, 9, 4, 0, transactional=True)
+        header = header_of(batch)
+        assert (header.is_transactional, header.codec) == (True, attributes & 7)
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 4, 0)
+        assert [each for each, _ in walk(batch)] == [header], "its checksum is right"
+
+
 def test_patch_cannot_hide_damage() -> None:
     rng = Random(4)
     for _ in range(100):
