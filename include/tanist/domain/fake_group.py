@@ -1,0 +1,75 @@
+"""The position of a mirror as the committed offset of a group at the destination that has no member (KIP-656).
+
+It is committed in the transaction of the records before it, under the destination's topic and partition. Any consumer
+that joins the group, and any reset by hand, moves it: so each commit carries a proof, and an offset without one is
+never used.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import PartitionBroken
+from tanist.domain.names import DestinationOffset, SourceOffset
+
+if TYPE_CHECKING:
+    from tanist.domain.names import MirrorName, MirrorPartition
+
+MOST_BYTES: Final = 4_096
+"""The default of `offset.metadata.max.bytes`; a proof is far shorter."""
+_PROOF: Final = re.compile(r"tanist (?P<mirror>\S+) (?P<topic>\S+) (?P<end>\d+) (?P<count>\d+)")
+
+
+class PositionNotOurs(PartitionBroken):
+    name = "POSITION_NOT_OURS"
+    operator_action = (
+        "somebody else has committed in the group of the mirror's own positions: end the consumer that has joined it; "
+        "the position is restored from what is on record of the copy"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedPosition:
+    """Where a copy goes on: the next source offset, and what proves it.
+
+    `mirror_id`, `source_topic_id`: of what is copied. `end`: of the copy, behind the records before the position.
+    `count`: of the transactions of this partition; it only grows.
+    """
+
+    position: SourceOffset
+    mirror_id: str
+    source_topic_id: str
+    end: DestinationOffset
+    count: int
+
+    @property
+    def metadata(self) -> str:
+        """As it is committed beside the offset."""
+        return f"tanist {self.mirror_id} {self.source_topic_id} {self.end} {self.count}"
+
+
+def group_of(mirror: MirrorName) -> str:
+    """The name of the group; '/' is in no mirror's name."""
+    return f"tanist-{mirror}/positions"
+
+
+def copied_position(
+    at: MirrorPartition, offset: int, metadata: str, mirror_id: str, source_topic_id: str
+) -> CopiedPosition:
+    """What a committed offset says, by the metadata beside it.
+
+    Raises:
+        PositionNotOurs: it was committed by somebody else, by another mirror, or for an earlier topic of that name.
+    """
+    proof = _PROOF.fullmatch(metadata)
+    if proof is None:
+        raise PositionNotOurs(f"{at}: offset {offset} was committed without a proof of this mirror")
+    if (proof["mirror"], proof["topic"]) != (mirror_id, source_topic_id):
+        raise PositionNotOurs(
+            f"{at}: offset {offset} is of mirror {proof['mirror']} and source topic {proof['topic']}, not of "
+            f"{mirror_id} and {source_topic_id}"
+        )
+    end, count = DestinationOffset(int(proof["end"])), int(proof["count"])
+    return CopiedPosition(SourceOffset(offset), mirror_id, source_topic_id, end, count)

@@ -1,0 +1,36 @@
+"""The mirror's own position, and who else may have committed it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tanist.domain.fake_group import MOST_BYTES, CopiedPosition, PositionNotOurs, copied_position
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
+
+AT: Final = MirrorPartition("orders", 3)
+MIRROR, TOPIC = "6f1c0f0e-9f62-4a0c-9a53-0a3f4a5b8f11", "h1Zk3qk0Q2mZ2b1d0aXcVw"
+OURS: Final = CopiedPosition(SourceOffset(120), MIRROR, TOPIC, DestinationOffset(131), 7)
+
+
+def test_what_was_committed_comes_back() -> None:
+    assert copied_position(AT, OURS.position, OURS.metadata, MIRROR, TOPIC) == OURS
+    assert len(OURS.metadata.encode()) < MOST_BYTES / 10
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "",
+        "a consumer's",
+        f"{OURS.metadata} more",
+        OURS.metadata.removesuffix(" 7"),
+        OURS.metadata.replace(MIRROR, "another"),
+        OURS.metadata.replace(TOPIC, "created-again"),
+    ],
+    ids=["reset by hand", "a consumer", "longer", "cut", "another mirror", "another topic"],
+)
+def test_an_offset_without_the_proof_of_this_very_mirror_and_topic_is_never_used(metadata: str) -> None:
+    with pytest.raises(PositionNotOurs, match="orders-3: offset 120"):
+        copied_position(AT, OURS.position, metadata, MIRROR, TOPIC)
