@@ -115,8 +115,8 @@ class TransactionalId:
 
         return _answers(self.ask(request, by, _not_yet))
 
-    def end(self, by: Deadline, *, commit: bool) -> None:
-        """Decide: the markers follow. Repeating it changes nothing.
+    def end(self, by: Deadline, *, commit: bool, once: bool = False) -> None:
+        """Decide: the markers follow. Repeating it changes nothing. `once`: it is not repeated here.
 
         Raises:
             ProducerFenced, InvalidProducerEpoch: it was aborted, by another owner or for its age.
@@ -132,15 +132,19 @@ class TransactionalId:
                 version=connection.version(EndTxnRequest, 1, 3),
             )
 
-        self.ask(request, by)
+        self.ask(request, by, once=once)
 
     def ask(
         self,
         request: Callable[[Connection], ApiMessage],
         by: Deadline,
         error_of: Callable[[Any], BrokerError | None] | None = None,
+        *,
+        once: bool = False,
     ) -> Any:
         """What the coordinator answers; asked again while it is not ready, or for a moment while it is lost.
+
+        `once`: not where its answer was lost.
 
         Raises:
             BrokerError: whatever else it says.
@@ -153,6 +157,8 @@ class TransactionalId:
                 answer = connection.call(request(connection), by)
             except (ConnectionLost, Unreachable) as lost:
                 lost_by = self._lost(lost, lost_by, by)
+                if once:
+                    raise
             else:
                 error = reported(answer)
                 if error is None:
