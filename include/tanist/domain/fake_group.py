@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import PartitionBroken
+from tanist.domain.mapped_runs import decoded, encoded
 from tanist.domain.names import DestinationOffset, SourceOffset
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName, MirrorPartition
+    from tanist.domain.offset_map import OffsetRange
 
 MOST_BYTES: Final = 4_096
 """The default of `offset.metadata.max.bytes`; a proof is far shorter."""
-_PROOF: Final = re.compile(r"tanist (?P<mirror>\S+) (?P<topic>\S+) (?P<end>\d+) (?P<count>\d+)")
+_PROOF: Final = re.compile(r"tanist (?P<mirror>\S+) (?P<topic>\S+) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)")
 
 
 class PositionNotOurs(PartitionBroken):
@@ -34,8 +36,9 @@ class PositionNotOurs(PartitionBroken):
 class CopiedPosition:
     """Where a copy goes on: the next source offset, and what proves it.
 
-    `mirror_id`, `source_topic_id`: of what is copied. `end`: of the copy, behind the records before the position.
-    `count`: of the transactions of this partition; it only grows.
+    `mirror_id`, `source_topic_id`: of what is copied. `end`: of the copy, behind the marker of the transaction that
+    committed it. `count`: of the transactions of this partition; it only grows. `runs`: the ranges of the offset map
+    that are not published yet.
     """
 
     position: SourceOffset
@@ -43,11 +46,12 @@ class CopiedPosition:
     source_topic_id: str
     end: DestinationOffset
     count: int
+    runs: tuple[OffsetRange, ...] = ()
 
     @property
     def metadata(self) -> str:
         """As it is committed beside the offset."""
-        return f"tanist {self.mirror_id} {self.source_topic_id} {self.end} {self.count}"
+        return f"tanist {self.mirror_id} {self.source_topic_id} {self.end} {self.count} {encoded(self.runs)}"
 
 
 def group_of(mirror: MirrorName) -> str:
@@ -62,6 +66,7 @@ def copied_position(
 
     Raises:
         PositionNotOurs: it was committed by somebody else, by another mirror, or for an earlier topic of that name.
+        UnreadableRanges: as `decoded`.
     """
     proof = _PROOF.fullmatch(metadata)
     if proof is None:
@@ -72,4 +77,4 @@ def copied_position(
             f"{mirror_id} and {source_topic_id}"
         )
     end, count = DestinationOffset(int(proof["end"])), int(proof["count"])
-    return CopiedPosition(SourceOffset(offset), mirror_id, source_topic_id, end, count)
+    return CopiedPosition(SourceOffset(offset), mirror_id, source_topic_id, end, count, decoded(proof["runs"]))

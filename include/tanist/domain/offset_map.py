@@ -34,13 +34,15 @@ class OffsetRange:
 class OffsetMap:
     """Ranges, `source` strictly increasing; before the first range offsets are identical.
 
-    Build it with `of`: a range of a worker that died may have been written twice.
+    Build it with `of`: a range of a worker that died may have been written twice. `until`: what the map knows ends
+    before this offset, which is where the copy goes on; None: it knows all, as offsets without a range are identical.
     """
 
     runs: tuple[OffsetRange, ...] = ()
+    until: SourceOffset | None = None
 
     @classmethod
-    def of(cls, runs: Iterable[OffsetRange]) -> OffsetMap:
+    def of(cls, runs: Iterable[OffsetRange], until: SourceOffset | None = None) -> OffsetMap:
         """The map of `runs` (in any order). If two have the same source offset, the larger destination offset wins.
 
         The destination's end never moves back, so the largest one was written last.
@@ -48,14 +50,18 @@ class OffsetMap:
         latest: dict[SourceOffset, DestinationOffset] = {}
         for run in sorted(runs):
             latest[run.source] = run.destination
-        return cls(tuple(OffsetRange(s, d) for s, d in sorted(latest.items())))
+        return cls(tuple(OffsetRange(s, d) for s, d in sorted(latest.items())), until)
 
     def with_range(self, run: OffsetRange) -> OffsetMap:
         """This map with one more range."""
-        return OffsetMap.of((*self.runs, run))
+        return OffsetMap.of((*self.runs, run), self.until)
 
     def locate(self, position: SourceOffset) -> DestinationOffset:
-        """The destination offset, actual or expected, of the first record at or after `position`."""
+        """The destination offset, actual or expected, of the first record at or after `position`.
+
+        Behind `until` it is that of the next record that is copied.
+        """
+        position = position if self.until is None else min(position, self.until)
         i = bisect_right(self.runs, position, key=lambda run: run.source)
         inside = DestinationOffset(position if i == 0 else position + self.runs[i - 1].shift)
         # Between two runs the source spends offsets that the copy does not (or the reverse): nothing to read there,
@@ -69,7 +75,8 @@ class OffsetMap:
             if run.destination > offset:
                 break
             shift = run.shift
-        return SourceOffset(max(0, offset - shift))
+        found = SourceOffset(max(0, offset - shift))
+        return found if self.until is None else min(found, self.until)
 
     def begin_of(self, position: SourceOffset) -> SourceOffset:
         """The source offset where the range of `position` begins; 0: it lies before the first one."""

@@ -1,6 +1,7 @@
 """How the offsets of a mirror relate: what of the source a copy has, and where in the copy a source offset is.
 
-Identical is the only policy; ranges on record say where a partition of it differs.
+Identical offsets: ranges on record say where a partition of it differs. Mapped ones: ranges say where everything is, up
+to where the copy goes on.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
+from tanist.domain.names import SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
+    from tanist.domain.fake_group import CopiedPosition
+    from tanist.domain.names import DestinationOffset, MirrorPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
 
 _IDENTICAL = OffsetMap()
+_NOTHING_COPIED = OffsetMap(until=SourceOffset(0))
+_NONE: Mapping[MirrorPartition, CopiedPosition] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +33,28 @@ class OffsetPolicy:
     """Of one mirror, as it was read from `__mirror_offsets`."""
 
     _maps: Mapping[MirrorPartition, OffsetMap] = field(default_factory=dict)
+    _otherwise: OffsetMap = _IDENTICAL
 
     @classmethod
-    def of(cls, view: StateView, spec: MirrorSpec) -> Self:
-        """From a view of `__mirror_offsets`."""
+    def of(cls, view: StateView, spec: MirrorSpec, positions: Mapping[MirrorPartition, CopiedPosition] = _NONE) -> Self:
+        """From a view of `__mirror_offsets`; of mapped offsets also from the `positions` that the copy has now.
+
+        Without a position a mapped partition is known as far as its ranges were published.
+
+        Raises:
+            UnreadableRanges: what is on record is damaged.
+        """
         ranges: dict[MirrorPartition, list[OffsetRange]] = defaultdict(list)
         for record in view.offset_runs(spec):
             ranges[record.partition].append(OffsetRange(record.source, record.destination))
-        return cls(MappingProxyType({partition: OffsetMap.of(found) for partition, found in ranges.items()}))
+        for piece in view.offset_ranges(spec):
+            ranges[piece.partition] += piece.runs
+        for at, copied in positions.items():
+            ranges[at] += copied.runs
+        return cls(
+            MappingProxyType({at: _map(found, spec, positions.get(at)) for at, found in ranges.items()}),
+            _NOTHING_COPIED if spec.is_mapped else _IDENTICAL,
+        )
 
     @property
     def with_ranges(self) -> AbstractSet[MirrorPartition]:
@@ -44,7 +63,7 @@ class OffsetPolicy:
 
     def map_of(self, at: MirrorPartition) -> OffsetMap:
         """How the offsets of one partition relate."""
-        return self._maps.get(at, _IDENTICAL)
+        return self._maps.get(at, self._otherwise)
 
     def copied(self, at: MirrorPartition, end: DestinationOffset) -> SourceOffset:
         """Up to which source offset a copy that ends at `end` has the records."""
@@ -53,3 +72,9 @@ class OffsetPolicy:
     def in_copy(self, at: MirrorPartition, offset: SourceOffset) -> DestinationOffset:
         """Where the first record at or after a source offset is in the copy, or will be."""
         return self.map_of(at).locate(offset)
+
+
+def _map(found: Sequence[OffsetRange], spec: MirrorSpec, copied: CopiedPosition | None) -> OffsetMap:
+    if not spec.is_mapped:
+        return OffsetMap.of(found)
+    return OffsetMap.of(found, max(found).source if copied is None else copied.position)

@@ -99,6 +99,13 @@ class MirrorSpec(StateRecord):
     sync_groups_seconds: int = field(default=0, metadata=stored_since(1))  # 0: in every run of the schedule
     mm2_aliases: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # of source and destination; or none
     poll_timeout_ms: int = field(default=0, metadata=stored_since(1))  # of a request by timestamps; 0: the default
+    transactional_id: str = field(default="", metadata=stored_since(3))  # of mapped offsets: what its ids begin with
+    transaction_ms: int = field(default=0, metadata=stored_since(1))  # after this a transaction ends; 0: the default
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether Tanist copies it in transactions, at offsets of the copy's own."""
+        return self.offsets is OffsetMode.MAPPED and self.copied_by is Copier.TANIST
 
     @property
     def id(self) -> str:

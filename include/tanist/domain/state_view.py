@@ -10,6 +10,7 @@ from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.latest import is_of, take
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, TombstonesMissed
+from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.moves import UNFINISHED, KeptFences, MirrorMove, TopicBefore
 from tanist.domain.records import (
     Claim,
@@ -286,6 +287,10 @@ class StateView(Mapping[str, StateRecord]):
 
     def offset_runs(self, spec: MirrorSpec) -> tuple[OffsetRangeWritten, ...]:
         return tuple(each for each in self._every(OffsetRangeWritten) if is_of(each, spec))
+
+    def offset_ranges(self, spec: MirrorSpec) -> tuple[OffsetRangesWritten, ...]:
+        """What is published of the offset map of a mapped mirror, in pieces."""
+        return tuple(each for each in self._every(OffsetRangesWritten) if is_of(each, spec))
 
     def tombstones_missed(self, spec: MirrorSpec) -> dict[MirrorPartition, TombstonesMissed]:
         """The partitions in whose copy tombstones may be missing."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Phase(StrEnum):
+class TxnPhase(StrEnum):
     """What the owner of a transactional id does next."""
 
     TAKE_OVER = "take over"
@@ -38,7 +38,7 @@ class Phase(StrEnum):
     STOPPED = "stopped"
 
 
-class Event(StrEnum):
+class TxnEvent(StrEnum):
     """What has happened."""
 
     DONE = "done"
@@ -53,48 +53,48 @@ class Event(StrEnum):
     """The state says that the mirror does not copy any more, or the lease is another's."""
 
 
-TABLE: Final[Mapping[tuple[Phase, Event], Phase]] = MappingProxyType(
+TABLE: Final[Mapping[tuple[TxnPhase, TxnEvent], TxnPhase]] = MappingProxyType(
     {
-        (Phase.TAKE_OVER, Event.DONE): Phase.RESUME,
-        (Phase.TAKE_OVER, Event.REFUSED): Phase.TAKE_OVER,
-        (Phase.TAKE_OVER, Event.UNANSWERED): Phase.TAKE_OVER,
-        (Phase.TAKE_OVER, Event.FENCED): Phase.ASK_LEASE,
-        (Phase.NEXT_EPOCH, Event.DONE): Phase.RESUME,
-        (Phase.NEXT_EPOCH, Event.REFUSED): Phase.ASK_LEASE,
-        (Phase.NEXT_EPOCH, Event.UNANSWERED): Phase.ASK_LEASE,
-        (Phase.NEXT_EPOCH, Event.FENCED): Phase.ASK_LEASE,
-        (Phase.RESUME, Event.DONE): Phase.APPEND,
-        (Phase.RESUME, Event.REFUSED): Phase.RESUME,
-        (Phase.RESUME, Event.UNANSWERED): Phase.RESUME,
-        (Phase.RESUME, Event.NOT_MIRRORED): Phase.STOPPED,
-        (Phase.APPEND, Event.DONE): Phase.POSITIONS,
-        (Phase.APPEND, Event.REFUSED): Phase.ABORT,
-        (Phase.APPEND, Event.UNANSWERED): Phase.ASK_LEASE,
-        (Phase.APPEND, Event.FENCED): Phase.ASK_LEASE,
-        (Phase.POSITIONS, Event.DONE): Phase.COMMIT,
-        (Phase.POSITIONS, Event.REFUSED): Phase.ABORT,
-        (Phase.POSITIONS, Event.UNANSWERED): Phase.ASK_LEASE,
-        (Phase.POSITIONS, Event.FENCED): Phase.ASK_LEASE,
-        (Phase.COMMIT, Event.DONE): Phase.APPEND,
-        (Phase.COMMIT, Event.REFUSED): Phase.NEXT_EPOCH,
-        (Phase.COMMIT, Event.UNANSWERED): Phase.COMMIT_AGAIN,
-        (Phase.COMMIT, Event.FENCED): Phase.ASK_LEASE,
-        (Phase.COMMIT_AGAIN, Event.DONE): Phase.NEXT_EPOCH,
-        (Phase.COMMIT_AGAIN, Event.REFUSED): Phase.NEXT_EPOCH,
-        (Phase.COMMIT_AGAIN, Event.UNANSWERED): Phase.COMMIT_AGAIN,
-        (Phase.COMMIT_AGAIN, Event.FENCED): Phase.ASK_LEASE,
-        (Phase.ABORT, Event.DONE): Phase.NEXT_EPOCH,
-        (Phase.ABORT, Event.REFUSED): Phase.NEXT_EPOCH,
-        (Phase.ABORT, Event.UNANSWERED): Phase.ASK_LEASE,
-        (Phase.ABORT, Event.FENCED): Phase.ASK_LEASE,
-        (Phase.ASK_LEASE, Event.DONE): Phase.TAKE_OVER,
-        (Phase.ASK_LEASE, Event.REFUSED): Phase.ASK_LEASE,
-        (Phase.ASK_LEASE, Event.UNANSWERED): Phase.ASK_LEASE,
-        (Phase.ASK_LEASE, Event.NOT_MIRRORED): Phase.STOPPED,
+        (TxnPhase.TAKE_OVER, TxnEvent.DONE): TxnPhase.RESUME,
+        (TxnPhase.TAKE_OVER, TxnEvent.REFUSED): TxnPhase.TAKE_OVER,
+        (TxnPhase.TAKE_OVER, TxnEvent.UNANSWERED): TxnPhase.TAKE_OVER,
+        (TxnPhase.TAKE_OVER, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
+        (TxnPhase.NEXT_EPOCH, TxnEvent.DONE): TxnPhase.RESUME,
+        (TxnPhase.NEXT_EPOCH, TxnEvent.REFUSED): TxnPhase.ASK_LEASE,
+        (TxnPhase.NEXT_EPOCH, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,
+        (TxnPhase.NEXT_EPOCH, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
+        (TxnPhase.RESUME, TxnEvent.DONE): TxnPhase.APPEND,
+        (TxnPhase.RESUME, TxnEvent.REFUSED): TxnPhase.RESUME,
+        (TxnPhase.RESUME, TxnEvent.UNANSWERED): TxnPhase.RESUME,
+        (TxnPhase.RESUME, TxnEvent.NOT_MIRRORED): TxnPhase.STOPPED,
+        (TxnPhase.APPEND, TxnEvent.DONE): TxnPhase.POSITIONS,
+        (TxnPhase.APPEND, TxnEvent.REFUSED): TxnPhase.ABORT,
+        (TxnPhase.APPEND, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,
+        (TxnPhase.APPEND, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
+        (TxnPhase.POSITIONS, TxnEvent.DONE): TxnPhase.COMMIT,
+        (TxnPhase.POSITIONS, TxnEvent.REFUSED): TxnPhase.ABORT,
+        (TxnPhase.POSITIONS, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,
+        (TxnPhase.POSITIONS, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
+        (TxnPhase.COMMIT, TxnEvent.DONE): TxnPhase.APPEND,
+        (TxnPhase.COMMIT, TxnEvent.REFUSED): TxnPhase.NEXT_EPOCH,
+        (TxnPhase.COMMIT, TxnEvent.UNANSWERED): TxnPhase.COMMIT_AGAIN,
+        (TxnPhase.COMMIT, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
+        (TxnPhase.COMMIT_AGAIN, TxnEvent.DONE): TxnPhase.NEXT_EPOCH,
+        (TxnPhase.COMMIT_AGAIN, TxnEvent.REFUSED): TxnPhase.NEXT_EPOCH,
+        (TxnPhase.COMMIT_AGAIN, TxnEvent.UNANSWERED): TxnPhase.COMMIT_AGAIN,
+        (TxnPhase.COMMIT_AGAIN, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
+        (TxnPhase.ABORT, TxnEvent.DONE): TxnPhase.NEXT_EPOCH,
+        (TxnPhase.ABORT, TxnEvent.REFUSED): TxnPhase.NEXT_EPOCH,
+        (TxnPhase.ABORT, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,
+        (TxnPhase.ABORT, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
+        (TxnPhase.ASK_LEASE, TxnEvent.DONE): TxnPhase.TAKE_OVER,
+        (TxnPhase.ASK_LEASE, TxnEvent.REFUSED): TxnPhase.ASK_LEASE,
+        (TxnPhase.ASK_LEASE, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,
+        (TxnPhase.ASK_LEASE, TxnEvent.NOT_MIRRORED): TxnPhase.STOPPED,
     }
 )
 
 
-def after(phase: Phase, event: Event) -> Phase:
+def after(phase: TxnPhase, event: TxnEvent) -> TxnPhase:
     """The next phase. `event` is one that can happen in it."""
     return TABLE[phase, event]

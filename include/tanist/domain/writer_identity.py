@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.names import ProducerId
+    from tanist.domain.records import MirrorSpec
 
 COPYING_EPOCH: Final = 0
 """The producer epoch in which workers append records."""
@@ -66,3 +67,11 @@ class ProducerIds(NamedTuple):
 
 
 WriterIdentity: TypeAlias = ProducerIds
+
+
+def transactional_id_of(spec: MirrorSpec, state_partition: int) -> str:
+    """In whose transactions the partitions of one state partition are copied to a mirror with mapped offsets.
+
+    Only the worker that holds the lease of that state partition may use it.
+    """
+    return f"{spec.transactional_id}-{state_partition}"

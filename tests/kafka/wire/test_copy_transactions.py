@@ -17,9 +17,9 @@ from confluent_kafka.cimpl import NewTopic
 from tanist.domain.endpoint import Address
 from tanist.domain.errors import TanistError
 from tanist.domain.names import MirrorPartition
-from tanist.domain.transactional_append import Event, Phase, after
+from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
 from tanist.kafka.protocol.batch import walk
-from tanist.kafka.wire.copy_transactions import Batch, CopyTransactions
+from tanist.kafka.wire.copy_transactions import CopiedBatch, CopyTransactions
 from tanist.kafka.wire.requests import fetch
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
@@ -48,68 +48,68 @@ class Copier:
         self.source, self.copy, self.dice = source, copy, dice
         self.router = router
         self.transactions = CopyTransactions(router, name, f"{name}/positions", _TRANSACTION_MS)
-        self.phase, self.holds_lease = Phase.TAKE_OVER, True
+        self.phase, self.holds_lease = TxnPhase.TAKE_OVER, True
         self.positions: dict[int, int] = {}
-        self.events: defaultdict[tuple[Phase, Event], int] = defaultdict(int)
+        self.events: defaultdict[tuple[TxnPhase, TxnEvent], int] = defaultdict(int)
 
     def step(self) -> None:
         event = self._do()
         self.events[self.phase, event] += 1
         self.phase = after(self.phase, event)
 
-    def _do(self) -> Event:  # noqa: PLR0911 -- one for each phase
+    def _do(self) -> TxnEvent:  # noqa: PLR0911 -- one for each phase
         by, copied = soon(3), self.transactions
         match self.phase:
-            case Phase.TAKE_OVER:
+            case TxnPhase.TAKE_OVER:
                 return copied.take_over(by)
-            case Phase.NEXT_EPOCH:
+            case TxnPhase.NEXT_EPOCH:
                 return copied.next_epoch(by)
-            case Phase.RESUME:
+            case TxnPhase.RESUME:
                 return self._resume(by)
-            case Phase.APPEND:
+            case TxnPhase.APPEND:
                 return self._append(by)
-            case Phase.POSITIONS:
+            case TxnPhase.POSITIONS:
                 places = {
                     MirrorPartition(self.copy, n): CommittedPosition(offset, "p")
                     for n, offset in self.positions.items()
                 }
                 return copied.commit_positions(places, by)
-            case Phase.COMMIT | Phase.COMMIT_AGAIN:
+            case TxnPhase.COMMIT | TxnPhase.COMMIT_AGAIN:
                 return copied.end(by, commit=True)
-            case Phase.ABORT:
+            case TxnPhase.ABORT:
                 return copied.end(by, commit=False)
             case _:
-                return Event.DONE if self.holds_lease else Event.NOT_MIRRORED
+                return TxnEvent.DONE if self.holds_lease else TxnEvent.NOT_MIRRORED
 
-    def _resume(self, by: Deadline) -> Event:
+    def _resume(self, by: Deadline) -> TxnEvent:
         if not self.holds_lease:
-            return Event.NOT_MIRRORED
+            return TxnEvent.NOT_MIRRORED
         try:
             found = self.transactions.positions(by)
         except TanistError:
-            return Event.UNANSWERED
+            return TxnEvent.UNANSWERED
         if any(isinstance(each, TanistError) for each in found.values()):
-            return Event.REFUSED
+            return TxnEvent.REFUSED
         known = {at.partition: each.offset for at, each in found.items() if not isinstance(each, TanistError)}
         self.positions = {n: known.get(n, 0) for n in range(PARTITIONS)}
-        return Event.DONE
+        return TxnEvent.DONE
 
-    def _append(self, by: Deadline) -> Event:
-        batches: list[Batch] = []
+    def _append(self, by: Deadline) -> TxnEvent:
+        batches: list[CopiedBatch] = []
         try:
             fetched = fetch(self.router, {MirrorPartition(self.source, n): at for n, at in self.positions.items()}, by)
         except TanistError:
-            return Event.UNANSWERED
+            return TxnEvent.UNANSWERED
         wanted = dict(self.positions)
         for at, answer in fetched.items():
             if isinstance(answer, TanistError):
-                return Event.UNANSWERED
+                return TxnEvent.UNANSWERED
             for header, batch in list(walk(answer.records))[: self.dice.randrange(1, 9)]:
                 if header.base_offset >= wanted[at.partition]:
-                    batches.append(Batch(MirrorPartition(self.copy, at.partition), memoryview(bytearray(batch))))
+                    batches.append(CopiedBatch(MirrorPartition(self.copy, at.partition), memoryview(bytearray(batch))))
                     wanted[at.partition] = header.next_offset
         self.positions = wanted
-        return self.transactions.append(batches, by) if batches else Event.DONE
+        return self.transactions.append(batches, by) if batches else TxnEvent.DONE
 
 
 def router_through(cluster: SandboxCluster, door: Door) -> Router:
@@ -175,7 +175,7 @@ def test_whatever_is_lost_late_or_taken_over_readers_of_committed_records_see_ea
             if dice.random() < 0.04:  # another owner; the one before is frozen, and wakes below
                 owners[-1].holds_lease = False
                 owners.append(Copier(source, copy, routers[len(owners) % 2], topic_name, dice))
-            sleeping = [each for each in owners[:-1] if each.phase is not Phase.STOPPED]
+            sleeping = [each for each in owners[:-1] if each.phase is not TxnPhase.STOPPED]
             (dice.choice(sleeping) if sleeping and dice.random() < 0.2 else owners[-1]).step()
         for late in held:
             late.release()
@@ -185,11 +185,11 @@ def test_whatever_is_lost_late_or_taken_over_readers_of_committed_records_see_ea
             router.refresh([source, copy], soon())
             last = Copier(source, copy, router, topic_name, dice)
             deadline = soon(60)
-            while sum(last.positions.values()) < PARTITIONS * RECORDS or last.phase is not Phase.APPEND:
+            while sum(last.positions.values()) < PARTITIONS * RECORDS or last.phase is not TxnPhase.APPEND:
                 last.step()
                 assert deadline.left(time.monotonic()), last.events
         for router in routers:
             router.close()
     assert values(servers, copy) == values(servers, source)
     happened = {event for owner in owners for (_, event) in owner.events}
-    assert happened >= {Event.DONE, Event.UNANSWERED, Event.FENCED}, "the test did something"
+    assert happened >= {TxnEvent.DONE, TxnEvent.UNANSWERED, TxnEvent.FENCED}, "the test did something"

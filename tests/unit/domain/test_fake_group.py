@@ -8,14 +8,22 @@ import pytest
 
 from tanist.domain.fake_group import MOST_BYTES, CopiedPosition, PositionNotOurs, copied_position
 from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
+from tanist.domain.offset_map import OffsetRange
 
-AT: Final = MirrorPartition("orders", 3)
+THERE: Final = MirrorPartition("orders", 3)
 MIRROR, TOPIC = "6f1c0f0e-9f62-4a0c-9a53-0a3f4a5b8f11", "h1Zk3qk0Q2mZ2b1d0aXcVw"
-OURS: Final = CopiedPosition(SourceOffset(120), MIRROR, TOPIC, DestinationOffset(131), 7)
+OURS: Final = CopiedPosition(
+    SourceOffset(120),
+    MIRROR,
+    TOPIC,
+    DestinationOffset(131),
+    7,
+    (OffsetRange(SourceOffset(100), DestinationOffset(109)),),
+)
 
 
 def test_what_was_committed_comes_back() -> None:
-    assert copied_position(AT, OURS.position, OURS.metadata, MIRROR, TOPIC) == OURS
+    assert copied_position(THERE, OURS.position, OURS.metadata, MIRROR, TOPIC) == OURS
     assert len(OURS.metadata.encode()) < MOST_BYTES / 10
 
 
@@ -25,7 +33,7 @@ def test_what_was_committed_comes_back() -> None:
         "",
         "a consumer's",
         f"{OURS.metadata} more",
-        OURS.metadata.removesuffix(" 7"),
+        " ".join(OURS.metadata.split(" ")[:4]),
         OURS.metadata.replace(MIRROR, "another"),
         OURS.metadata.replace(TOPIC, "created-again"),
     ],
@@ -33,4 +41,4 @@ def test_what_was_committed_comes_back() -> None:
 )
 def test_an_offset_without_the_proof_of_this_very_mirror_and_topic_is_never_used(metadata: str) -> None:
     with pytest.raises(PositionNotOurs, match="orders-3: offset 120"):
-        copied_position(AT, OURS.position, metadata, MIRROR, TOPIC)
+        copied_position(THERE, OURS.position, metadata, MIRROR, TOPIC)

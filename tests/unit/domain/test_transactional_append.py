@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.transactional_append import TABLE, Event, Phase, after
+from tanist.domain.transactional_append import TABLE, TxnEvent, TxnPhase, after
 from tests.unit.domain.transaction_broker import Brokers, Fenced, Network, NoAnswer, Partition, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PARTITIONS, RECORDS = 2, 40
-Table = "Mapping[tuple[Phase, Event], Phase]"
+Table = "Mapping[tuple[TxnPhase, TxnEvent], TxnPhase]"
 
 
 @dataclass
@@ -25,9 +25,9 @@ class Copier:
     brokers: Brokers
     network: Network
     refuses: float
-    table: Mapping[tuple[Phase, Event], Phase] = field(default_factory=lambda: TABLE)
+    table: Mapping[tuple[TxnPhase, TxnEvent], TxnPhase] = field(default_factory=lambda: TABLE)
     holds_lease: bool = True
-    phase: Phase = Phase.TAKE_OVER
+    phase: TxnPhase = TxnPhase.TAKE_OVER
     epoch: int = -1
     begun: dict[int, int] = field(default_factory=dict)
     sent: dict[int, int] = field(default_factory=dict)
@@ -39,44 +39,44 @@ class Copier:
         try:
             event = self._do()
         except Refused:
-            event = Event.REFUSED
+            event = TxnEvent.REFUSED
         except Fenced:
-            event = Event.FENCED
+            event = TxnEvent.FENCED
         except NoAnswer:
-            event = Event.UNANSWERED
+            event = TxnEvent.UNANSWERED
         self.phase = self.table[self.phase, event]
 
-    def _do(self) -> Event:
-        doing: dict[Phase, Callable[[], Event]] = {
-            Phase.TAKE_OVER: self._begin,
-            Phase.NEXT_EPOCH: self._begin,
-            Phase.RESUME: self._resume,
-            Phase.APPEND: self._append,
-            Phase.POSITIONS: self._positions,
-            Phase.COMMIT: lambda: self._end(commit=True),
-            Phase.COMMIT_AGAIN: lambda: self._end(commit=True),
-            Phase.ABORT: lambda: self._end(commit=False),
-            Phase.ASK_LEASE: lambda: Event.DONE if self.holds_lease else Event.NOT_MIRRORED,
+    def _do(self) -> TxnEvent:
+        doing: dict[TxnPhase, Callable[[], TxnEvent]] = {
+            TxnPhase.TAKE_OVER: self._begin,
+            TxnPhase.NEXT_EPOCH: self._begin,
+            TxnPhase.RESUME: self._resume,
+            TxnPhase.APPEND: self._append,
+            TxnPhase.POSITIONS: self._positions,
+            TxnPhase.COMMIT: lambda: self._end(commit=True),
+            TxnPhase.COMMIT_AGAIN: lambda: self._end(commit=True),
+            TxnPhase.ABORT: lambda: self._end(commit=False),
+            TxnPhase.ASK_LEASE: lambda: TxnEvent.DONE if self.holds_lease else TxnEvent.NOT_MIRRORED,
         }
         return doing[self.phase]()
 
-    def _begin(self) -> Event:
+    def _begin(self) -> TxnEvent:
         epoch = self.epoch
-        if self.phase is Phase.NEXT_EPOCH and epoch != self.brokers.epoch:
+        if self.phase is TxnPhase.NEXT_EPOCH and epoch != self.brokers.epoch:
             raise Fenced
         answer = self.network.call(self.brokers.init)
         assert answer is not None
         self.epoch, self.sequences, self.settled = answer, {}, {}
-        return Event.DONE
+        return TxnEvent.DONE
 
-    def _resume(self) -> Event:
+    def _resume(self) -> TxnEvent:
         if not self.holds_lease:
-            return Event.NOT_MIRRORED
+            return TxnEvent.NOT_MIRRORED
         self.begun = {at: self.brokers.positions.get(at, 0) for at in range(PARTITIONS)}
         self.sent, self.sequences = dict(self.begun), dict(self.settled)
-        return Event.DONE
+        return TxnEvent.DONE
 
-    def _append(self) -> Event:
+    def _append(self) -> TxnEvent:
         self.begun = dict(self.sent)
         epoch = self.epoch
         for at in range(PARTITIONS):
@@ -91,21 +91,21 @@ class Copier:
             self.sent[at] = begin + len(records)
             if self.network.dice.random() < self.refuses:
                 raise Refused
-        return Event.DONE
+        return TxnEvent.DONE
 
-    def _positions(self) -> Event:
+    def _positions(self) -> TxnEvent:
         epoch, sent = self.epoch, dict(self.sent)
         self.network.call(lambda: self.brokers.commit_positions(epoch, sent))
-        return Event.DONE
+        return TxnEvent.DONE
 
-    def _end(self, *, commit: bool) -> Event:
+    def _end(self, *, commit: bool) -> TxnEvent:
         epoch = self.epoch
         self.network.call(lambda: self.brokers.end(epoch, commit=commit))
         self.settled = dict(self.sequences) if commit else self.settled
-        return Event.DONE
+        return TxnEvent.DONE
 
 
-def copied(seed: int, table: Mapping[tuple[Phase, Event], Phase] = TABLE) -> Brokers:
+def copied(seed: int, table: Mapping[tuple[TxnPhase, TxnEvent], TxnPhase] = TABLE) -> Brokers:
     """After a copy in which a second owner takes over now and then; at the end nothing is lost any more."""
     dice = Random(seed)
     brokers = Brokers([Partition() for _ in range(PARTITIONS)])
@@ -115,7 +115,7 @@ def copied(seed: int, table: Mapping[tuple[Phase, Event], Phase] = TABLE) -> Bro
         if dice.random() < 0.02:
             owners[-1].holds_lease = False
             owners.append(Copier(brokers, network, 0.1, table))
-        running = [each for each in owners if each.phase is not Phase.STOPPED]
+        running = [each for each in owners if each.phase is not TxnPhase.STOPPED]
         dice.choice(running if dice.random() < 0.3 else [owners[-1]]).step()
     network.lossy = 0.0
     while network.late:
@@ -147,22 +147,22 @@ def test_whatever_is_lost_late_or_taken_over_each_record_is_committed_once(seed:
 @pytest.mark.parametrize(
     ("row", "instead"),
     [
-        ((Phase.ABORT, Event.DONE), Phase.RESUME),
-        ((Phase.APPEND, Event.UNANSWERED), Phase.ABORT),
-        ((Phase.COMMIT_AGAIN, Event.DONE), Phase.APPEND),
-        ((Phase.COMMIT, Event.UNANSWERED), Phase.APPEND),
+        ((TxnPhase.ABORT, TxnEvent.DONE), TxnPhase.RESUME),
+        ((TxnPhase.APPEND, TxnEvent.UNANSWERED), TxnPhase.ABORT),
+        ((TxnPhase.COMMIT_AGAIN, TxnEvent.DONE), TxnPhase.APPEND),
+        ((TxnPhase.COMMIT, TxnEvent.UNANSWERED), TxnPhase.APPEND),
     ],
     ids=["after an abort in its epoch", "abort behind a lost append", "go on after a late end", "take an end for done"],
 )
 def test_each_rule_that_looks_too_careful_loses_or_repeats_records_without_it(
-    row: tuple[Phase, Event], instead: Phase
+    row: tuple[TxnPhase, TxnEvent], instead: TxnPhase
 ) -> None:
     careless = {**TABLE, row: instead}
     assert any(wrong(copied(seed, careless)) for seed in range(300))
 
 
 def test_every_phase_but_the_last_has_a_way_on_for_what_can_happen_in_it() -> None:
-    for phase in Phase:
+    for phase in TxnPhase:
         events = {event for each, event in TABLE if each is phase}
-        assert events == set() if phase is Phase.STOPPED else {Event.DONE, Event.UNANSWERED} <= events
-    assert after(Phase.COMMIT, Event.DONE) is Phase.APPEND
+        assert events == set() if phase is TxnPhase.STOPPED else {TxnEvent.DONE, TxnEvent.UNANSWERED} <= events
+    assert after(TxnPhase.COMMIT, TxnEvent.DONE) is TxnPhase.APPEND

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.broker_errors import InvalidProducerEpoch, ProducerFenced
 from tanist.domain.errors import BrokerError, Stopped, TanistError
-from tanist.domain.transactional_append import Event
+from tanist.domain.transactional_append import TxnEvent
 from tanist.kafka.protocol.batch import header_of, patch
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import ProduceBatch
@@ -36,7 +36,7 @@ _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 _NO_MEMBER: Final = ""
 
 
-class Batch(NamedTuple):
+class CopiedBatch(NamedTuple):
     """One batch of the source, dense; its memory is ours to change."""
 
     at: MirrorPartition
@@ -55,11 +55,11 @@ class CopyTransactions:
         self._added: set[MirrorPartition] = set()
         self.error: TanistError | None = None
 
-    def take_over(self, by: Deadline) -> Event:
+    def take_over(self, by: Deadline) -> TxnEvent:
         """Fence every other owner. Only who holds the lease may."""
         return self._phase(lambda: self._begin(self._owned.take_over, by))
 
-    def next_epoch(self, by: Deadline) -> Event:
+    def next_epoch(self, by: Deadline) -> TxnEvent:
         """Go on as the same owner: what is still on its way in the old epoch is refused."""
         return self._phase(lambda: self._begin(self._owned.begin, by))
 
@@ -74,22 +74,22 @@ class CopyTransactions:
             raise found
         return found
 
-    def append(self, batches: Sequence[Batch], by: Deadline) -> Event:
+    def append(self, batches: Sequence[CopiedBatch], by: Deadline) -> TxnEvent:
         """Append in the order given; one batch of each partition is in flight at a time."""
         return self._phase(lambda: self._append(batches, by))
 
-    def commit_positions(self, positions: Mapping[MirrorPartition, CommittedPosition], by: Deadline) -> Event:
+    def commit_positions(self, positions: Mapping[MirrorPartition, CommittedPosition], by: Deadline) -> TxnEvent:
         """The positions behind what was appended, in the same transaction."""
         return self._phase(lambda: self._commit_positions(positions, by))
 
-    def end(self, by: Deadline, *, commit: bool) -> Event:
+    def end(self, by: Deadline, *, commit: bool) -> TxnEvent:
         """Decide. It is asked once: whoever asks again knows that the first one may still arrive."""
         done = self._phase(lambda: self._owned.end(by, commit=commit, once=True))
-        if done is Event.DONE:
+        if done is TxnEvent.DONE:
             self._added.clear()
         return done
 
-    def _phase(self, work: Callable[[], None]) -> Event:
+    def _phase(self, work: Callable[[], None]) -> TxnEvent:
         self.error = None
         try:
             work()
@@ -98,9 +98,9 @@ class CopyTransactions:
         except TanistError as why:
             self.error = why
             if isinstance(why, _FENCED):
-                return Event.FENCED
-            return Event.REFUSED if isinstance(why, BrokerError) else Event.UNANSWERED
-        return Event.DONE
+                return TxnEvent.FENCED
+            return TxnEvent.REFUSED if isinstance(why, BrokerError) else TxnEvent.UNANSWERED
+        return TxnEvent.DONE
 
     def _begin(self, begin: Callable[[Deadline], None], by: Deadline) -> None:
         for appends in self._appends.values():  # of the epoch before: an answer to it is nobody's
@@ -110,7 +110,7 @@ class CopyTransactions:
         self._sequences.clear()
         self._added.clear()
 
-    def _append(self, batches: Sequence[Batch], by: Deadline) -> None:
+    def _append(self, batches: Sequence[CopiedBatch], by: Deadline) -> None:
         self._add({each.at for each in batches} - self._added, by)
         waiting: dict[MirrorPartition, list[memoryview]] = defaultdict(list)
         for each in batches:

@@ -15,6 +15,7 @@ from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatu
 from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange, TombstonesMissed
+from tanist.domain.mapped_runs import OffsetRangesWritten, encoded
 from tanist.domain.moves import KeptFences, MirrorMove, MoveStatus, TopicBefore
 from tanist.domain.names import (
     DestinationOffset,
@@ -25,6 +26,7 @@ from tanist.domain.names import (
     SourceOffset,
     SourcePartition,
 )
+from tanist.domain.offset_map import OffsetRange
 from tanist.domain.reconciled.placements import Standing
 from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished
 from tanist.domain.reconciled.steps import Step, Steps, packed, unpacked
@@ -426,6 +428,25 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         (
             '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"run":"1f0c",'
             '"chunk":0,"read_at":5,"packed":"eJxjYGBg"}'
+        ),
+    ),
+    (
+        OffsetRangesWritten(
+            mirror=MIRROR,
+            mirror_id="id",
+            partition=PARTITION,
+            source=SourceOffset(100),
+            ranges=encoded(
+                (
+                    OffsetRange(SourceOffset(100), DestinationOffset(7)),
+                    OffsetRange(SourceOffset(300), DestinationOffset(208)),
+                )
+            ),
+        ),
+        "ranges/east.to-west_1/orders.v1_a-b/3/100",
+        (
+            '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},'
+            '"source":100,"ranges":"ZAfIAckB","mirror_id":"id"}'
         ),
     ),
     (
