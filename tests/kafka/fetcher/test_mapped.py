@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from random import Random
@@ -198,6 +199,7 @@ def test_killed_and_frozen_owners_neither_lose_nor_repeat(mapped: Rig, topic_nam
                 os.kill(running[victim].pid, signal.SIGSTOP)
             values = [b"%d-%d" % (n, m) for m in range(dice.randrange(1, 200))]
             transact(producer, dice.choice(at), values, commit=dice.random() < 0.7)
+            time.sleep(0.25)  # noqa: TID251  # workers copy meanwhile
             if frozen:
                 os.kill(running[victim].pid, signal.SIGCONT)
             if killed:

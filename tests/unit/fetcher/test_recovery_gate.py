@@ -24,7 +24,6 @@ from tanist.domain.names import (
     SourceOffset,
 )
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.records import Engine
 from tanist.domain.recovery import ResumePoint
 from tanist.domain.states import Finding
 from tanist.fetcher import fetcher_thread

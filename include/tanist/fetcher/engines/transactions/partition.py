@@ -65,7 +65,7 @@ class TransactionPartition(BatchPartition):
         """A batch of the source was appended at `base`, in the open transaction."""
         opened = self.open(now)
         opened.runs = extended(opened.runs, OffsetRange(SourceOffset(header.base_offset), base))
-        opened.position = SourceOffset(header.next_offset)
+        opened.position = max(opened.position, SourceOffset(header.next_offset))
         opened.end = self.pipeline.end = DestinationOffset(base + header.record_count)
         opened.appended.append(header)
 
