@@ -184,9 +184,12 @@ def test_a_record_that_is_too_large_fails_alone(mapped: Rig, topic_name: str) ->
     must_have(rig, at[0], [b"fits"])
 
 
-def test_killed_and_frozen_owners_neither_lose_nor_repeat(mapped: Rig, topic_name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3, 4))])
+def test_killed_and_frozen_owners_neither_lose_nor_repeat(
+    mapped: Rig, topic_name: str, tmp_path: Path, seed: int
+) -> None:
     """Two workers that both believe that they hold the lease: the brokers fence all but the last one."""
-    rig, dice, store = mapped, Random(1), tmp_path / "state"
+    rig, dice, store = mapped, Random(seed), tmp_path / "state"
     at, rig.store = rig.create(topic_name, 3), worker_store(store)
     producer = rig.source.producer(transactional_id=f"t-{uuid4().hex}", linger_ms=0)
     producer.init_transactions(20)
@@ -209,3 +212,23 @@ def test_killed_and_frozen_owners_neither_lose_nor_repeat(mapped: Rig, topic_nam
         rig.copied(copier)
     assert must_be_equal(rig, at) > 1_000
     assert committed(rig, at[0]).count > 3
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
+def test_brokers_that_die_under_open_transactions_neither_lose_nor_repeat(
+    into_trio: Rig, topic_name: str, seed: int
+) -> None:
+    """Leaders, coordinators of the transactions and of the group among them."""
+    rig, dice = into_trio, Random(seed)
+    rig.spec = mapped_spec(rig.spec)
+    at = rig.create(topic_name, 6)
+    with rig.copier(at) as copier:
+        for n in range(6):
+            for m in range(20):
+                rig.source.transaction(dice.choice(at), [b"%d-%d" % (n, m)] * dice.randrange(1, 50), commit=m % 4 > 0)
+            broker = dice.choice(rig.destination.cluster.brokers).id
+            rig.destination.cluster.kill(broker)
+            rig.source.produce(dice.choice(at), FIVE)
+            rig.destination.cluster.start_broker(broker)
+        rig.copied(copier, 90)
+    assert must_be_equal(rig, at) > 1_000

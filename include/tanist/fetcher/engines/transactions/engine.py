@@ -96,8 +96,10 @@ class TransactionEngine:
     def append(self, partitions: Sequence[TransactionPartition], until: Callable[[], bool]) -> None:
         """Append what was taken, and end the transactions that are due; all of them, if there are no partitions."""
         del until  # every answer is waited for: the buffers are used again
-        for number, some in self._by_slice([each for each in partitions if each.pipeline.steps]).items():
-            self._slice(number).append([each for each in some if self._may_append(each)])
+        for number, some in self._by_slice(partitions).items():
+            of = self._slice(number)
+            of.members = some
+            of.append([each for each in some if each.pipeline.steps and self._may_append(each)])
         ranges: dict[MirrorPartition, Sequence[OffsetRange]] = {}
         for each in self._slices.values():
             held = dict(each.partitions)

@@ -66,6 +66,8 @@ class Slice:
     def __init__(self, destination: Router, tools: FetcherThreadTools, number: int) -> None:
         self.number = number
         self.phase = TxnPhase.TAKE_OVER
+        self.members: Sequence[TransactionPartition] = ()
+        """All of this slice that the thread has now. None of them can go on in an epoch that has ended."""
         self.partitions: dict[MirrorPartition, TransactionPartition] = {}
         """Those that the open transaction may hold something of."""
         self._destination = destination
@@ -173,8 +175,7 @@ class Slice:
             each.was_committed(positions[at], moment, epoch)
         self.partitions.clear()
         if not self._goes_on():  # it is committed, and a second request to end it may still arrive
-            for each in opened.values():
-                each.halt(None, moment)
+            self._recover_all()
         return positions
 
     def _due(self, opened: Collection[TransactionPartition]) -> bool:
@@ -227,8 +228,13 @@ class Slice:
         for at, each in self.partitions.items():
             each.opened = None
             each.halt(_reason(each, refused[at], sizes.get(at, 0)) if at in refused else None if refused else why, now)
-        self.partitions.clear()
+        self._recover_all()
         self._look_for_leaders()
+
+    def _recover_all(self) -> None:
+        self.partitions.clear()
+        for each in self.members:
+            each.halt(None, self._clock.monotonic())
 
     def _abort(self) -> None:
         """One partition of it cannot be committed; its own halt says why."""
@@ -236,8 +242,7 @@ class Slice:
         self._go(self._transactions.end(self._clock.deadline(ANSWER_SECONDS), commit=False))
         for each in self.partitions.values():
             each.opened = None
-            each.halt(None, self._clock.monotonic())
-        self.partitions.clear()
+        self._recover_all()
 
     def _look_for_leaders(self) -> None:
         topics = sorted(self._destination.topics())
