@@ -15,11 +15,13 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as Place
 
+from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
 from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import MirrorSpec, OffsetMode
 from tanist.fetcher.claims import Claims
+from tanist.fetcher.engines.transactions import slices
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.groups import fetch_positions
@@ -28,6 +30,8 @@ from tests.kafka.fetcher.logs import read
 from tests.kafka.fetcher.rig import Rig, RigCluster, soon, transact, value
 from tests.kafka.fetcher.test_writers import broken
 from tests.kafka.fetcher.worker import process
+from tests.kafka.wire.test_copy_transactions import OF_A_TRANSACTION
+from tests.storm.proxy import Door, Held, Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -232,3 +236,43 @@ def test_brokers_that_die_under_open_transactions_neither_lose_nor_repeat(
             rig.destination.cluster.start_broker(broker)
         rig.copied(copier, 90)
     assert must_be_equal(rig, at) > 1_000
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
+def test_requests_that_are_lost_or_late_neither_lose_nor_repeat(
+    mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Two workers behind proxies that hold back, cut and release requests of every kind that a transaction has."""
+    monkeypatch.setattr(slices, "ANSWER_SECONDS", 1.5)
+    rig, dice = mapped, Random(seed)
+    at = rig.create(topic_name, 3)
+    held: list[Held] = []
+    with Proxy() as proxy, ExitStack() as owners:
+        doors = [proxy.door(rig.destination.cluster) for _ in range(2)]
+        for n, door in enumerate(doors):
+            copier = rig.copier(at, name=f"w{n}")
+            copier.destination = through(rig.destination.cluster.endpoint(), door)
+            owners.enter_context(copier)
+        began = time.monotonic()
+        while time.monotonic() - began < 20:
+            door = dice.choice(doors)
+            if dice.random() < 0.3:
+                held.append(door.hold(dice.choice(OF_A_TRANSACTION), skip=dice.randrange(4)))
+            if held and dice.random() < 0.4:
+                held.pop(dice.randrange(len(held))).release()
+            if dice.random() < 0.1:
+                door.cut()
+            values = [b"%d" % each for each in range(dice.randrange(1, 50))]
+            rig.source.transaction(dice.choice(at), values, commit=dice.random() < 0.7)
+            time.sleep(0.1)  # noqa: TID251  # workers copy meanwhile
+        for late in held:
+            late.release()
+    with rig.copier(at) as copier:
+        rig.copied(copier)
+    assert must_be_equal(rig, at) > 500
+
+
+def through(endpoint: Endpoint, door: Door) -> Endpoint:
+    """The same cluster, by the door of a proxy."""
+    host_ports = [each.rpartition(":") for each in door.bootstrap_servers.split(",")]
+    return replace(endpoint, bootstrap=tuple(Address(host, int(port)) for host, _, port in host_ports))
