@@ -21,13 +21,13 @@ from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import MirrorSpec, OffsetMode
 from tanist.fetcher.claims import Claims
-from tanist.fetcher.engines.transactions import slices
+from tanist.fetcher.engines.transactions import slices, write_back
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.groups import fetch_positions
 from tests.fakes.cluster import worker_store
 from tests.kafka.fetcher.logs import read
-from tests.kafka.fetcher.rig import Rig, RigCluster, soon, transact, value
+from tests.kafka.fetcher.rig import Rig, RigCluster, soon, transact, until, value
 from tests.kafka.fetcher.test_writers import broken
 from tests.kafka.fetcher.worker import process
 from tests.kafka.wire.test_copy_transactions import OF_A_TRANSACTION
@@ -108,6 +108,25 @@ def test_every_committed_record_is_in_the_copy_once_and_the_map_says_where(mappe
         rig.source.produce(at[0], FIVE)
         rig.copied(copier)
     must_be_equal(rig, at)
+
+
+def test_tools_at_the_source_show_the_lag_of_the_mirror(
+    mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1.6: the position is written back there, under the name of the mirror."""
+    monkeypatch.setattr(write_back, "EVERY_SECONDS", 0.1)
+    rig = mapped
+    (at,) = rig.create(topic_name)
+    group = group_of(rig.spec.mirror)
+
+    def told() -> int:
+        found = value(fetch_positions(rig.source.router, [group], soon())[group])
+        return value(found[at]).offset if at in found else -1
+
+    with rig.copier([at]) as copier:
+        rig.source.produce(at, FIVE)
+        rig.copied(copier)
+        until(lambda: told() == len(FIVE), 10)
 
 
 def test_ranges_are_published_before_they_are_many(mapped: Rig, topic_name: str) -> None:

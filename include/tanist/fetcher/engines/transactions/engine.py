@@ -14,6 +14,7 @@ from tanist.fetcher.engines.transactions.partition import TransactionPartition
 from tanist.fetcher.engines.transactions.reading import SourceReadings
 from tanist.fetcher.engines.transactions.recovery import MappedRecovery
 from tanist.fetcher.engines.transactions.slices import Slice
+from tanist.fetcher.engines.transactions.write_back import WriteBack
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.requests import End
@@ -48,6 +49,7 @@ class TransactionEngine:
         self._runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
         self._recovery = MappedRecovery(routers, self._runs, tools)
         self._reading = SourceReadings(routers[0], tools.clock)
+        self._write_back = WriteBack(routers[0], tools)
         self._slices: dict[int, Slice] = {}
         self._unready: Mapping[int, TanistError | None] = {}
         self._unpublished: TanistError | None = None
@@ -110,6 +112,7 @@ class TransactionEngine:
 
     def idle(self, partitions: Sequence[TransactionPartition]) -> None:
         now = self._clock.monotonic()
+        self._write_back.tell(partitions)
         self._reading.look_at_true_ends([each for each in partitions if each.halted is None])
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
