@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import CommittedPosition
 
+TXN_OFFSET_COMMIT: Final = (3, 3)  # newer ones are of the newer transaction protocol (KIP-890)
 _MODULUS: Final = 1 << 31
 _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 _NO_MEMBER: Final = ""
@@ -253,5 +254,5 @@ class CopyTransactions:
             member_id=_NO_MEMBER,
             group_instance_id=None,
             topics=topics,
-            version=connection.version(TxnOffsetCommitRequest, 3, 3),
+            version=connection.version(TxnOffsetCommitRequest, *TXN_OFFSET_COMMIT),
         )

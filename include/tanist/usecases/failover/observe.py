@@ -32,7 +32,7 @@ from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs
+from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs, while_mapped
 from tanist.domain.write_access import acl_changes, locked_out, own_acls
 from tanist.ports.fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
@@ -321,7 +321,10 @@ def _locked_out(topic: TopicDesired, found: frozenset[AclEntry], mirrors: Collec
 
 
 def _altered(spec: MirrorSpec, topic: TopicDesired, copy: TopicFacts) -> tuple[str, ...]:
-    policy = dict(topic.deferred_configs).get(CLEANUP_POLICY, "")
+    source = dict(topic.deferred_configs)
+    if spec.is_mapped:
+        return altered_configs(copy.effective, meant=while_mapped(source))
+    policy = source.get(CLEANUP_POLICY, "")
     return altered_configs(copy.effective, holes=spec.holes, source_policy=policy)
 
 
