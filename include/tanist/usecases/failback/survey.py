@@ -13,12 +13,12 @@ from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.lineage import reserves
 from tanist.domain.names import DestinationOffset, SourcePartition, TopicNames
-from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.clock import Deadline
 from tanist.ports.tails import CopiedSpan
 from tanist.usecases.failover.source_seen import Coordinated, look_at_fences, see_source, topics_without_copy
+from tanist.usecases.offset_policy import offset_policy
 from tanist.usecases.snapshot import DestinationSnapshot, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.names import MirrorName, MirrorPartition
+    from tanist.domain.offset_policy import OffsetPolicy
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
@@ -84,7 +85,8 @@ def survey(clusters: ReturnedMirror, topics: Selection, command: CommandContext)
     source = both.reachable_source()
     wanted = [topic for topic, _ in promoted]
     seen = see_returned(clusters.spec, source, wanted, view, command)
-    offsets = OffsetPolicy.of(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
+    stored = both.destination.state(OFFSETS_TOPIC, command.by)
+    offsets = offset_policy(clusters.spec, clusters.destination, view, stored, command.by)
     names = clusters.spec.names
     found = [
         _begun(at, names.at_source(at), topic, entry, seen, view)
