@@ -27,15 +27,8 @@ _IDENTICAL = OffsetMap()
 _NOTHING_COPIED = OffsetMap(until=SourceOffset(0))
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedPositions:
-    """Where the copies of a mapped mirror go on. `unread`: why that is not known, by partition."""
-
-    known: Mapping[MirrorPartition, CopiedPosition] = field(default_factory=dict)
-    unread: Mapping[MirrorPartition, str] = field(default_factory=dict)
-
-
-_NONE = CopiedPositions()
+_NONE: Mapping[MirrorPartition, CopiedPosition] = MappingProxyType({})
+_ALL_READ: Mapping[MirrorPartition, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +39,17 @@ class OffsetPolicy:
     _otherwise: OffsetMap = _IDENTICAL
 
     @classmethod
-    def of(cls, view: StateView, spec: MirrorSpec, positions: CopiedPositions = _NONE) -> Self:
+    def of(
+        cls,
+        view: StateView,
+        spec: MirrorSpec,
+        positions: Mapping[MirrorPartition, CopiedPosition] = _NONE,
+        unread: Mapping[MirrorPartition, str] = _ALL_READ,
+    ) -> Self:
         """From a view of `__mirror_offsets`; of mapped offsets also from the `positions` that the copy has now.
 
-        Without a position a mapped partition is known as far as its ranges were published. The positions were read
-        before the view: a range leaves a position only after it was published.
+        Without a position a mapped partition is known as far as its ranges were published; `unread` says why there is
+        none. Positions must be read before the view: a range leaves a position only after it was published.
 
         Raises:
             UnreadableRanges: what is on record is damaged.
@@ -62,9 +61,9 @@ class OffsetPolicy:
             ranges[piece.partition] += piece.runs
         if not spec.is_mapped:
             return cls(MappingProxyType({at: OffsetMap.of(found) for at, found in ranges.items()}))
-        for at, copied in positions.known.items():
+        for at, copied in positions.items():
             ranges[at] += copied.runs
-        maps = {at: _mapped(ranges[at], positions, at) for at in (*ranges, *positions.unread)}
+        maps = {at: _mapped(ranges[at], positions.get(at), unread.get(at, "")) for at in {*ranges, *unread}}
         return cls(MappingProxyType(maps), _NOTHING_COPIED)
 
     @property
@@ -85,7 +84,7 @@ class OffsetPolicy:
         return self.map_of(at).locate(offset)
 
 
-def _mapped(found: Sequence[OffsetRange], positions: CopiedPositions, at: MirrorPartition) -> OffsetMap:
-    if (copied := positions.known.get(at)) is not None:
+def _mapped(found: Sequence[OffsetRange], copied: CopiedPosition | None, unread: str) -> OffsetMap:
+    if copied is not None:
         return OffsetMap.of(found, copied.position)
-    return OffsetMap.of(found, max(found).source if found else SourceOffset(0), positions.unread.get(at, ""))
+    return OffsetMap.of(found, max(found).source if found else SourceOffset(0), unread)

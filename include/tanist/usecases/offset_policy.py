@@ -8,7 +8,7 @@ from tanist.domain.answers import attempt
 from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
 from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
-from tanist.domain.offset_policy import CopiedPositions, OffsetPolicy
+from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.ports.positions import CommittedPosition
 
@@ -35,12 +35,14 @@ def offset_policy(
     """
     if not spec.is_mapped:
         return OffsetPolicy.of(offsets, spec)
-    positions = copied_positions(spec, destination, state, by)
-    return OffsetPolicy.of(destination.state(OFFSETS_TOPIC, by), spec, positions)
+    positions, unread = _positions(spec, destination, state, by)
+    return OffsetPolicy.of(destination.state(OFFSETS_TOPIC, by), spec, positions, unread)
 
 
-def copied_positions(spec: MirrorSpec, destination: Cluster, state: StateView, by: Deadline) -> CopiedPositions:
-    """Where the copies of a mapped mirror go on, of all topics that it has, had, or has detached. Never raises.
+def _positions(
+    spec: MirrorSpec, destination: Cluster, state: StateView, by: Deadline
+) -> tuple[dict[MirrorPartition, CopiedPosition], dict[MirrorPartition, str]]:
+    """Where the copies go on of all topics that the mirror has, had, or has detached, and why that is not known.
 
     A transaction that is open has not moved any of them yet.
     """
@@ -57,7 +59,7 @@ def copied_positions(spec: MirrorSpec, destination: Cluster, state: StateView, b
                 unread[at] = f"group {group!r} at {spec.destination!r} has no position of the copy"
             else:
                 known[at] = found
-    return CopiedPositions(known, unread)
+    return known, unread
 
 
 def _topics(spec: MirrorSpec, state: StateView) -> tuple[TopicDesired, ...]:

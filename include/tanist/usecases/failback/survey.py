@@ -272,12 +272,16 @@ def _open_on(at: SourcePartition, seen: SourceSeen) -> str:
 
 
 def _mapped(begun: PartitionSurvey, offsets: OffsetPolicy) -> PartitionSurvey:
-    """`begun`. With ranges, it is compared if a shift was worked off before the old source's records end."""
-    if begun.partition not in offsets.with_ranges:
+    """`begun`. With ranges, it is compared if a shift was worked off before the old source's records end.
+
+    A copy that has offsets of its own is not: where they are equal, they are so by chance.
+    """
+    ranges = offsets.map_of(begun.partition)
+    if begun.partition not in offsets.with_ranges and not ranges.is_mapped:
         return begun
-    last, ranges = offsets.copied(begun.partition, DestinationOffset(begun.old_end)), offsets.map_of(begun.partition)
+    last = offsets.copied(begun.partition, DestinationOffset(begun.old_end))
     shift = ranges.shift_at(last)
-    if shift == 0:
+    if shift == 0 and not ranges.is_mapped:
         return replace(begun, shifted_below=ranges.begin_of(last))
     why = f"its records have other offsets in the mirror partition (shifted by {shift}): not compared"
     return replace(begun, old_end=last, identical=False, reasons=(why,))

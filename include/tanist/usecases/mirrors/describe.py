@@ -225,6 +225,7 @@ def row_reason(row: PartitionRow) -> str:
     missed, lost = row.tombstones_missed, row.lost
     why = {missed.name: f"{missed.name}: {missed.reason}"} if missed is not None else {}
     said = [row.followed or row.detached or reason(row.observed), *(why.get(name, name) for name in row.warnings)]
+    said += [row.unread] if row.unread else []
     return "; ".join([*said, losses.describe(lost.ranges, lost.earlier)] if lost is not None else said)
 
 
@@ -308,9 +309,9 @@ class Describer:
         seen = Observed(
             state=state,
             offsets=offsets,
-            policy=offset_policy(spec, self.destination, state, offsets, context.by),
             source=ask(source, [spec.names.at_source(each) for each in partitions], context.first_contact()),
             destination=ask(both.destination, partitions, context.by),
+            policy=offset_policy(spec, self.destination, state, offsets, context.by),
         )
         down = seen.source.down
         return Described(
