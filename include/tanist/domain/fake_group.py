@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 4_096
 """The default of `offset.metadata.max.bytes`; a proof is far shorter."""
 _PROOF: Final = re.compile(r"tanist (?P<mirror>\S+) (?P<topic>\S*) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)")
+_NAME: Final = re.compile(r"tanist-[^/]+/positions")
 
 
 class PositionNotOurs(PartitionBroken):
@@ -73,6 +74,11 @@ class CopiedPosition:
 def group_of(mirror: MirrorName) -> str:
     """The name of the group; '/' is in no mirror's name."""
     return f"tanist-{mirror}/positions"
+
+
+def is_fake(group: str) -> bool:
+    """Whether a group is that of a mirror's own positions: no consumer's, so it is in no mirror and no snapshot."""
+    return _NAME.fullmatch(group) is not None
 
 
 def copied_position(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tanist.domain.broker_errors import CoordinatorLoading
@@ -140,32 +141,33 @@ def _members(each: Any) -> tuple[str, ...] | TanistError:
 # ── where they stand ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fetch_positions(router: Router, groups: Sequence[str], by: Deadline) -> ByGroup[Stored]:
-    """Every stable position of each group; none for a group that does not exist.
+def fetch_positions(router: Router, groups: Sequence[str], by: Deadline, *, stable: bool = True) -> ByGroup[Stored]:
+    """Every position of each group; none for a group that does not exist.
 
-    A partition that an open transaction holds has an UnstableOffsetCommit. **Topics that we may not DESCRIBE are left
-    out without a word** (the all-topics form of OffsetFetch).
+    `stable`: a partition that an open transaction holds has an UnstableOffsetCommit; otherwise its position is the one
+    before the transaction. **Topics that we may not DESCRIBE are left out without a word** (the all-topics form of
+    OffsetFetch).
     """
-    return ask_coordinators(router, groups, by, _fetch_positions)
+    return ask_coordinators(router, groups, by, partial(_fetch_positions, stable=stable))
 
 
-def _fetch_positions(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[Stored]:
+def _fetch_positions(connection: Connection, groups: Sequence[str], by: Deadline, *, stable: bool) -> ByGroup[Stored]:
     version = connection.version(OffsetFetchRequest, 6, 9)
     if version < _FIRST_WITH_GROUP_LIST:
-        return {group: _fetch_one(connection, group, version, by) for group in groups}
+        return {group: _fetch_one(connection, group, version, by, stable=stable) for group in groups}
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
     found: ByGroup[Stored] = {}
     for some in _chunks(groups):
         asked = [kind(group_id=group, topics=None, version=version) for group in some]
-        answer = connection.call(OffsetFetchRequest(groups=asked, require_stable=True, version=version), by)
+        answer = connection.call(OffsetFetchRequest(groups=asked, require_stable=stable, version=version), by)
         found |= {each.group_id: _stored(each.group_id, each) for each in answer.groups}
     return found
 
 
-def _fetch_one(connection: Connection, group: str, version: int, by: Deadline) -> Stored | TanistError:
-    stable = {"require_stable": True} if version >= _FIRST_STABLE else {}
+def _fetch_one(connection: Connection, group: str, version: int, by: Deadline, *, stable: bool) -> Stored | TanistError:
+    options = {"require_stable": stable} if version >= _FIRST_STABLE else {}
     return _stored(
-        group, connection.call(OffsetFetchRequest(group_id=group, topics=None, version=version, **stable), by)
+        group, connection.call(OffsetFetchRequest(group_id=group, topics=None, version=version, **options), by)
     )
 
 

@@ -29,7 +29,6 @@ from tanist.domain.fences import ended_since
 from tanist.domain.lag import last_known
 from tanist.domain.logins import logins_of, not_known_yet, principals
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs, while_mapped
@@ -48,6 +47,7 @@ from tanist.usecases.failover.source_seen import (
     soon,
     without_markers,
 )
+from tanist.usecases.offset_policy import offset_policy
 from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class Observer:
         if not partitions:
             return ()
         stored = destination.state(OFFSETS_TOPIC, by)
-        offsets, missed = OffsetPolicy.of(stored, spec), stored.tombstones_missed(spec)
+        offsets, missed = offset_policy(spec, destination.cluster, view, stored, by), stored.tombstones_missed(spec)
         replicas = known(destination.in_sync(partitions, by))
         writer = spec.writer
         barriers = known(destination.producer_fences(dict.fromkeys(partitions, writer), by))
