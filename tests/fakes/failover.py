@@ -129,6 +129,8 @@ class GuardedCluster(MemoryCluster):
         for at in sorted(self.owned.pop(transactional_id, ())):
             self.epochs[at, marker.producer_id] = max(self.epochs.get((at, marker.producer_id), -1), marker.epoch)
             self.mark(at, marker.producer_id)
+            start, _, high = self.ends[at]
+            self.ends[at] = (start, high, high)
 
     def append(self, at: TopicPartition, producer: int, epoch: int, count: int = 1) -> bool:
         """Whether a writer of that epoch gets so many records in."""
