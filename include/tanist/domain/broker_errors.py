@@ -84,7 +84,7 @@ TABLE: Final = tuple(map(Row._make, (
     (53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", False,
      "grant this principal the operation on the transactional id named above"),
     (54, "SECURITY_DISABLED", False, "none: this cluster has no authorizer, so it has no ACLs"),
-    (55, "OPERATION_NOT_ATTEMPTED", False, "none: another partition of the request has the reason"),
+    (55, "OPERATION_NOT_ATTEMPTED", True, "none: another partition of the request was refused, and is named above"),
     (56, "KAFKA_STORAGE_ERROR", True, "check the disks of the broker named above"),
     (58, "SASL_AUTHENTICATION_FAILED", False, "check the user, the password and the SASL mechanism"),
     (59, "UNKNOWN_PRODUCER_ID", True, "none: the broker no longer remembers the producer id; the log is read again"),
