@@ -62,7 +62,8 @@ class MemoryCluster:
     """What the fakes of one cluster share.
 
     `ends`: log start, last stable offset, high watermark. `ahead`: offsets that a leader has above its high
-    watermark. `producers`: who wrote an offset, -1 where it is not there. `control`: which offsets are markers.
+    watermark. `producers`: who wrote an offset, -1 where it is not there. `control`: which offsets are markers,
+    `aborted`: which are of records that no reader of committed ones sees.
     `denied`: (operation, resource) that our principal lacks; all else is granted. `rules`: who may write.
     `folded`: the state topics as far as anybody has read them.
     `committed`: when it took the last transaction of a state topic. `calls`: what changed it, in order, but for
@@ -78,6 +79,7 @@ class MemoryCluster:
     ends: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
     ahead: dict[TopicPartition, int] = field(default_factory=dict)
     control: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    aborted: set[tuple[TopicPartition, int]] = field(default_factory=set)
     producers: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
     states: defaultdict[str, StateLog] = field(default_factory=lambda: defaultdict(list))
     folded: dict[str, tuple[int, StateView]] = field(default_factory=dict)

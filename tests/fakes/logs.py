@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from tanist.domain.anchors import Places, Walked
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.log_ends import LogEnds
-from tanist.domain.names import ProducerId, TopicPartition
+from tanist.domain.names import DestinationOffset, ProducerId, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +52,17 @@ class MemoryLogs:
     def only_control(self, spans: Mapping[_P, tuple[int, int]], by: Deadline) -> Mapping[_P, bool | TanistError]:
         self._cluster.answer()
         return {at: self._only_control(at, *span) for at, span in spans.items()}
+
+    def walk(self, at: TopicPartition, span: tuple[int, int], by: Deadline) -> Walked:
+        self._cluster.answer()
+        ends = self._end(at)
+        if isinstance(ends, TanistError):
+            raise ends
+        if not ends.start <= span[0] <= span[1] <= ends.high_watermark:
+            raise CouldNotTell(f"{at}: nothing can be read from {span[0]} up to {span[1]}")
+        unseen = self._cluster.control | self._cluster.aborted
+        places = (Places(DestinationOffset(n), 1) for n in range(*span) if (at, n) not in unseen)
+        return Walked(tuple(places))
 
     def producers(self, offsets: Mapping[_P, int], by: Deadline) -> Mapping[_P, ProducerId | TanistError]:
         self._cluster.answer()

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 4_096
 """The default of `offset.metadata.max.bytes`; a proof is far shorter."""
-_PROOF: Final = re.compile(r"tanist (?P<mirror>\S+) (?P<topic>\S*) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)")
+_PROOF: Final = re.compile(
+    r"tanist (?P<mirror>\S+) (?P<topic>\S*) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)(?: (?P<size>\d+))?"
+)
 _NAME: Final = re.compile(r"tanist-[^/]+/positions")
 
 
@@ -55,7 +57,8 @@ class CopiedPosition:
 
     `mirror_id`, `source_topic_id`: of what is copied; brokers older than 2.8 have no topic ids, it is empty then.
     `end`: of the copy, behind the marker of the transaction that committed it. `count`: of the transactions of this
-    partition; it only grows. `runs`: the ranges of the offset map that are not published yet.
+    partition; it only grows. `runs`: the ranges of the offset map that are not published yet. `size`: bytes of
+    the copy that they are about.
     """
 
     position: SourceOffset
@@ -64,11 +67,13 @@ class CopiedPosition:
     end: DestinationOffset
     count: int
     runs: tuple[OffsetRange, ...] = ()
+    size: int = 0
 
     @property
     def metadata(self) -> str:
         """As it is committed beside the offset."""
-        return f"tanist {self.mirror_id} {self.source_topic_id} {self.end} {self.count} {encoded(self.runs)}"
+        size = f" {self.size}" if self.size else ""
+        return f"tanist {self.mirror_id} {self.source_topic_id} {self.end} {self.count} {encoded(self.runs)}{size}"
 
 
 def group_of(mirror: MirrorName) -> str:
@@ -99,4 +104,5 @@ def copied_position(
             f"{mirror_id} and {source_topic_id}"
         )
     end, count = DestinationOffset(int(proof["end"])), int(proof["count"])
-    return CopiedPosition(SourceOffset(offset), mirror_id, source_topic_id, end, count, decoded(proof["runs"]))
+    size = int(proof["size"] or 0)
+    return CopiedPosition(SourceOffset(offset), mirror_id, source_topic_id, end, count, decoded(proof["runs"]), size)

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.names import DestinationOffset, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetRange
-from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
+from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored, stored_since
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tanist.domain.fake_group import CopiedPosition
 
 _MORE: Final = 0x80
 _BITS: Final = 0x7F
+OF_ONE_RANGE: Final = 28
+"""So many characters have two numbers of 64 bits."""
 
 
 class UnreadableRanges(CouldNotTell):
@@ -30,12 +33,14 @@ class UnreadableRanges(CouldNotTell):
     operator_action = "the offset map of the partition is damaged: restore the state topics from their last export"
 
 
-@stored("ranges", "mirror", "partition", "source", policy=RecordPolicy())
+@stored("ranges", "mirror", "partition", "source", "until", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRangesWritten(MirrorRecord):
     """Ranges of a mapped copy that follow each other, the first from `source` on. In `__mirror_offsets`.
 
-    `ranges`: as `encoded` has them.
+    `until`: where the last one begins, which is where the copy went on then. The key has both, so that what a worker
+    publishes late does not replace what another one has found since.
+    `ranges`: as `encoded` has them. `size`: bytes of the copy from the first of them to the last; 0: not known.
     """
 
     mirror: MirrorName
@@ -43,11 +48,18 @@ class OffsetRangesWritten(MirrorRecord):
     source: SourceOffset
     ranges: str
     mirror_id: str = ""
+    until: SourceOffset = SourceOffset(0)  # noqa: RUF009
+    size: int = field(default=0, metadata=stored_since(1))
 
     @property
     def runs(self) -> tuple[OffsetRange, ...]:
         """Raises UnreadableRanges."""
         return decoded(self.ranges)
+
+    @property
+    def first(self) -> OffsetRange:
+        """The first of them. Raises UnreadableRanges."""
+        return decoded(self.ranges[:OF_ONE_RANGE], most=1)[0]
 
 
 def encoded(runs: Sequence[OffsetRange]) -> str:
@@ -60,13 +72,14 @@ def encoded(runs: Sequence[OffsetRange]) -> str:
     return base64.urlsafe_b64encode(bytes(out)).decode().rstrip("=")
 
 
-def decoded(text: str) -> tuple[OffsetRange, ...]:
-    """Raises UnreadableRanges."""
+def decoded(text: str, most: int | None = None) -> tuple[OffsetRange, ...]:
+    """The ranges, the first `most` of them if given, where `text` may be cut behind them. Raises UnreadableRanges."""
     try:
-        numbers = list(_numbers(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)))
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        numbers = list(islice(_numbers(data), None if most is None else 2 * most))
     except (binascii.Error, ValueError) as why:
         raise UnreadableRanges(f"{text[:40]!r} is no list of offset ranges") from why
-    if len(numbers) % 2:
+    if len(numbers) % 2 or (most and not numbers):
         raise UnreadableRanges(f"{text[:40]!r} ends within an offset range")
     runs: list[OffsetRange] = []
     source, destination = 0, 0
@@ -97,18 +110,42 @@ def _numbers(data: bytes) -> Iterator[int]:
         raise ValueError(data[-1])
 
 
-def extended(runs: Sequence[OffsetRange], run: OffsetRange) -> tuple[OffsetRange, ...]:
-    """`runs` and one more, which begins at the last one or behind it.
+def extended(runs: Sequence[OffsetRange], batch: OffsetRange, count: int) -> tuple[OffsetRange, ...]:
+    """`runs` and `count` records more, the first of them at `batch`.
 
-    Left out is a run with the shift of the one before, and one that ends where it begins in the copy: it has no record.
-    The first of a copy stays: it says where the copy begins.
+    The last range of a copy is where it goes on, behind its last record: it has none yet. All others have as many as
+    fit in both logs up to the next range, so what the source left out between them can be told (`records_of`): where
+    both logs leave something out, one range more stands between.
     """
-    kept = list(runs)
-    while kept and kept[-1].source > 0 and kept[-1].destination >= run.destination:
-        kept.pop()
-    if kept and kept[-1].shift == run.shift:
-        return tuple(kept)
-    return (*kept, run)
+    kept, behind = _split(moved(runs, batch))
+    if kept and kept[-1].shift == behind[0].shift:
+        behind = behind[1:]
+    next_one = OffsetRange(SourceOffset(batch.source + count), DestinationOffset(batch.destination + count))
+    return (*kept, *behind, next_one)
+
+
+def moved(runs: Sequence[OffsetRange], to: OffsetRange) -> tuple[OffsetRange, ...]:
+    """`runs` of a copy that goes on at `to`, and has no more records than before. `runs`: at least one."""
+    kept, behind = _split(runs)
+    ends = OffsetRange(behind[0].source, to.destination)
+    return (*kept, ends) if ends == to else (*kept, ends, to)
+
+
+def without_records(runs: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """The last ones of `runs`, which say that the copy ends there, and from where on the source has no record."""
+    return _split(runs)[1]
+
+
+def _split(runs: Sequence[OffsetRange]) -> tuple[tuple[OffsetRange, ...], tuple[OffsetRange, ...]]:
+    first = len(runs) - 1
+    while first > 0 and runs[first - 1].destination == runs[-1].destination:
+        first -= 1
+    return tuple(runs[:first]), tuple(runs[first:])
+
+
+def records_of(run: OffsetRange, following: OffsetRange) -> int:
+    """How many records a range has that another one follows."""
+    return min(following.source - run.source, following.destination - run.destination)
 
 
 def first_runs(start: SourceOffset, end: DestinationOffset) -> tuple[OffsetRange, ...]:
@@ -120,23 +157,18 @@ def first_runs(start: SourceOffset, end: DestinationOffset) -> tuple[OffsetRange
     return (zero,) if start == 0 else (zero, OffsetRange(start, end))
 
 
-def appended(runs: Sequence[OffsetRange], batches: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """`runs` of the copy behind further batches, each by its first source offset and where it was appended."""
-    found = tuple(runs)
-    for each in batches:
-        found = extended(found, each)
-    return found
-
-
 def published_whole(
     mirror: MirrorName, mirror_id: str, at: MirrorPartition, copied: CopiedPosition
 ) -> OffsetRangesWritten:
-    """All ranges beside a position, and the position itself as the last one, so that the map needs no position more.
-
-    `extended` leaves out a range that has the shift of the one before; here the last one says where the copy ends.
-    """
+    """All ranges beside a position, and the position itself as the last one, so that the map needs no position more."""
     last = OffsetRange(copied.position, copied.end)
     runs = (*(run for run in copied.runs if run.source < copied.position), last)
     return OffsetRangesWritten(
-        mirror=mirror, mirror_id=mirror_id, partition=at, source=runs[0].source, ranges=encoded(runs)
+        mirror=mirror,
+        mirror_id=mirror_id,
+        partition=at,
+        source=runs[0].source,
+        until=copied.position,
+        ranges=encoded(runs),
+        size=copied.size,
     )

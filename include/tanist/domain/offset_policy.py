@@ -6,20 +6,22 @@ to where the copy goes on.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from tanist.domain.names import SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import DestinationOffset, MirrorPartition
+    from tanist.domain.offset_map import AnchoredSpan
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
 
@@ -29,6 +31,8 @@ _NOTHING_COPIED = OffsetMap(until=SourceOffset(0))
 
 _NONE: Mapping[MirrorPartition, CopiedPosition] = MappingProxyType({})
 _ALL_READ: Mapping[MirrorPartition, str] = MappingProxyType({})
+_Stretch: TypeAlias = tuple[SourceOffset, SourceOffset]
+"""From a source offset up to another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +61,31 @@ class OffsetPolicy:
         ranges: dict[MirrorPartition, list[OffsetRange]] = defaultdict(list)
         for record in view.offset_runs(spec):
             ranges[record.partition].append(OffsetRange(record.source, record.destination))
+        detailed: dict[MirrorPartition, list[_Stretch]] = defaultdict(list)
         for piece in view.offset_ranges(spec):
-            ranges[piece.partition] += piece.runs
+            runs = piece.runs
+            ranges[piece.partition] += runs
+            detailed[piece.partition].append((runs[0].source, runs[-1].source))
         if not spec.is_mapped:
             return cls(MappingProxyType({at: OffsetMap.of(found) for at, found in ranges.items()}))
+        spans: dict[MirrorPartition, list[AnchoredSpan]] = defaultdict(list)
+        for anchors in view.offset_anchors(spec):
+            spans[anchors.partition] += anchors.spans
+        for at, some in spans.items():
+            ranges[at] += (end for span in some for end in (span.start, span.until))
         for at, copied in positions.items():
             ranges[at] += copied.runs
-        maps = {at: _mapped(ranges[at], positions.get(at), unread.get(at, "")) for at in {*ranges, *unread}}
+            detailed[at] += [(copied.runs[0].source, copied.position)] if copied.runs else []
+        maps = {
+            at: _mapped(ranges[at], positions.get(at), unread.get(at, ""), _not_within(spans[at], detailed[at]))
+            for at in {*ranges, *unread}
+        }
         return cls(MappingProxyType(maps), _NOTHING_COPIED)
+
+    def walked(self, found: Mapping[MirrorPartition, Mapping[AnchoredSpan, tuple[OffsetRange, ...] | str]]) -> Self:
+        """This policy with what walks have found, as `OffsetMap.walked` has it."""
+        maps = {at: self.map_of(at).walked(each) for at, each in found.items()}
+        return replace(self, _maps=MappingProxyType({**self._maps, **maps}))
 
     @property
     def with_ranges(self) -> AbstractSet[MirrorPartition]:
@@ -84,7 +105,30 @@ class OffsetPolicy:
         return self.map_of(at).locate(offset)
 
 
-def _mapped(found: Sequence[OffsetRange], copied: CopiedPosition | None, unread: str) -> OffsetMap:
+def _mapped(
+    found: Sequence[OffsetRange], copied: CopiedPosition | None, unread: str, unwalked: Iterable[AnchoredSpan]
+) -> OffsetMap:
     if copied is not None:
-        return OffsetMap.of(found, copied.position)
-    return OffsetMap.of(found, max(found).source if found else SourceOffset(0), unread)
+        return OffsetMap.of(found, copied.position, unwalked=unwalked)
+    return OffsetMap.of(found, max(found).source if found else SourceOffset(0), unread, unwalked)
+
+
+def _not_within(spans: Iterable[AnchoredSpan], detailed: Iterable[_Stretch]) -> Iterator[AnchoredSpan]:
+    """Of `spans` those that are neither known in detail nor within a longer one, and not empty.
+
+    Pieces of ranges meet: the next one begins before the one before ends.
+    """
+    whole: list[_Stretch] = []
+    for start, until in sorted(detailed):
+        if whole and start <= whole[-1][1]:
+            whole[-1] = (whole[-1][0], max(until, whole[-1][1]))
+        else:
+            whole.append((start, until))
+    reached = -1
+    for span in sorted(spans, key=lambda each: (each.start.source, -each.until.source)):
+        i = bisect_right(whole, span.start.source, key=lambda each: each[0]) - 1
+        if span.until.source <= reached or (i >= 0 and span.until.source <= whole[i][1]):
+            continue
+        if span.start.source < span.until.source:
+            reached = span.until.source
+            yield span

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
+from tanist.domain.anchors import OffsetAnchorsWritten
 from tanist.domain.detached_record import TopicDetached
 from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.latest import is_of, take
@@ -291,6 +292,10 @@ class StateView(Mapping[str, StateRecord]):
     def offset_ranges(self, spec: MirrorSpec) -> tuple[OffsetRangesWritten, ...]:
         """What is published of the offset map of a mapped mirror, in pieces."""
         return tuple(each for each in self._every(OffsetRangesWritten) if is_of(each, spec))
+
+    def offset_anchors(self, spec: MirrorSpec) -> tuple[OffsetAnchorsWritten, ...]:
+        """What is left of old pieces of it."""
+        return tuple(each for each in self._every(OffsetAnchorsWritten) if is_of(each, spec))
 
     def tombstones_missed(self, spec: MirrorSpec) -> dict[MirrorPartition, TombstonesMissed]:
         """The partitions in whose copy tombstones may be missing."""

@@ -14,20 +14,24 @@ from tanist.domain.losses import (
     UncopiedRecordsDeleted,
     with_range,
 )
-from tanist.domain.mapped_runs import OffsetRangesWritten, encoded
+from tanist.domain.mapped_runs import published_whole
 from tanist.domain.names import topic_id_text
 from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OffsetRangeWritten
+from tanist.domain.state_record import Tombstone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from uuid import UUID
 
     from tanist.domain.compaction import CaughtUp
+    from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import EpochMs, MirrorPartition, SourceOffset
     from tanist.domain.records import MirrorSpec
     from tanist.domain.recovery import LostSpan
     from tanist.domain.state_view import StateView
+    from tanist.domain.thinning import ThinningStep
     from tanist.fetcher.assignment import Assigned
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.tools import FetcherThreadTools
@@ -69,23 +73,31 @@ class OffsetRuns:
         return self._map(self._store.append(records, by), at)
 
     def published(self, at: MirrorPartition, by: Deadline) -> tuple[OffsetRange, ...]:
-        """What is published of the map of a mapped partition, read after the call."""
-        pieces = (each for each in self._store.catch_up(by).offset_ranges(self.spec) if each.partition == at)
-        return OffsetMap.of(run for piece in pieces for run in piece.runs).runs
+        """What is published of the map of a mapped partition, read after the call: what the last one has is exact."""
+        policy = OffsetPolicy.of(self._store.catch_up(by), self.spec)
+        return policy.map_of(at).runs
 
-    def publish(self, ranges: Mapping[MirrorPartition, Sequence[OffsetRange]], by: Deadline) -> None:
+    def publish(self, positions: Mapping[MirrorPartition, CopiedPosition], by: Deadline) -> None:
         """Publish committed ranges of mapped partitions. They stay true, so a late or repeated one does no harm."""
-        records = [
-            OffsetRangesWritten(
-                mirror=self.spec.mirror,
-                mirror_id=self.spec.mirror_id,
-                partition=at,
-                source=runs[0].source,
-                ranges=encoded(runs),
-            )
-            for at, runs in ranges.items()
-        ]
+        spec = self.spec
+        records = [published_whole(spec.mirror, spec.mirror_id, at, each) for at, each in positions.items()]
         self._store.append(records, by)
+
+    def pieces(self) -> StateView:
+        """What was on record a moment ago; nothing is read for it."""
+        return self._store.view()
+
+    def thin(self, of: Assigned, step: ThinningStep, by: Deadline) -> None:
+        """What is to be written is acknowledged before anything is deleted: ended in between, both are true.
+
+        Raises as `write`.
+        """
+        self._claims.must_hold(of)
+        if step.written:
+            self._store.append(step.written, by)
+        if step.deleted:
+            self._claims.must_hold(of)
+            self._store.append([Tombstone(key) for key in step.deleted], by)
 
     def tombstones_missed(
         self, of: Assigned, start: SourceOffset, caught_up: CaughtUp, now: EpochMs, by: Deadline

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.adoption import AdoptableLog, CandidateLog
+    from tanist.domain.anchors import Walked
     from tanist.domain.errors import TanistError
     from tanist.domain.failback.open_transactions import ReturnedTransaction
     from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
@@ -48,6 +49,16 @@ class Logs(Protocol):
 
     def leader_epochs(self, offsets: Mapping[_P, int], by: Deadline) -> Mapping[_P, int | TanistError]:
         """The leader epoch in the header of the batch with each offset; as `producers`."""
+        ...
+
+    def walk(self, at: TopicPartition, span: tuple[int, int], by: Deadline) -> Walked:
+        """Where in a span (first offset, end exclusive) the records lie that a reader of committed records sees.
+
+        Needs a fetch of all its records.
+
+        Raises:
+            CouldNotTell: the log cannot be read up to the end of the span. TimedOut. Any error of a broker.
+        """
         ...
 
     def versions(self, by: Deadline) -> Mapping[str, int]:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.anchors import expanded, known
 from tanist.domain.answers import attempt
 from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
 from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
+from tanist.domain.names import DestinationOffset
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.ports.positions import CommittedPosition
 
 if TYPE_CHECKING:
-    from tanist.domain.names import MirrorPartition
+    from collections.abc import Collection, Mapping
+
+    from tanist.domain.log_ends import LogEnds
+    from tanist.domain.names import MirrorPartition, SourceOffset
+    from tanist.domain.offset_map import AnchoredSpan, OffsetMap, OffsetRange
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
@@ -37,6 +43,50 @@ def offset_policy(
         return OffsetPolicy.of(offsets, spec)
     positions, unread = _positions(spec, destination, state, by)
     return OffsetPolicy.of(destination.state(OFFSETS_TOPIC, by), spec, positions, unread)
+
+
+def detailed(
+    policy: OffsetPolicy,
+    destination: Cluster,
+    wanted: Mapping[MirrorPartition, Collection[SourceOffset] | None],
+    by: Deadline,
+) -> OffsetPolicy:
+    """`policy`, exact at all positions of `wanted`; of a partition with None at all of them.
+
+    Where anchors are all that is known, the log of the copy is read from one to the next: once for all positions
+    between the two. What cannot be read, or lacks records that were copied, stays as it is, with the reason.
+    """
+    spans = {at: _spans(policy.map_of(at), positions) for at, positions in wanted.items()}
+    asked = sorted(at for at, some in spans.items() if some)
+    if not asked:
+        return policy
+    ends = attempt(lambda: destination.logs.ends(asked, by))
+    found: dict[MirrorPartition, dict[AnchoredSpan, tuple[OffsetRange, ...] | str]] = {}
+    for at in asked:
+        copy = ends if isinstance(ends, TanistError) else ends[at]
+        found[at] = {span: _walked(destination, at, span, copy, by) for span in spans[at]}
+    return policy.walked(found)
+
+
+def _spans(of: OffsetMap, positions: Collection[SourceOffset] | None) -> tuple[AnchoredSpan, ...]:
+    if positions is None:
+        return of.unwalked
+    found = (of.unwalked_at(position) for position in positions)
+    return tuple(dict.fromkeys(span for span in found if span is not None))
+
+
+def _walked(
+    destination: Cluster, at: MirrorPartition, span: AnchoredSpan, copy: LogEnds | TanistError, by: Deadline
+) -> tuple[OffsetRange, ...] | str:
+    if span.is_known:
+        return known(span)
+    if isinstance(copy, TanistError):
+        return copy.reason
+    start = max(span.start.destination, DestinationOffset(copy.start))
+    if start >= span.until.destination:
+        return f"the mirror partition begins at {copy.start}: older records are gone"
+    walk = attempt(lambda: destination.logs.walk(at, (start, span.until.destination), by))
+    return walk.reason if isinstance(walk, TanistError) else expanded(span, walk, start)
 
 
 def _positions(

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tanist.domain.mapped_runs import UnreadableRanges, appended, decoded, encoded, extended, first_runs
+from tanist.domain.mapped_runs import UnreadableRanges, decoded, encoded, extended, first_runs, moved
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 
@@ -28,16 +28,17 @@ class Copied:
 
     def _transaction(self, dice: Random) -> None:
         self.end += dice.choice([0, 0, 0, dice.randrange(9)])  # what an aborted attempt has left
-        batches, wrote = [], False
+        wrote = False
         for _ in range(dice.randrange(4)):
             self.position += dice.choice([0, 0, 1, 5])  # markers, and aborted records of the source
-            batches.append(run(self.position, self.end))
-            for _ in range(dice.randrange(1, 6)):
+            count = dice.randrange(1, 6)
+            self.runs = extended(self.runs, run(self.position, self.end), count)
+            for _ in range(count):
                 self.at[self.position] = self.end
                 self.position, self.end, wrote = self.position + 1, self.end + 1, True
         self.position += dice.choice([0, 0, 2])
         self.end += wrote
-        self.runs = extended(appended(self.runs, batches), run(self.position, self.end))
+        self.runs = moved(self.runs, run(self.position, self.end))
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -15,7 +15,7 @@ from tanist.domain.translation import Conservative, Exact, InputKind, Translator
 if TYPE_CHECKING:
     from tanist.domain.log_ends import Span
     from tanist.domain.names import DestinationOffset, SourceOffset
-    from tanist.domain.offset_map import OffsetMap
+    from tanist.domain.offset_map import AnchoredSpan, OffsetMap
     from tanist.domain.translation import Inputs, Translation
 
 
@@ -25,6 +25,11 @@ def translate(position: SourceOffset, offsets: OffsetMap, copy: Span[Destination
         return Unknown("the log of the mirror partition could not be read")
     if position < 0:
         return Unknown(f"{position} is not a valid offset")
+    span = offsets.unwalked_at(position)
+    return _located(position, offsets, copy) if span is None else _between_anchors(span, offsets, copy)
+
+
+def _located(position: SourceOffset, offsets: OffsetMap, copy: Span[DestinationOffset]) -> Translation:
     offset = offsets.locate(position)
     inside = max(copy.start, min(offset, copy.end))
     if offsets.unread and offsets.until is not None and position > offsets.until:
@@ -35,6 +40,14 @@ def translate(position: SourceOffset, offsets: OffsetMap, copy: Span[Destination
     if offset < copy.start:
         return Conservative(copy.start, f"the mirror partition begins at {copy.start}: older records are gone")
     return Exact(inside)
+
+
+def _between_anchors(span: AnchoredSpan, offsets: OffsetMap, copy: Span[DestinationOffset]) -> Conservative:
+    """Where the walk would begin that could not be made, or has not told."""
+    start = max(copy.start, min(span.start.destination, copy.end))
+    why = offsets.why_not.get(span) or "the log of the copy was not read there"
+    most = min(span.until.destination, copy.end) - start
+    return Conservative(start, f"up to {max(0, most)} offset(s) before the exact one, at the last anchor: {why}")
 
 
 def _ahead(position: SourceOffset, offsets: OffsetMap, end: DestinationOffset) -> int:

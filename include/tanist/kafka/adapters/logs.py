@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.log_writers import KnownProducer, LogWriters, WrittenSpan
 from tanist.domain.names import DestinationOffset, ProducerId, TopicPartition
+from tanist.kafka.adapters.committed_records import judged_batches
 from tanist.kafka.adapters.log_reader import UnreadSpan, parts_of, read_on
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.frames import Isolation
+from tanist.kafka.protocol.places import walked
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.negotiated import negotiated
@@ -19,6 +21,7 @@ from tanist.kafka.wire.requests import End, describe_producers, init_producer_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from tanist.domain.anchors import Walked
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.writer_identity import ProducerIds
     from tanist.kafka.adapters.log_reader import LogPart
@@ -66,6 +69,9 @@ class KafkaLogs:
                     answers[at] = found
                     del left[at]
         return answers
+
+    def walk(self, at: TopicPartition, span: tuple[int, int], by: Deadline) -> Walked:
+        return walked(judged_batches(self._router, at, *span, by), *map(DestinationOffset, span))
 
     def producers(self, offsets: Mapping[_P, int], by: Deadline) -> Mapping[_P, ProducerId | TanistError]:
         headers = self._headers(offsets, by)

@@ -23,7 +23,7 @@ from tanist.ports.positions import Pair, ProofResult
 from tanist.usecases.groups.mm2 import Mm2Setting, read_mm2
 from tanist.usecases.groups.reconciled import read_reconciled
 from tanist.usecases.groups.times import read_times
-from tanist.usecases.offset_policy import offset_policy
+from tanist.usecases.offset_policy import detailed, offset_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,7 +79,8 @@ def _maps(reading: Reading) -> Filled:
         who = spec.copied_by.in_words
         return _missing(reading, InputKind.OFFSET_MAP, f"{who} copies the records, and keeps no offset map")
     stored = reading.stored
-    offsets = offset_policy(spec, reading.mirror.destination, stored.state, stored.offsets, reading.context.by)
+    there, by = reading.mirror.destination, reading.context.by
+    offsets = detailed(offset_policy(spec, there, stored.state, stored.offsets, by), there, reading.wanted, by)
     return {at: {"map": offsets.map_of(at)} for at in reading.wanted}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from tanist.domain.anchors import OffsetAnchorsWritten
 from tanist.domain.losses import TombstonesMissed
 from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished
@@ -31,7 +32,10 @@ def runs(destination: Cluster, mirror_now: LockedMirror | Rehearsal, topics: Seq
     Raises:
         MirrorLocked, OperatorFenced: another command holds the lock now; nothing was deleted.
     """
-    kinds = (OffsetRangeWritten, OffsetRangesWritten, TombstonesMissed, ReconciliationPublished, ReconciledSteps)
+    kinds = (
+        *(OffsetRangeWritten, OffsetRangesWritten, OffsetAnchorsWritten),
+        *(TombstonesMissed, ReconciliationPublished, ReconciledSteps),
+    )
     prefixes = tuple(f"{kind.stored_as}/{mirror_now.spec.mirror}/{topic}/" for kind in kinds for topic in topics)
     _forget(destination, mirror_now, OFFSETS_TOPIC, lambda kept: (k for k in kept if k.startswith(prefixes)))
 

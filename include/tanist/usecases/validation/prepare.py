@@ -29,7 +29,7 @@ from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import reason
 from tanist.usecases.mirrors.followed import followed_in
-from tanist.usecases.offset_policy import offset_policy
+from tanist.usecases.offset_policy import detailed, offset_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,6 +84,8 @@ def prepare(clusters: OpenMirror, request: ValidationRequest, context: CommandCo
     found = mirrored(both, Selection(request.include, request.exclude), context)
     stored = both.destination.state(OFFSETS_TOPIC, context.by)
     offsets = offset_policy(spec, clusters.destination, found.view, stored, context.by)
+    compared = dict.fromkeys(at for topic in found.topics for at in topic.all_partitions())
+    offsets = detailed(offsets, clusters.destination, compared, context.by)
     return Prepared(
         level=request.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
         partitions=(

@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
+from tanist.domain.anchors import OffsetAnchorsWritten
 from tanist.domain.copier import Copier
 from tanist.domain.detached_record import TopicDetached
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
@@ -436,6 +437,8 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             mirror_id="id",
             partition=PARTITION,
             source=SourceOffset(100),
+            until=SourceOffset(300),
+            size=8_192,
             ranges=encoded(
                 (
                     OffsetRange(SourceOffset(100), DestinationOffset(7)),
@@ -443,10 +446,26 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
                 )
             ),
         ),
-        "ranges/east.to-west_1/orders.v1_a-b/3/100",
+        "ranges/east.to-west_1/orders.v1_a-b/3/100/300",
         (
             '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},'
-            '"source":100,"ranges":"ZAfIAckB","mirror_id":"id"}'
+            '"source":100,"ranges":"ZAfIAckB","mirror_id":"id","until":300,"size":8192}'
+        ),
+    ),
+    (
+        OffsetAnchorsWritten(
+            mirror=MIRROR,
+            mirror_id="id",
+            partition=PARTITION,
+            source=SourceOffset(100),
+            until=SourceOffset(300),
+            anchors="ZAfIAckB",
+            numbers="ZADIAcgB",
+        ),
+        "anchors/east.to-west_1/orders.v1_a-b/3/100/300",
+        (
+            '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},'
+            '"source":100,"until":300,"anchors":"ZAfIAckB","numbers":"ZADIAcgB","mirror_id":"id"}'
         ),
     ),
     (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
-from tanist.domain.mapped_runs import appended, first_runs
+from tanist.domain.mapped_runs import extended, first_runs, moved
 from tanist.domain.names import DestinationOffset, MirrorPartition, ProducerId, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 from tanist.domain.offset_policy import OffsetPolicy
@@ -92,8 +92,7 @@ class MappedWorker:
         self.world.west.end(name, self.epochs[name])
         end = DestinationOffset(self.world.west.ends[at][2])
         position = SourceOffset(records[-1][0] + 1)
-        batch = OffsetRange(*records[0])
-        runs = appended(before.runs, (batch, OffsetRange(position, end)))
+        runs = moved(extended(before.runs, OffsetRange(*records[0]), len(records)), OffsetRange(position, end))
         after = replace(before, position=position, end=end, count=before.count + 1, runs=runs)
         self.world.groups.commit(group_of(self.world.mirror), at, position, after.metadata)
         self.world.found[at] |= dict(records)

@@ -14,6 +14,7 @@ from tanist.fetcher.engines.transactions.partition import TransactionPartition
 from tanist.fetcher.engines.transactions.reading import SourceReadings
 from tanist.fetcher.engines.transactions.recovery import MappedRecovery
 from tanist.fetcher.engines.transactions.slices import Slice
+from tanist.fetcher.engines.transactions.thinning import MapThinning
 from tanist.fetcher.engines.transactions.write_back import WriteBack
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.wire import requests
@@ -22,8 +23,8 @@ from tanist.kafka.wire.requests import End
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import BrokerId, MirrorPartition
-    from tanist.domain.offset_map import OffsetRange
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.engines.engine import Incoming, Phase, Trouble
     from tanist.fetcher.tools import FetcherThreadTools
@@ -49,6 +50,7 @@ class TransactionEngine:
         self._runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
         self._recovery = MappedRecovery(routers, self._runs, tools)
         self._reading = SourceReadings(routers[0], tools.clock)
+        self._thinning = MapThinning(routers[1], self._runs, tools)
         self._write_back = WriteBack(routers[0], tools)
         self._slices: dict[int, Slice] = {}
         self._unready: Mapping[int, TanistError | None] = {}
@@ -102,17 +104,18 @@ class TransactionEngine:
             of = self._slice(number)
             of.members = some
             of.append([each for each in some if each.pipeline.steps and self._may_append(each)])
-        ranges: dict[MirrorPartition, Sequence[OffsetRange]] = {}
+        found: dict[MirrorPartition, CopiedPosition] = {}
         for each in self._slices.values():
             held = dict(each.partitions)
             committed = each.end_if_due(now=not partitions)
-            ranges |= {at: runs for at in committed if (runs := held[at].publishable)}
-        if ranges:
-            self._publish(ranges, partitions)
+            found |= {at: position for at in committed if (position := held[at].publishable)}
+        if found:
+            self._publish(found, partitions)
 
     def idle(self, partitions: Sequence[TransactionPartition]) -> None:
         now = self._clock.monotonic()
         self._write_back.tell(partitions)
+        self._thinning.step(partitions)
         self._reading.look_at_true_ends([each for each in partitions if each.halted is None])
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
@@ -141,27 +144,28 @@ class TransactionEngine:
         runs = of.committed.runs if of.committed is not None else ()
         if len(encoded(runs)) < MOST_UNPUBLISHED_BYTES:
             return True
-        self._publish({of.at: runs}, [of])
-        if of.committed is not None and not of.committed.runs:
+        assert of.committed is not None  # noqa: S101  # it has runs
+        if self._publish({of.at: of.committed}, [of]):
             return True
         of.halt(self._unpublished, self._clock.monotonic())
         return False
 
     def _publish(
-        self, ranges: Mapping[MirrorPartition, Sequence[OffsetRange]], partitions: Sequence[TransactionPartition]
-    ) -> None:
-        """Until it is done they ride on with the position."""
+        self, positions: Mapping[MirrorPartition, CopiedPosition], partitions: Sequence[TransactionPartition]
+    ) -> bool:
+        """Whether the ranges are published; until it is done they ride on with the position."""
         try:
-            self._runs.publish(ranges, self._clock.deadline(PUBLISH_SECONDS))
+            self._runs.publish(positions, self._clock.deadline(PUBLISH_SECONDS))
         except Stopped:
             raise
         except TanistError as why:
             self._unpublished = why
             log.warning("offset ranges are not published", extra={"reason": why.reason})
-            return
+            return False
         for each in partitions:
-            if each.at in ranges:
+            if each.at in positions:
                 each.were_published()
+        return True
 
     def _look_at_ends(self, idle: Sequence[TransactionPartition]) -> None:
         """Halt a partition whose end has moved without our appends: recovery reads who has written to it."""

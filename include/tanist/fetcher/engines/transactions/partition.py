@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import CopiedRecord
 from tanist.domain.fake_group import CopiedPosition
-from tanist.domain.mapped_runs import encoded, extended
+from tanist.domain.mapped_runs import encoded, extended, moved, without_records
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, topic_id_text
 from tanist.domain.offset_map import OffsetRange
 from tanist.fetcher.engines.batches.partition import BatchPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tanist.kafka.protocol.batch import BatchHeader
 
 PUBLISHED_AT_BYTES: Final = 256
@@ -58,13 +56,15 @@ class TransactionPartition(BatchPartition):
         if self.opened is None:
             assert self.committed is not None  # noqa: S101  # recovery has read or chosen it
             last = self.committed
-            self.opened = Opened(now, last.position, self.pipeline.end, last.runs)
+            goes_on = OffsetRange(last.position, last.end)
+            runs = last.runs if last.runs[-1:] == (goes_on,) else (*last.runs, goes_on)
+            self.opened = Opened(now, last.position, self.pipeline.end, runs)
         return self.opened
 
     def appended(self, header: BatchHeader, base: DestinationOffset, now: float) -> None:
         """A batch of the source was appended at `base`, in the open transaction."""
         opened = self.open(now)
-        opened.runs = extended(opened.runs, OffsetRange(SourceOffset(header.base_offset), base))
+        opened.runs = extended(opened.runs, OffsetRange(SourceOffset(header.base_offset), base), header.record_count)
         opened.position = max(opened.position, SourceOffset(header.next_offset))
         opened.end = self.pipeline.end = DestinationOffset(base + header.record_count)
         opened.appended.append(header)
@@ -79,8 +79,9 @@ class TransactionPartition(BatchPartition):
         assert opened is not None  # noqa: S101  # the caller's contract
         assert last is not None  # noqa: S101
         end = DestinationOffset(opened.end + bool(opened.appended))
-        runs = extended(opened.runs, OffsetRange(opened.position, end))
-        return CopiedPosition(opened.position, spec.id, last.source_topic_id, end, last.count + 1, runs)
+        runs = moved(opened.runs, OffsetRange(opened.position, end))
+        size = last.size + sum(header.size for header in opened.appended)
+        return CopiedPosition(opened.position, spec.id, last.source_topic_id, end, last.count + 1, runs, size)
 
     def was_committed(self, position: CopiedPosition, now: float, epoch: EpochMs) -> None:
         """The transaction is decided. `now`: monotonic seconds, `epoch`: the same, ms since 1970."""
@@ -98,10 +99,10 @@ class TransactionPartition(BatchPartition):
                 self.copied_record = CopiedRecord(SourceOffset(header.next_offset), header.leader_epoch)
 
     @property
-    def publishable(self) -> Sequence[OffsetRange]:
-        """The committed ranges that are to be published now; empty: they may go on riding."""
-        runs = self.committed.runs if self.committed is not None else ()
-        return runs if len(encoded(runs)) > PUBLISHED_AT_BYTES else ()
+    def publishable(self) -> CopiedPosition | None:
+        """The committed position if its ranges are to be published now; None: they may go on riding."""
+        last = self.committed
+        return last if last is not None and len(encoded(last.runs)) > PUBLISHED_AT_BYTES else None
 
     def begin_at(self, position: SourceOffset, end: DestinationOffset, runs: tuple[OffsetRange, ...]) -> CopiedPosition:
         """A first position of this copy, which the next transaction commits."""
@@ -110,6 +111,6 @@ class TransactionPartition(BatchPartition):
         return CopiedPosition(position, self.assigned.spec.id, topic_id, end, 0, runs)
 
     def were_published(self) -> None:
-        """The committed ranges are published, so the next commit does not repeat them."""
+        """The committed ranges are published, so the next commit repeats only from where on there is no record."""
         if self.committed is not None:
-            self.committed = replace(self.committed, runs=())
+            self.committed = replace(self.committed, runs=without_records(self.committed.runs), size=0)

@@ -9,7 +9,7 @@ from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.compaction import CaughtUp
 from tanist.domain.errors import ForeignWrite, Stopped, TanistError
 from tanist.domain.fake_group import MirrorPositionLost, MirrorTruncated, copied_position
-from tanist.domain.mapped_runs import extended, first_runs
+from tanist.domain.mapped_runs import first_runs, moved, without_records
 from tanist.domain.names import SourceOffset, topic_id_text
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.recovery import LostSpan, NotCommittedYet, ResumePoint, SourceBehind
@@ -137,7 +137,8 @@ class MappedRecovery:
         if self._has_records(of, known.destination if known else copy.start, copy.end, by):
             raise MirrorPositionLost(f"{of.at} has records, and the group of the mirror's positions has none of it")
         if known is not None:
-            return of.begin_at(known.source, copy.end, ())
+            goes_on = moved(without_records(published), OffsetRange(known.source, copy.end))
+            return of.begin_at(known.source, copy.end, goes_on)
         return of.begin_at(start, copy.end, first_runs(start, copy.end))
 
     def _above(
@@ -152,7 +153,9 @@ class MappedRecovery:
             return last
         lost = self._losses.record(of.assigned, of.topic_id, LostSpan(last.position, start), by)
         of.note = f"the source deleted offsets {lost} before they were copied"
-        return replace(last, position=start, runs=extended(last.runs, OffsetRange(start, copy.end)))
+        goes_on = OffsetRange(start, copy.end)
+        before = last.runs or (OffsetRange(last.position, last.end),)
+        return replace(last, position=start, end=copy.end, runs=moved(before, goes_on))
 
     def _has_records(self, of: TransactionPartition, start: int, until: DestinationOffset, by: Deadline) -> bool:
         """Whether a reader of committed records finds one in the mirror partition from `start` up to `until`."""
