@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from tanist.domain.anchors import Places, Walked
+from tanist.domain.anchors import PlacedRecords, Walked
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.log_ends import LogEnds
@@ -61,7 +61,7 @@ class MemoryLogs:
         if not ends.start <= span[0] <= span[1] <= ends.high_watermark:
             raise CouldNotTell(f"{at}: nothing can be read from {span[0]} up to {span[1]}")
         unseen = self._cluster.control | self._cluster.aborted
-        places = (Places(DestinationOffset(n), 1) for n in range(*span) if (at, n) not in unseen)
+        places = (PlacedRecords(DestinationOffset(n), 1) for n in range(*span) if (at, n) not in unseen)
         return Walked(tuple(places))
 
     def producers(self, offsets: Mapping[_P, int], by: Deadline) -> Mapping[_P, ProducerId | TanistError]:

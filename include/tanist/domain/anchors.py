@@ -57,7 +57,7 @@ class OffsetAnchorsWritten(MirrorRecord):
         return tuple(spans)
 
 
-class Places(NamedTuple):
+class PlacedRecords(NamedTuple):
     """So many records of a copy that follow each other without a gap, the first at `first`."""
 
     first: DestinationOffset
@@ -72,7 +72,7 @@ class Walked:
     None: all are there.
     """
 
-    places: tuple[Places, ...]
+    places: tuple[PlacedRecords, ...]
     gap: DestinationOffset | None = None
 
 
@@ -135,13 +135,13 @@ def expanded(span: AnchoredSpan, walked: Walked, start: DestinationOffset) -> tu
         return f"the copy has {found} record(s) {there}, of {span.records} that were copied: somebody else was there"
     if lost > start - span.start.destination:
         return f"{lost} record(s) are missing behind offset {start} of the copy"
-    before = (Places(span.start.destination, lost),) if lost > 0 else ()
+    before = (PlacedRecords(span.start.destination, lost),) if lost > 0 else ()
     return tuple(_related(span, (*before, *walked.places)))
 
 
 def known(span: AnchoredSpan) -> tuple[OffsetRange, ...]:
     """The ranges of a span that `is_known`."""
-    return tuple(_related(span, (Places(span.start.destination, span.records),) if span.records else ()))
+    return tuple(_related(span, (PlacedRecords(span.start.destination, span.records),) if span.records else ()))
 
 
 def _from(
@@ -159,7 +159,7 @@ def _number(numbers: Sequence[OffsetRange], at: SourceOffset) -> int:
     return min(inside, numbers[i + 1].destination) if i + 1 < len(numbers) else inside
 
 
-def _related(span: AnchoredSpan, places: Iterable[Places]) -> Iterator[OffsetRange]:
+def _related(span: AnchoredSpan, places: Iterable[PlacedRecords]) -> Iterator[OffsetRange]:
     """The n-th record of the source is the n-th of the copy."""
     yield span.start
     sources, place = pairwise(span.numbers), iter(places)

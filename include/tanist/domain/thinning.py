@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.anchors import OffsetAnchorsWritten, anchored, joined
 from tanist.domain.mapped_runs import OffsetRangesWritten, records_of
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.offset_map import OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +70,8 @@ class MapOnRecord:
 
 def next_step(of: MapOnRecord) -> ThinningStep:
     """What is to be done next. Raises UnreadableRanges."""
-    pieces: list[Piece] = sorted((*of.ranges, *of.anchors), key=lambda each: (each.source, -each.until))
+    pieces: list[Piece] = [*of.anchors, *of.ranges]
+    pieces.sort(key=lambda each: (each.source, isinstance(each, OffsetRangesWritten), -each.until))
     gone = tuple(_covered(pieces)) or tuple(_expired(pieces, of.log_start))
     if gone:
         return ThinningStep(deleted=gone, looked_until=of.looked_until)
@@ -170,9 +171,11 @@ def _thinned(group: _Group, following: Piece, most: int) -> ThinningStep:
 
 def _without_outdated(group: _Group, end: OffsetRange) -> Iterator[OffsetRange]:
     """The ranges up to `end`. Where a copy went on once is outdated if aborted records lie there by now."""
+    runs = sorted({*(run for each in group.pieces for run in each.runs if run.source <= end.source), end})
     reached = -1
-    for run in OffsetMap.of((*(run for each in group.pieces for run in each.runs), end)).runs:
-        if run.source <= end.source and run.destination >= reached:
+    for run, following in zip_longest(runs, runs[1:]):
+        again = following is not None and following.source == run.source
+        if run.destination >= reached and not again:
             reached = run.destination
             yield run
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.names import MirrorPartition, SourceOffset
-    from tanist.domain.offset_map import AnchoredSpan, OffsetMap, OffsetRange
+    from tanist.domain.offset_map import AnchoredSpan, OffsetRange
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
@@ -56,7 +56,7 @@ def detailed(
     Where anchors are all that is known, the log of the copy is read from one to the next: once for all positions
     between the two. What cannot be read, or lacks records that were copied, stays as it is, with the reason.
     """
-    spans = {at: _spans(policy.map_of(at), positions) for at, positions in wanted.items()}
+    spans = {at: _spans(policy, at, positions) for at, positions in wanted.items()}
     asked = sorted(at for at, some in spans.items() if some)
     if not asked:
         return policy
@@ -68,10 +68,12 @@ def detailed(
     return policy.walked(found)
 
 
-def _spans(of: OffsetMap, positions: Collection[SourceOffset] | None) -> tuple[AnchoredSpan, ...]:
+def _spans(
+    policy: OffsetPolicy, at: MirrorPartition, positions: Collection[SourceOffset] | None
+) -> tuple[AnchoredSpan, ...]:
     if positions is None:
-        return of.unwalked
-    found = (of.unwalked_at(position) for position in positions)
+        return policy.map_of(at).unwalked
+    found = (policy.map_of(at).unwalked_at(position) for position in positions)
     return tuple(dict.fromkeys(span for span in found if span is not None))
 
 

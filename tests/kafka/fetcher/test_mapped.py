@@ -8,7 +8,8 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import pytest
@@ -19,12 +20,16 @@ from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
 from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetMap
+from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import MirrorSpec, OffsetMode
+from tanist.domain.thinning import ThinningStep
 from tanist.fetcher.claims import Claims
-from tanist.fetcher.engines.transactions import slices, write_back
+from tanist.fetcher.engines.transactions import slices, thinning, write_back
 from tanist.fetcher.runs import OffsetRuns
+from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.groups import fetch_positions
+from tanist.usecases.offset_policy import detailed
 from tests.fakes.cluster import worker_store
 from tests.kafka.fetcher.logs import read
 from tests.kafka.fetcher.rig import Rig, RigCluster, soon, transact, until, value
@@ -36,6 +41,8 @@ from tests.storm.proxy import Door, Held, Proxy
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from tanist.ports.clock import Deadline
 
 FIVE: Final = [b"%d" % n for n in range(5)]
 
@@ -134,7 +141,7 @@ def test_ranges_are_published_before_they_are_many(mapped: Rig, topic_name: str)
     rig.spec = replace(rig.spec, transaction_ms=1)
     (at,) = rig.create(topic_name)
     with rig.copier([at]) as copier:
-        for _ in range(120):
+        for _ in range(250):
             rig.source.produce(at, [b"one"])
             rig.copied(copier)
     held = rig.destination.router, committed(rig, at)
@@ -295,3 +302,62 @@ def through(endpoint: Endpoint, door: Door) -> Endpoint:
     """The same cluster, by the door of a proxy."""
     host_ports = [each.rpartition(":") for each in door.bootstrap_servers.split(",")]
     return replace(endpoint, bootstrap=tuple(Address(host, int(port)) for host, _, port in host_ports))
+
+
+def detailed_map(rig: Rig, at: MirrorPartition) -> tuple[OffsetMap, OffsetMap]:
+    """The map before and after every span between two anchors was read."""
+    cluster: Any = SimpleNamespace(logs=KafkaLogs(rig.destination.router))
+    position = committed(rig, at)
+    policy = OffsetPolicy.of(rig.store.catch_up(soon()), rig.spec, {at: position})
+    return policy.map_of(at), detailed(policy, cluster, {at: None}, soon(60)).map_of(at)
+
+
+def test_old_ranges_become_anchors_and_the_log_of_the_copy_gives_the_rest_back(
+    mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a worker ends between writing and deleting, and where the log of the copy begins in between."""
+    monkeypatch.setattr(thinning, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(thinning, "BYTES", 3_000)
+    monkeypatch.setattr("tanist.domain.thinning.WORTH_PERCENT", 200)
+    rig, dice = mapped, Random(11)
+    rig.spec = replace(rig.spec, transaction_ms=50)
+    (at,) = rig.create(topic_name)
+    thin, ended = OffsetRuns.thin, list[ThinningStep]()
+
+    def dies(self: OffsetRuns, of: Any, step: ThinningStep, by: Deadline) -> None:
+        if step.written and not ended:  # the deletion of this step is the next worker's
+            ended.append(step)
+            step = replace(step, deleted=())
+        thin(self, of, step, by)
+
+    def is_thinned() -> bool:
+        stored = rig.store.catch_up(soon())
+        anchors = [each for each in stored.offset_anchors(rig.spec) if each.partition == at]
+        return len(anchors) > 1 and not any(set(step.deleted) & set(stored) for step in ended)
+
+    monkeypatch.setattr(OffsetRuns, "thin", dies)
+    with rig.copier([at], compacted=False) as copier:
+        for _ in range(250):
+            if dice.random() < 0.6:
+                rig.source.produce(at, FIVE[: dice.randrange(1, 5)])
+            else:
+                rig.source.transaction(at, FIVE, commit=dice.random() < 0.6)
+            rig.copied(copier)
+        until(is_thinned, 20, lambda: list(rig.store.view()))
+    assert ended
+    assert ended[0].deleted
+    before, after = detailed_map(rig, at)
+    assert [span for span in before.unwalked if not span.is_known]
+    assert not after.unwalked
+    source = read(rig.source.servers, [at], "read_committed")[at]
+    copy = read(rig.destination.servers, [at], "read_committed")[at]
+    pairs = [(one.offset, other.offset) for one, other in zip(source, copy, strict=True)]
+    assert [(one, after.locate(SourceOffset(one))) for one, _ in pairs] == pairs
+    assert all(before.locate(SourceOffset(one)) <= other for one, other in pairs)
+
+    (cut, *_) = [span for span in before.unwalked if not span.is_known]
+    start = cut.until.destination - 3
+    rig.destination.delete_before(at, start)
+    _, shorter = detailed_map(rig, at)
+    left = [(one, other) for one, other in pairs if other >= start]
+    assert [(one, shorter.locate(SourceOffset(one))) for one, _ in left] == left

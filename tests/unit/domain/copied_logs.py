@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.anchors import OffsetAnchorsWritten, Places, Walked, expanded, known
+from tanist.domain.anchors import OffsetAnchorsWritten, PlacedRecords, Walked, expanded, known
 from tanist.domain.fake_group import CopiedPosition
 from tanist.domain.mapped_runs import (
     OffsetRangesWritten,
@@ -135,12 +135,12 @@ class CopiedLog:
 
     def walk(self, start: int, until: int) -> Walked:
         """As a broker would tell it."""
-        places: list[Places] = []
+        places: list[PlacedRecords] = []
         for offset in range(start, until):
             if offset not in self.log:
                 return Walked(tuple(places), DestinationOffset(offset))
             if self.log[offset]:
-                places.append(Places(DestinationOffset(offset), 1))
+                places.append(PlacedRecords(DestinationOffset(offset), 1))
         return Walked(tuple(places))
 
     def expanded(self, span: AnchoredSpan) -> tuple[OffsetRange, ...] | str:

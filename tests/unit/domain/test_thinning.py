@@ -11,6 +11,7 @@ import pytest
 from tanist.domain import thinning
 from tanist.domain.anchors import OffsetAnchorsWritten
 from tanist.domain.log_ends import Span
+from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.translation import Conservative, Exact
 from tanist.domain.translators.by_map import translate
@@ -96,6 +97,10 @@ def test_a_worker_that_dies_in_a_step_or_wakes_after_one_does_no_harm(seed: int)
     copied.looked_until = SourceOffset(0)
     copied.thinned(size)
     must_be_exact(copied, copied.detailed())
+    anchors = [each for each in copied.stored.values() if isinstance(each, OffsetAnchorsWritten)]
+    ranges = [each for each in copied.stored.values() if isinstance(each, OffsetRangesWritten)]
+    assert not [(r, a) for r in ranges for a in anchors if a.source <= r.source < a.until]
+    assert len({each.source for each in ranges}) == len(ranges)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -12,7 +12,7 @@ from tanist.kafka.adapters.committed_records import judged_batches
 from tanist.kafka.adapters.log_reader import UnreadSpan, parts_of, read_on
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.frames import Isolation
-from tanist.kafka.protocol.places import walked
+from tanist.kafka.protocol.placed_records import walked
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.negotiated import negotiated

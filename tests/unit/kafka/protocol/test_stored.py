@@ -747,7 +747,11 @@ WRITTEN: tuple[str, ...] = (
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"source":100,'
-        '"ranges":"ZAfIAckB","mirror_id":"id"}'
+        '"ranges":"ZAfIAckB","mirror_id":"id","until":300,"size":8192}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"source":100,'
+        '"until":300,"anchors":"ZAfIAckB","numbers":"ZADIAcgB","mirror_id":"id"}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"source":10,"de'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.anchors import Places, Walked
+from tanist.domain.anchors import PlacedRecords, Walked
 from tanist.domain.names import DestinationOffset
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def walked(
 
     A log without a cleaner has every offset: what no batch has, or a batch without a record for it, is a gap.
     """
-    places: list[Places] = []
+    places: list[PlacedRecords] = []
     at = begin
     for header, _, is_seen in batches:
         if header.base_offset > at or not (header.is_control or header.is_dense):
@@ -29,7 +29,7 @@ def walked(
         if not is_seen:
             continue
         if places and places[-1].first + places[-1].records == first:
-            places[-1] = Places(places[-1].first, places[-1].records + at - first)
+            places[-1] = PlacedRecords(places[-1].first, places[-1].records + at - first)
         else:
-            places.append(Places(first, at - first))
+            places.append(PlacedRecords(first, at - first))
     return Walked(tuple(places), at if at < end else None)
