@@ -66,6 +66,19 @@ def test_a_span_of_markers_alone_is_told_from_one_with_records(reached: Reached,
     assert isinstance(beyond, CouldNotTell), "nobody has read that far"
 
 
+def test_a_walk_tells_where_records_lie_between_markers(reached: Reached, topic_name: str) -> None:
+    (at,) = reached.topic(topic_name, 1)
+    reached.world.write(at, 3)
+    reached.world.mark(at, 2)
+    reached.world.write(at, 2)
+    for span, offsets in {(0, 7): (0, 1, 2, 5, 6), (2, 6): (2, 5), (3, 5): ()}.items():
+        found = reached.logs.walk(at, span, SOON(10))
+        assert tuple(each.first + n for each in found.places for n in range(each.records)) == offsets
+        assert found.gap is None
+    with pytest.raises(CouldNotTell):
+        reached.logs.walk(at, (0, 8), SOON(10))
+
+
 def test_of_many_markers_all_are_looked_at(reached: Reached, topic_name: str) -> None:
     """More than one fetch brings."""
     (at, other) = reached.topic(topic_name)

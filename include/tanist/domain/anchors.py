@@ -132,7 +132,7 @@ def expanded(span: AnchoredSpan, walked: Walked, start: DestinationOffset) -> tu
         return f"offset {walked.gap} of the copy is gone: a cleaner has removed records"
     if lost < 0 or (lost > 0 and start <= span.start.destination):
         there = f"from offset {span.start.destination} up to {span.until.destination}"
-        return f"the copy has {found} record(s) {there}, of {span.records} that were copied: somebody else was there"
+        return f"the copy has {found} record(s) {there}, of {span.records} copied ones: somebody else was there"
     if lost > start - span.start.destination:
         return f"{lost} record(s) are missing behind offset {start} of the copy"
     before = (PlacedRecords(span.start.destination, lost),) if lost > 0 else ()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.anchors import anchored
 from tanist.domain.fake_group import group_of
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.reconciliation.job import PositionRequest
+from tanist.domain.records import OFFSETS_TOPIC
 from tanist.domain.translation import Conservative, Exact, Proof
 from tanist.ports.positions import ProofResult
 from tanist.usecases.groups.explain import explain
@@ -17,11 +19,15 @@ from tanist.usecases.groups.sync import SyncRequest, sync_groups
 from tanist.usecases.offsets.lookup import LookupRequest, lookup
 from tests.builders import AT, DR, a_command
 from tests.fakes.cluster import pair_with
-from tests.unit.usecases.mapped import MappedMirror
+from tests.fakes.logs import MemoryLogs
+from tests.unit.usecases.mapped import RUNS, SPEC, MappedMirror
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pytest
+
+    from tanist.domain.anchors import Walked
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import Pair
     from tanist.usecases.groups.sync import GroupSyncResult
@@ -73,6 +79,52 @@ def test_groups_go_on_at_their_very_next_records_and_those_ahead_where_the_copy_
     assert {group: each.offset for group, each in now.items() if each} == {
         group: each.offset for group, each in found.items() if isinstance(each, Exact | Conservative)
     }
+
+
+def anchored_mirror() -> MappedMirror:
+    """Of whose map only two anchors are left, and the end."""
+    mirror, _ = a_mirror_with_groups(published=0)
+    mirror.commit(30, mirror.proof(RUNS[-1], RUNS[-1:]).metadata)
+    anchors = anchored(DR, SPEC.mirror_id, AT, RUNS, (RUNS[0], RUNS[-1]))
+    mirror.west.write(OFFSETS_TOPIC, anchors)
+    mirror.west.control |= {(THERE, n) for n in (10, 21, 33)}
+    mirror.west.aborted |= {(THERE, 22)}
+    return mirror
+
+
+def test_between_anchors_the_log_of_the_copy_is_read_once_also_if_the_source_is_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mirror = anchored_mirror()
+    walks: list[tuple[int, int]] = []
+    walk = MemoryLogs.walk
+
+    def counted(self: MemoryLogs, at: TopicPartition, span: tuple[int, int], by: Deadline) -> Walked:
+        walks.append(span)
+        return walk(self, at, span, by)
+
+    monkeypatch.setattr(MemoryLogs, "walk", counted)
+    found = {row.group: row.translation for row in synced(mirror).rows}
+    assert {group: each.offset for group, each in found.items() if isinstance(each, Exact)} == {
+        "early": 5,
+        "between": 20,
+        "later": 28,
+        "end": 34,
+    }
+    assert walks == [(0, 34)]
+
+
+def test_a_log_that_somebody_else_has_written_to_gives_a_lower_bound_with_the_reason() -> None:
+    mirror = anchored_mirror()
+    mirror.west.aborted.clear()
+    found = {row.group: row.translation for row in synced(mirror).rows}
+    for group in ("early", "between", "later"):
+        each = found[group]
+        assert isinstance(each, Conservative)
+        assert each.offset == 0
+        assert "up to 34 offset(s) before the exact one" in each.why
+        assert "31 record(s) from offset 0 up to 34, of 30" in each.why
+    assert found["end"] == Exact(DestinationOffset(34))
 
 
 def test_the_mirrors_own_group_is_neither_listed_nor_committed() -> None:
