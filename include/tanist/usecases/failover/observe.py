@@ -48,7 +48,7 @@ from tanist.usecases.failover.source_seen import (
     soon,
     without_markers,
 )
-from tanist.usecases.offset_policy import offset_policy
+from tanist.usecases.offset_policy import detailed, offset_policy
 from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -229,7 +229,13 @@ class Observer:
         if not partitions:
             return ()
         stored = destination.state(OFFSETS_TOPIC, by)
-        offsets, missed = offset_policy(spec, destination.cluster, view, stored, by), stored.tombstones_missed(spec)
+        last, missed = last_known(view, spec.mirror), stored.tombstones_missed(spec)
+        offsets = offset_policy(spec, destination.cluster, view, stored, by)
+        theirs = {at: spec.names.at_source(at) for at in copies.found}
+        starts = {at: _log_start(source.ends.found.get(there), last.get(there)) for at, there in theirs.items()}
+        asked = {at: (start,) for at, start in starts.items() if start is not None}
+        cut = {at: each for at, each in asked.items() if offsets.in_copy(at, each[0]) < copies.found[at].start}
+        offsets = detailed(offsets, destination.cluster, cut, by)
         replicas = known(destination.in_sync(partitions, by))
         written_by = writers(view, spec, partitions)
         barriers = known(destination.producer_fences(written_by, by))
@@ -238,7 +244,6 @@ class Observer:
         strangers = foreign(destination, copies.found, written_by, fenced, by, begun)
         ours = {at: each for at, each in copies.found.items() if at not in fenced and strangers.get(at) is False}
         beyond = longer(destination, ours, offsets, source.true_ends, spec.names, by)
-        last = last_known(view, spec.mirror)
         ended = _ended(view.source_fences(spec.mirror), source, last, wanted, spec.names)
         found = []
         for at in partitions:

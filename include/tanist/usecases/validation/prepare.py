@@ -32,13 +32,14 @@ from tanist.usecases.mirrors.followed import followed_in
 from tanist.usecases.offset_policy import detailed, offset_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.followed import FollowedTopic
     from tanist.domain.growth import Growth
     from tanist.domain.lineage import Segment
     from tanist.domain.names import MirrorName
+    from tanist.domain.offset_map import AnchoredSpan
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
@@ -197,7 +198,17 @@ def _partition(found: Mirrored, topic: TopicDesired, at: MirrorPartition, offset
         reserve_end=reserve.end if reserve else None,
         copy_start=topic.copy_start(at.partition),
         exclusive=tuple(_exclusive(found, topic, at, offsets)),
+        other_offsets=_not_in_detail(offsets.map_of(at).why_not),
     )
+
+
+def _not_in_detail(why_not: Mapping[AnchoredSpan, str]) -> str:
+    """Why it is not known of some source offsets where they are in the copy; empty: it is of all."""
+    first = min(why_not, key=lambda span: span.start, default=None)
+    if first is None:
+        return ""
+    where = f"from source offset {first.start.source} up to {first.until.source}"
+    return f"compared at offsets that are not known exactly, first {where}: {why_not[first]}"
 
 
 def _exclusive(
