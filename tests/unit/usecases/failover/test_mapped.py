@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tanist.domain.checks import Mode
-from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.states import MirrorState
 from tests.builders import DR
@@ -119,18 +119,19 @@ def test_a_run_that_is_repeated_fences_nothing_again() -> None:
 def test_a_worker_that_takes_over_while_its_topics_leave_copies_nothing_more() -> None:
     """It has its lease, and gets a new epoch: what keeps it off is the state that it reads after that."""
     world = MappedWorld()
-    seen = list[int]()
+    late = list[dict[MirrorPartition, int]]()
 
     def woken(point: str) -> None:
-        if point == "seal:no-return":
+        if point.startswith("seal:") and not world.copier.blocked >= set(TOPICS):
             for at in PARTITIONS:
                 world.east.grow(at, 5)
-        if point in {"seal:no-return", "seal:half", "seal:sealed", "seal:published"}:
-            before = dict(world.found)
             world.tick()
-            assert world.found == before
-            seen.append(1)
+        if point in {"seal:sealed", "seal:published", "seal:lineage"}:
+            late.append({at: len(found) for at, found in world.found.items()})
 
     assert world.run(world.approve(Mode.UNPLANNED).plan, woken).record.status is RunStatus.DONE
-    assert len(seen) == 4
+    assert late[0] == late[1] == late[2]
+    assert late[0] == {at: len(found) for at, found in world.found.items()}
+    assert sum(late[0].values()) > 10 * len(PARTITIONS), "in its old epoch it went on until it was fenced"
+    assert world.moved == [(tuple(TOPICS), (".*",))] * 2, "groups are translated again where it did"
     assert_promoted(world)
