@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
-from itertools import filterfalse
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
@@ -40,6 +39,14 @@ _ANSWER_SECONDS: Final = 8.0
 """How long the destination has to answer."""
 
 
+def _has_markers(spec: MirrorSpec) -> bool:
+    """Whether the producer fences of a mirror are markers that brokers forget.
+
+    Those of mapped offsets are not renewed: workers read from the state that their topics have left the mirror.
+    """
+    return not is_followed(spec) and not spec.is_mapped
+
+
 class ProducerFences:
     """Owned by one thread. Each worker renews the partitions that it owns (`ours`)."""
 
@@ -68,7 +75,7 @@ class ProducerFences:
             self._each(view, self._keep)
 
     def _owned(self, view: StateView) -> frozenset[tuple[MirrorName, MirrorPartition]]:
-        ours = filterfalse(is_followed, view.mirrors())
+        ours = filter(_has_markers, view.mirrors())
         taken = ((s.mirror, at) for s in ours for t in view.removed(s.mirror) for at in t.all_partitions())
         former = ((each.mirror, at) for each in former_copies(view) for at in each.partitions)
         return frozenset((mirror, at) for mirror, at in (*taken, *former) if self._ours(mirror, at))
@@ -78,7 +85,7 @@ class ProducerFences:
         view: StateView,
         do: Callable[[Mapping[MirrorPartition, ProducerIds]], list[str]],
     ) -> None:
-        for spec in filterfalse(is_followed, view.mirrors()):
+        for spec in filter(_has_markers, view.mirrors()):
             if view.removed(spec.mirror):
                 self._one(spec.mirror, partial(self._taken, view, spec), do)
         former = tuple(former_copies(view))

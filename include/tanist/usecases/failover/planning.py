@@ -11,6 +11,7 @@ from tanist.domain.approval.words import hash_of
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.detached import detached_topics, refusal
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
+from tanist.domain.failback.way_back import must_have_way_back
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.facts import SKEW_MS, SourceState, is_locked
 from tanist.domain.failover.failed_over import must_be_inside
@@ -184,6 +185,7 @@ def plan(request: FailoverRequest, clusters: OpenMirror, command: CommandContext
 
     Raises:
         TopicNotInMirror, GroupNotInMirror: an expression matches nothing of the mirror. Misconfigured: it is none.
+        NoWayBack: the mirror could not be reversed afterwards.
         SourceSeenByWorkers: somebody has to say how much may be lost.
     """
     if request.dead_since is not None and request.dead_since > command.clock.now() + SKEW_MS:
@@ -192,7 +194,12 @@ def plan(request: FailoverRequest, clusters: OpenMirror, command: CommandContext
     snapshot = observer.snapshot()
     view = snapshot.destination.state(STATE_TOPIC, command.by)
     wanted = chosen(view, clusters, request.topics)
+    if clusters.spec.is_mapped and request.reserve is not None:
+        raise Misconfigured(
+            "--reserve is for mirrors with identical offsets: the offsets of this mirror's copies are theirs"
+        )
     if request.reverse:
+        must_have_way_back(clusters.spec)
         must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
     _must_match(request.groups, snapshot, command)
     bare = intent_of(clusters.spec, request, wanted)
@@ -255,7 +262,7 @@ def kept(found: Planned, clusters: OpenMirror, command: CommandContext) -> Plann
 def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[TopicDesired]) -> Intent:
     """What is asked for, before the facts fill in the rest."""
     unplanned = request.mode is Mode.UNPLANNED
-    budget = DEFAULT_RESERVE if request.reserve is None else request.reserve
+    budget = (0 if spec.is_mapped else DEFAULT_RESERVE) if request.reserve is None else request.reserve
     return Intent(
         mirror=spec.mirror,
         mirror_id=spec.id,

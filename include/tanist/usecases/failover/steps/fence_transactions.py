@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import PartitionBroken, TanistError
 from tanist.domain.failover.run_lineage import of_run
+from tanist.domain.fake_group import published
 from tanist.domain.lineage import TopicLineage
-from tanist.domain.mapped_runs import OffsetRangesWritten, published_whole
+from tanist.domain.mapped_runs import UnreadableRanges
 from tanist.domain.names import MirrorPartition
 from tanist.domain.writers import transactional_writers
 from tanist.usecases.failover.step import must_all
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.plan import Intent, TopicIntent
     from tanist.domain.fake_group import CopiedPosition
+    from tanist.domain.mapped_runs import OffsetRangesWritten
     from tanist.domain.records import CopiedUpTo
     from tanist.ports.fencing import TransactionFence
     from tanist.usecases.failover.step import StepContext
@@ -79,10 +81,10 @@ def _fence(context: StepContext, partitions: Sequence[MirrorPartition]) -> Mappi
 
 
 def _positions(context: StepContext, ours: Intent) -> tuple[dict[MirrorPartition, CopiedPosition], dict[str, str]]:
-    """How far each partition is copied, and of which nobody knows, because somebody else has committed there."""
+    """How far each partition is copied; and why nobody knows it of others, whose topics take over all the same."""
     view, partitions = context.session.view(), frozenset(ours.partitions)
     found = copied_positions(context.spec, view, context.destination, context.command, ours.names)
-    broken = {at: each for at, each in found.items() if isinstance(each, PartitionBroken)}
+    broken = {at: each for at, each in found.items() if isinstance(each, (PartitionBroken, UnreadableRanges))}
     must_all(
         {at: each for at, each in found.items() if isinstance(each, TanistError) and at not in broken},
         "position(s) of the mirror could not be read",
@@ -95,7 +97,7 @@ def _ranges(context: StepContext, positions: Mapping[MirrorPartition, CopiedPosi
     """What is not published yet, up to the position itself: behind it, the next record is that of the new primary."""
     spec = context.spec
     for at, each in sorted(positions.items()):
-        yield published_whole(spec.mirror, spec.mirror_id, at, each)
+        yield published(spec.mirror, at, each, spec.mirror_id)
 
 
 def _has_moved(context: StepContext, ours: Intent, positions: Mapping[MirrorPartition, CopiedPosition]) -> bool:
