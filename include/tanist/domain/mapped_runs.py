@@ -99,9 +99,10 @@ def extended(runs: Sequence[OffsetRange], run: OffsetRange) -> tuple[OffsetRange
     """`runs` and one more, which begins at the last one or behind it.
 
     Left out is a run with the shift of the one before, and one that ends where it begins in the copy: it has no record.
+    The first of a copy stays: it says where the copy begins.
     """
     kept = list(runs)
-    while kept and kept[-1].destination >= run.destination:
+    while kept and kept[-1].source > 0 and kept[-1].destination >= run.destination:
         kept.pop()
     if kept and kept[-1].shift == run.shift:
         return tuple(kept)

@@ -13,8 +13,9 @@ from tanist.domain.gap_markers import LAST_EPOCH
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.names import ProducerId
+    from tanist.domain.names import MirrorName, ProducerId
 
+_SHORT: Final = 8  # characters of a mirror id, which is a UUID: its first group
 COPYING_EPOCH: Final = 0
 """The producer epoch in which workers append records."""
 FENCED_EPOCH: Final = 1
@@ -89,6 +90,14 @@ class TransactionalWriter(NamedTuple):
 
 
 WriterIdentity: TypeAlias = ProducerIds | TransactionalWriter
+
+
+def transactional_id_prefix(mirror: MirrorName, mirror_id: str) -> str:
+    """What the transactional ids of a mirror begin with. A later mirror of its name has another one.
+
+    It begins with `tanist-`, for which the login of mirrors has WRITE.
+    """
+    return f"tanist-{mirror}-{mirror_id[:_SHORT]}"
 
 
 class _HasTransactionalId(Protocol):

@@ -29,10 +29,9 @@ from tanist.domain.fences import ended_since
 from tanist.domain.lag import last_known
 from tanist.domain.logins import logins_of, not_known_yet, principals
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs
+from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs, while_mapped
 from tanist.domain.write_access import acl_changes, locked_out, own_acls
 from tanist.domain.writers import writers
 from tanist.ports.fencing import ProducerFence
@@ -49,7 +48,7 @@ from tanist.usecases.failover.source_seen import (
     soon,
     without_markers,
 )
-from tanist.usecases.mirrors.copied_positions import copied_positions, unread
+from tanist.usecases.offset_policy import offset_policy
 from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -230,8 +229,7 @@ class Observer:
         if not partitions:
             return ()
         stored = destination.state(OFFSETS_TOPIC, by)
-        positions = copied_positions(spec, view, destination.cluster, self.context, {each.topic for each in wanted})
-        offsets, missed = OffsetPolicy.of(stored, spec, known(positions)), stored.tombstones_missed(spec)
+        offsets, missed = offset_policy(spec, destination.cluster, view, stored, by), stored.tombstones_missed(spec)
         replicas = known(destination.in_sync(partitions, by))
         written_by = writers(view, spec, partitions)
         barriers = known(destination.producer_fences(written_by, by))
@@ -259,7 +257,7 @@ class Observer:
                     start=DestinationOffset(copy.start) if copy else None,
                     first=None if (begin := _log_start(live, seen)) is None else offsets.in_copy(at, begin),
                     end=end,
-                    copied=None if end is None or unread(positions, at) else offsets.copied(at, end),
+                    copied=None if end is None or offsets.map_of(at).unread else offsets.copied(at, end),
                     foreign=strangers.get(at),
                     longer=beyond.get(at, False),
                     named=source.named.names(there),
@@ -325,7 +323,10 @@ def _locked_out(topic: TopicDesired, found: frozenset[AclEntry], mirrors: Collec
 
 
 def _altered(spec: MirrorSpec, topic: TopicDesired, copy: TopicFacts) -> tuple[str, ...]:
-    policy = dict(topic.deferred_configs).get(CLEANUP_POLICY, "")
+    source = dict(topic.deferred_configs)
+    if spec.is_mapped:
+        return altered_configs(copy.effective, meant=while_mapped(source))
+    policy = source.get(CLEANUP_POLICY, "")
     return altered_configs(copy.effective, holes=spec.holes, source_policy=policy)
 
 

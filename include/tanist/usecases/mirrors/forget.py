@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tanist.domain.losses import TombstonesMissed
+from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.reconciled.published import ReconciledSteps, ReconciliationPublished
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten
 from tanist.domain.state_record import Tombstone
@@ -30,7 +31,7 @@ def runs(destination: Cluster, mirror_now: LockedMirror | Rehearsal, topics: Seq
     Raises:
         MirrorLocked, OperatorFenced: another command holds the lock now; nothing was deleted.
     """
-    kinds = (OffsetRangeWritten, TombstonesMissed, ReconciliationPublished, ReconciledSteps)
+    kinds = (OffsetRangeWritten, OffsetRangesWritten, TombstonesMissed, ReconciliationPublished, ReconciledSteps)
     prefixes = tuple(f"{kind.stored_as}/{mirror_now.spec.mirror}/{topic}/" for kind in kinds for topic in topics)
     _forget(destination, mirror_now, OFFSETS_TOPIC, lambda kept: (k for k in kept if k.startswith(prefixes)))
 
