@@ -90,6 +90,8 @@ class TransactionalWriter(NamedTuple):
 
 
 WriterIdentity: TypeAlias = ProducerIds | TransactionalWriter
+MarkingWriter: TypeAlias = ProducerIds
+"""The kind that fills gaps with markers, so that offsets stay identical; who only asks it need not know of its ids."""
 
 
 def transactional_id_prefix(mirror: MirrorName, mirror_id: str) -> str:

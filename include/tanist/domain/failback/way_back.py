@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import Refused
+from tanist.domain.checks import Mode
+from tanist.domain.errors import Misconfigured, Refused
 
 if TYPE_CHECKING:
-    from tanist.domain.records import MirrorSpec
+    from collections.abc import Collection
+
+    from tanist.domain.records import MirrorSpec, TopicDesired
 
 
 class NoWayBack(Refused):
@@ -34,3 +37,22 @@ def must_have_way_back(spec: MirrorSpec) -> None:
     """Raises NoWayBack."""
     if (why := no_way_back(spec)) is not None:
         raise why
+
+
+def must_be_reversible(
+    spec: MirrorSpec, mode: Mode, wanted: Collection[TopicDesired], known: Collection[TopicDesired]
+) -> None:
+    """Whether a failover of the topics `wanted` may end with a reversal. `known`: those that are in the mirror.
+
+    Raises:
+        NoWayBack. Misconfigured: it is not a planned failover of all of them.
+    """
+    must_have_way_back(spec)
+    if mode is not Mode.PLANNED:
+        raise Misconfigured(
+            "--reverse is for planned failovers: after an unplanned one `tanist failback survey` comes first"
+        )
+    if left := sorted({each.topic for each in known} - {each.topic for each in wanted}):
+        raise Misconfigured(
+            f"--reverse needs all topics of the mirror, which has one direction: {', '.join(left[:5])} would stay"
+        )
