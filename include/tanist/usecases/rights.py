@@ -104,9 +104,13 @@ def recreation_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     return required(rows(Use.RECREATE, ClusterRole.DESTINATION), topics)
 
 
-def run_needs(where: ClusterRole, topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
-    """The permissions at one cluster that a failover must have before it begins: without them it could not end."""
-    return required(rows(Use.RUN, where), topics)
+def run_needs(where: ClusterRole, topics: Iterable[str], spec: MirrorSpec | None = None) -> tuple[RequiredAcl, ...]:
+    """The permissions at one cluster that a failover must have before it begins: without them it could not end.
+
+    `spec`: of the mirror, of whose positions the destination is asked; None: not of them.
+    """
+    positions = position_needs(spec) if spec is not None and where is ClusterRole.DESTINATION else ()
+    return (*required(rows(Use.RUN, where), topics), *positions)
 
 
 def failover_needs(where: ClusterRole, topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
