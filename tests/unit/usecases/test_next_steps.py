@@ -112,6 +112,38 @@ def test_a_run_that_was_killed_is_finished_and_before_its_point_of_no_return_it_
     pytest.fail("no run was done")
 
 
+def cut(mode: Mode, point: int) -> FailoverWorld:
+    """A run that was killed there, and that nobody works at any more."""
+    world = FailoverWorld()
+    if mode is Mode.UNPLANNED:
+        lose_source(world)
+    with pytest.raises(Killed):
+        world.run(world.approve(mode).plan, killer(point))
+    world.clock.jump(11)
+    return world
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_an_unfinished_run_whose_approval_has_expired_can_only_be_undone(mode: Mode) -> None:
+    """What it offered was refused: no step is taken on an approval that is out of time."""
+    world = cut(mode, 5)
+    assert commands(ask(world)) == ["tanist failover run dr", "tanist failover abort dr"]
+    world.clock.jump(3600)
+    assert commands(ask(world)) == ["tanist failover abort dr"]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_an_unfinished_run_that_needs_its_source_can_only_be_undone_once_that_is_gone(mode: Mode) -> None:
+    """A planned one waits for the source to be drained; an unplanned one was approved without it."""
+    world = cut(mode, 5)
+    running = world.view().unfinished(DR)
+    assert running is not None
+    assert not running.no_return
+    world.east.dead = True
+    undo = ["tanist failover abort dr"]
+    assert commands(ask(world)) == (undo if mode is Mode.PLANNED else ["tanist failover run dr", *undo])
+
+
 def test_a_source_that_answers_again_makes_an_approved_unplanned_failover_a_decision() -> None:
     """It hid the planned one, which loses nothing."""
     world = FailoverWorld()
