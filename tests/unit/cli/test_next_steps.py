@@ -163,3 +163,20 @@ def test_a_silent_cluster_that_is_the_source_of_no_shown_mirror_is_an_error(
     assert [each["name"] for each in json.loads(asked.out)["errors"]] == ["UNREACHABLE"]
     assert {each["destination"] for each in json.loads(asked.out)["items"]} == {"west"}
     assert tanist("next", "--destination", "west").code == 0, "it was not asked"
+
+
+def test_a_mistyped_name_is_answered_with_the_names_of_the_mirrors_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, tanist: Tanist
+) -> None:
+    """The source has no state topics, as it is the destination of none: the typo was to be rebuilt there."""
+    use(monkeypatch, [FailoverWorld()])
+    for words in ((), ("--destination", "east")):
+        asked = tanist("next", "typo", *words, "--json")
+        assert asked.code == 3
+        (item,) = json.loads(asked.out)["items"]
+        assert item["missing"][0] == "no cluster that answers has a mirror 'typo'; there are: dr at west"
+        decided = {each["decision"] for each in item["next"] if each["command"] != "tanist doctor"}
+        assert decided == {"the state topics of east are lost, and there is no export", "it is a new mirror at east"}
+    wrong = tanist("next", "typo", "--destination", "west")
+    assert (wrong.code, wrong.errors) == (1, ["UNKNOWN_MIRROR"])
+    assert "it has: dr" in wrong.err
