@@ -10,16 +10,19 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.failover.plan import FailoverRequest
 from tanist.domain.next_steps.step import Guidance, NextStage
+from tanist.domain.selection import Selection
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import Silence
 from tanist.usecases.failover import planning
+from tanist.usecases.failover.fences import lift
 from tanist.usecases.items import guidance_item
 from tanist.usecases.next_steps import advise
 from tanist.usecases.status.observe import StatusContext, observe
 from tests import quoted
 from tests.builders import DR
 from tests.quoted import Quoted
+from tests.unit.fetcher.reconciling import debts, settled
 from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld, Killed
 from tests.unit.usecases.failover.runs import killer, lose_source
 from tests.unit.usecases.returning import returned, reverses
@@ -197,6 +200,42 @@ def test_a_mirror_that_has_failed_over_is_reversed_once_its_old_source_answers()
     assert commands(found) == ["tanist mirrors reverse dr"]
     assert "--reason" in found.steps[0].command
     reverses(world)
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "first"),
+    [
+        (0, "tanist fence show dr"),
+        (6, "tanist fence show dr"),
+        (11, "tanist fetcher run"),
+        (29, "tanist fetcher run"),
+        (31, "tanist fetcher run"),
+    ],
+)
+def test_pending_source_fences_are_left_to_a_fetcher_and_one_that_misses_its_reports_is_replaced(
+    silent_s: int, first: str
+) -> None:
+    """`fence set` was first for half a minute after the last worker had died: it leaves pending fences to a worker."""
+    world = FailoverWorld()
+    lose_source(world)
+    world.run(world.approve(Mode.UNPLANNED).plan)
+    world.east.dead = False
+    world._heartbeat()
+    world.clock.jump(silent_s)
+    found = ask(world, returned(world))
+    assert (found.stage, commands(found)) == (NextStage.TAILS_PENDING, [first, "tanist failback survey dr"])
+
+
+def test_a_source_fence_that_is_not_pending_is_set_again_by_its_command() -> None:
+    """Whenever a fetcher has reported itself."""
+    world = FailoverWorld()
+    lose_source(world)
+    world.run(world.approve(Mode.UNPLANNED).plan)
+    world.east.dead = False
+    settled(world, debts(world))
+    lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
+    world.clock.jump(11)
+    assert commands(ask(world, returned(world)))[0] == "tanist fence set dr"
 
 
 def test_the_json_has_the_fields_that_the_command_line_promises() -> None:
