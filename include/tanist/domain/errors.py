@@ -92,7 +92,7 @@ class TopicFenced(Refused):
     name = "TOPIC_FENCED"
     operator_action = (
         "producers could not write to the mirror topic after a failover either: lift the source fence first "
-        "(`tanist fence lift`, or remove the ACL or the config yourself); nothing was changed"
+        "(`fence lift` of the mirror that has set it, or remove the ACL or the config yourself); nothing was changed"
     )
 
 
