@@ -44,7 +44,8 @@ def _positions(
 ) -> tuple[dict[MirrorPartition, CopiedPosition], dict[MirrorPartition, str]]:
     """Where the copies go on of all topics that the mirror has, had, or has detached, and why that is not known.
 
-    A transaction that is open has not moved any of them yet.
+    A transaction that is open has not moved any of them yet. A failover has published all ranges, so the positions of
+    its topics may be gone, as the group's offsets expire.
     """
     group = group_of(spec.mirror)
     answer = attempt(lambda: destination.positions(spec.mirror).committed([group], by, stable=False)[group])
@@ -55,10 +56,10 @@ def _positions(
             found = answer if isinstance(answer, TanistError) else _position(spec, topic, at, answer)
             if isinstance(found, TanistError):
                 unread[at] = f"where the copy goes on is unknown: {found.name}: {found.reason}"
-            elif found is None:
-                unread[at] = f"group {group!r} at {spec.destination!r} has no position of the copy"
-            else:
+            elif found is not None:
                 known[at] = found
+            elif not state.promoted(spec.mirror, at.topic):
+                unread[at] = f"group {group!r} at {spec.destination!r} has no position of the copy"
     return known, unread
 
 

@@ -11,7 +11,7 @@ from tanist.domain.broker_errors import GroupAuthorizationFailed
 from tanist.domain.detached_record import TopicDetached
 from tanist.domain.fake_group import group_of
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, PromotionEpoch
 from tanist.domain.state_record import Tombstone
 from tanist.ports.positions import CommittedPosition
 from tanist.usecases.offset_policy import offset_policy
@@ -117,6 +117,16 @@ def test_a_group_that_may_not_be_described_leaves_what_was_published() -> None:
     stored = mirror.west.view(OFFSETS_TOPIC)
     found = offset_policy(SPEC, there, mirror.state(), stored, mirror.west.clock.deadline(10)).map_of(AT)
     assert (found.until, "DESCRIBE on group" in found.unread) == (10, True)
+
+
+def test_what_a_failover_has_published_outlives_the_positions() -> None:
+    """Nobody commits them again after it, so they expire."""
+    mirror = MappedMirror()
+    mirror.copy(published=4)
+    mirror.groups.groups.clear()
+    mirror.west.write(STATE_TOPIC, PromotionEpoch(mirror=DR, topic=AT.topic, count=1))
+    found = map_now(mirror)
+    assert (found.runs, found.until, found.unread) == (RUNS, 30, "")
 
 
 def test_a_detached_topic_keeps_its_map() -> None:
