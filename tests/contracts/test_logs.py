@@ -50,6 +50,8 @@ def test_versions_are_those_that_this_broker_and_we_speak(reached: Reached) -> N
         "ListOffsets": 5,
         "OffsetForLeaderEpoch": 4,
         "WriteTxnMarkers": 1,
+        "InitProducerId": 4,
+        "TxnOffsetCommit": 3,
     }
 
 

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tests.fakes.cluster import MemoryCluster
 
-BROKER_DEFAULTS = {"producer.id.expiration.ms": "86400000", "auto.create.topics.enable": "true"}
+BROKER_DEFAULTS = {
+    "producer.id.expiration.ms": "86400000",
+    "auto.create.topics.enable": "true",
+    "transaction.max.timeout.ms": "900000",
+    "transaction.partition.verification.enable": "true",
+}
 
 
 class MemoryConfigs:

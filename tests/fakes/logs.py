@@ -30,7 +30,15 @@ class MemoryLogs:
 
     def versions(self, by: Deadline) -> Mapping[str, int]:
         self._cluster.answer()
-        return {"Fetch": 13, "Produce": 13, "ListOffsets": 5, "OffsetForLeaderEpoch": 4, "WriteTxnMarkers": 1}
+        return {
+            "Fetch": 13,
+            "Produce": 13,
+            "ListOffsets": 5,
+            "OffsetForLeaderEpoch": 4,
+            "WriteTxnMarkers": 1,
+            "InitProducerId": 4,
+            "TxnOffsetCommit": 3,
+        }
 
     def true_ends(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, int | TanistError]:
         self._cluster.answer()

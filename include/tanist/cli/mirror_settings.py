@@ -19,7 +19,8 @@ from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOpt
 from tanist.cli.output import emit, say
 from tanist.domain.compaction import Holes
 from tanist.domain.losses import OnLoss
-from tanist.domain.records import MirrorSpec, SmallBatches
+from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, LONGEST_INTERVAL_MS, SHORTEST_INTERVAL_MS
+from tanist.domain.records import MirrorSpec, OffsetMode, SmallBatches
 from tanist.usecases.items import spec_item
 from tanist.usecases.mirrors.administer import Alteration
 from tanist.usecases.mirrors.administer import alter as alter_mirror
@@ -56,12 +57,21 @@ OnLossOption = Annotated[
         help="What to do when the source has deleted records before they were copied (default for a new mirror: fail)."
     ),
 ]
+TransactionOption = Annotated[
+    int | None,
+    typer.Option(
+        "--transaction-ms",
+        metavar="N",
+        help=f"With mapped offsets: milliseconds after which a transaction is committed, {SHORTEST_INTERVAL_MS} to "
+        f"{LONGEST_INTERVAL_MS} (default for a new mirror: {DEFAULT_INTERVAL_MS}).",
+    ),
+]
 DenyWritersOption = Annotated[
     bool | None,
     typer.Option(
         "--deny-writers/--no-deny-writers",
         help="Deny WRITE on mirror topics, by name, to others whom ACLs allow it, until a failover, if the destination "
-        "has an authorizer (default for a new mirror: deny).",
+        "has an authorizer (default for a new mirror: deny; with mapped offsets: do not).",
     ),
 ]
 
@@ -84,6 +94,10 @@ def alter(
     ] = None,
     merge_small_batches: SmallBatchesOption = None,
     on_loss: OnLossOption = None,
+    transaction_ms: TransactionOption = None,
+    offsets: Annotated[
+        OffsetMode | None, typer.Option(help="How source and destination offsets relate; no mirror can change that.")
+    ] = None,
     deny_writers: DenyWritersOption = None,
     strategy: StrategyOption = None,
     group_include: GroupIncludeOption = None,
@@ -94,9 +108,10 @@ def alter(
 ) -> None:
     """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
 
-    --topic and --exclude replace the mirror's filters. --merge-small-batches and --on-loss apply to all topics within
-    seconds: with --on-loss continue, partitions that FAILED with UNCOPIED_RECORDS_DELETED continue behind the loss.
-    --no-deny-writers allows exactly those again that were denied; run the same command again if it was interrupted.
+    --topic and --exclude replace the mirror's filters. --merge-small-batches, --on-loss and --transaction-ms apply to
+    all topics within seconds: with --on-loss continue, partitions that FAILED with UNCOPIED_RECORDS_DELETED continue
+    behind the loss. --no-deny-writers allows exactly those again that were denied; run the same command again if it was
+    interrupted.
 
     Of a mirror that somebody else copies, --strategy, --mm2-aliases, --poll-timeout and the options for groups apply
     from the next translation on. An empty value takes a filter, a strategy or aliases away: --group-exclude ''.
@@ -110,6 +125,8 @@ def alter(
         max_start_fill=max_start_fill,
         merge_small_batches=merge_small_batches,
         on_loss=on_loss,
+        transaction_ms=transaction_ms,
+        offsets=offsets,
         deny_writers=deny_writers,
         strategies=_given(strategy),
         group_include=_given(group_include),

@@ -24,7 +24,15 @@ from tanist.domain.lag import DETACHED_STATE, FOLLOWED_STATE, counted
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
-from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
+from tanist.usecases.items import (
+    ROW_COLUMNS,
+    copying_item,
+    offsets_line,
+    row_cells,
+    row_item,
+    spec_item,
+    versions_line,
+)
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.describe import listing, moved_away, must_match
 from tanist.usecases.mirrors.followed import followed
@@ -74,6 +82,8 @@ def list_mirrors(now: Session) -> None:
         for each in listing(view):
             if each.detached:
                 say(f"mirror {each.spec.mirror}: detached: {', '.join(since(apart) for apart in each.detached)}")
+            if line := offsets_line(each.spec):
+                say(line)
             topics = each.topics
             if is_followed(each.spec):
                 say(f"mirror {each.spec.mirror}: copied by {each.spec.copied_by.in_words}")
@@ -121,13 +131,15 @@ def describe(
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
     if not now.as_json:
         for each in found:
+            if line := offsets_line(each.spec):
+                say(line)
             say(versions_line(each))
             apart = f"; {len(each.detached_rows):,} {DETACHED_STATE}" if each.detached_rows else ""
             say(f"mirror {each.spec.mirror}: {len(each.rows):,} partition(s): {counted(each.rows)}{apart}")
     shown = frozenset(state or STATES)
     rows = [(each, row) for each in found for row in each.rows]
     rows += [(each, row) for each in found for row in each.detached_rows]
-    items = [row_item(row) | versions_item(each) for each, row in rows if row.shown_state in shown]
+    items = [row_item(row) | copying_item(each) for each, row in rows if row.shown_state in shown]
     if state and not items:
         none(f"no partition is in state {' or '.join(sorted(shown))}", now.as_json)
         return

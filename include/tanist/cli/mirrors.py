@@ -25,6 +25,7 @@ from tanist.cli.mirror_settings import (
     OnLossOption,
     ReplicationOption,
     SmallBatchesOption,
+    TransactionOption,
     show_spec,
 )
 from tanist.cli.options import (
@@ -41,6 +42,7 @@ from tanist.cli.output import emit, one_line, say
 from tanist.domain.copier import Copier
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_allow, commands_to_lift
+from tanist.domain.mapped_settings import Delivery
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode, TopicDesired
 from tanist.domain.tails import commands_to_release
@@ -103,10 +105,17 @@ def create(
     group_sync_interval: GroupIntervalOption = None,
     mm2_aliases: AliasesOption = None,
     poll_timeout: PollTimeoutOption = None,
+    transaction_ms: TransactionOption = None,
+    delivery: Annotated[
+        Delivery | None, typer.Option(help="How often a record is delivered (default, and the only one: exactly-once).")
+    ] = None,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
     The same specification again changes nothing; the same name with another specification is refused.
+
+    With --offsets mapped records are copied in transactions, at offsets of the mirror topic's own. That takes no more
+    rights than a producer has, and consumers of the mirror topics must read committed.
 
     With --copied-by mm2 or other somebody else copies the records: nothing is created or copied, and without --topic
     all topics but internal ones are in the mirror. Its groups are followed by `tanist fetcher run` and translated by
@@ -131,6 +140,8 @@ def create(
         "--deny-writers": deny_writers is not None,
         "--replication-factor": replication_factor is not None,
         "--merge-small-batches": merge_small_batches is not None,
+        "--transaction-ms": transaction_ms is not None,
+        "--delivery": delivery is not None,
         "--promoted": promoted,
         "--adopt": adopt,
     }
@@ -164,6 +175,8 @@ def create(
         replication_factor=replication_factor,
         merge_small_batches=merge_small_batches,
         promoted=promoted,
+        delivery=delivery,
+        transaction_ms=transaction_ms,
     )
     destination = now.destination()
     prefixes = now.registry.log_prefixes(source, destination) if adopt else None

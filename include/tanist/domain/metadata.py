@@ -125,6 +125,7 @@ class MetadataRules:
     replication_factor: int | None
     fences: Mapping[str, FencedTopic]
     holes: Holes = Holes.REFUSE
+    is_mapped: bool = False  # as `MirrorSpec.is_mapped`
     mapped: frozenset[str] = frozenset()
     """Topics with ranges in the offset map, which describes the existing log, not a re-created one."""
 
@@ -210,8 +211,10 @@ def _create(topic: TopicDesired, source: TopicMetadata, rules: MetadataRules) ->
 
 
 def _planned(source: TopicMetadata, rules: MetadataRules, replication_factor: int | None) -> TopicConfigs:
-    known, factor, holes = rules.known, replication_factor, rules.holes
-    return plan_configs(source.own, source.effective, known=known, replication_factor=factor, holes=holes)
+    known, factor, holes, mapped = rules.known, replication_factor, rules.holes, rules.is_mapped
+    return plan_configs(
+        source.own, source.effective, known=known, replication_factor=factor, holes=holes, mapped=mapped
+    )
 
 
 # ── both are there ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -299,16 +302,16 @@ def _config_rows(
             Change.RESET if value is None else Change.SET,
             source=source.own.get(name) or (source.effective.get(name) if name in _HELD else None),
             destination=copy.own.get(name),
-            reason=_why_set(name, value),
+            reason=_why_set(name, value, source.effective.get(name)),
         )
 
 
-def _why_set(name: str, value: str | None) -> str:
+def _why_set(name: str, value: str | None, at_source: str | None) -> str:
     if value is None:
         return "not set at the source"
     if name == MAX_MESSAGE_BYTES:
         return "the mirror topic must accept every batch that the source accepts"
-    return f"kept at {value} while the topic is mirrored" if name in _HELD else ""
+    return f"kept at {value} while the topic is mirrored" if name in _HELD and value != at_source else ""
 
 
 def _remembered(topic: TopicDesired, planned: TopicConfigs) -> tuple[tuple[str, str], ...]:
@@ -366,16 +369,10 @@ def _skipped_rows(
     dropped = dict(planned.dropped)
     for name in sorted((source.own.keys() | copy.own.keys()) - _HELD):
         why = "each cluster keeps its own value (KIP-1279)" if _EXCLUDED.fullmatch(name) else dropped.get(name)
-        if why and source.own.get(name) != copy.own.get(name):
-            yield _config_row(
-                topic,
-                name,
-                Change.NOTHING,
-                source=source.own.get(name),
-                destination=copy.own.get(name),
-                verdict=Outcome.SKIPPED,
-                reason=why,
-            )
+        here, there = copy.own.get(name), source.own.get(name)
+        if why and here != there:
+            skipped = Outcome.SKIPPED
+            yield _config_row(topic, name, Change.NOTHING, source=there, destination=here, verdict=skipped, reason=why)
 
 
 def _config_row(  # noqa: PLR0913  # the columns of a row, named

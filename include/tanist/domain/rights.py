@@ -12,6 +12,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.approval.entries import APPROVALS_TOPIC
+from tanist.domain.fake_group import group_of
+from tanist.domain.names import MirrorName
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.tails import quarantine_topic
 
@@ -66,6 +68,9 @@ class Use(StrEnum):
     """When a permission is needed."""
 
     COPY = "copying"
+    IDENTICAL = "copying with identical offsets"
+    MAPPED = "copying with mapped offsets"
+    POSITIONS = "positions of a mirror with mapped offsets"
     SERVE = "fetchers"
     DENY = "denying other writers"
     GROUPS = "groups"
@@ -85,11 +90,15 @@ class Each(StrEnum):
     TOPIC = "topics of the mirror"
     COPY = "copies that others make"
     QUARANTINE = "quarantine topics"
+    POSITIONS = "group of the mirror's own positions"
     GROUP = "groups of the applications"
     READ_BY_GROUPS = "topics of these groups"
 
 
-_NAMES: Final[dict[Each, Callable[[str], str]]] = {Each.QUARANTINE: quarantine_topic}
+_NAMES: Final[dict[Each, Callable[[str], str]]] = {
+    Each.QUARANTINE: quarantine_topic,
+    Each.POSITIONS: lambda mirror: group_of(MirrorName(mirror)),
+}
 
 
 class Notice(StrEnum):
@@ -184,21 +193,42 @@ TABLE: Final[tuple[Requirement, ...]] = (
         _MIRROR, _SOURCE, Use.COPY,
         ("READ", "Topic", Each.TOPIC, "fetching records"),
         ("DESCRIBE_CONFIGS", "Topic", Each.TOPIC, "copying topic configurations"),
+    ),
+    *_rows(
+        _MIRROR, _SOURCE, Use.IDENTICAL,
         ("DESCRIBE*", "Cluster", CLUSTER, "reading who may write"),
     ),
     *_rows(
+        _MIRROR, _SOURCE, Use.MAPPED,
+        ("READ*", "Topic", STATE_TOPIC, "reading whether another cluster took over from it"),
+        ("DESCRIBE?", "Cluster", CLUSTER, "reading who may write (without it a failover grants nobody WRITE)"),
+    ),
+    *_rows(
         _MIRROR, _DESTINATION, Use.COPY,
-        ("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "writing the control markers that keep offsets identical"),
         ("WRITE", "Topic", Each.TOPIC, "appending records"),
         ("READ", "Topic", Each.TOPIC, "finding the end of the mirror topics"),
-        ("ALTER_CONFIGS", "Topic", Each.TOPIC, "deferring retention while topics are mirrored"),
-        ("DELETE", "Topic", Each.TOPIC, "setting the log start of mirror topics"),
         ("CREATE*", "Topic", Each.TOPIC, "creating mirror topics (or CREATE on the cluster)"),
         *_STATE_ROWS,
         ("IDEMPOTENT_WRITE*", "Cluster", CLUSTER, "producer ids, before Kafka 2.8"),
-        ("ALTER_CONFIGS?", "Cluster", CLUSTER, "remembering producer ids longer (`producer.id.expiration.ms`)"),
-        ("DESCRIBE_CONFIGS?", "Cluster", CLUSTER, "knowing whether brokers have super users"),
+        ("DESCRIBE_CONFIGS?", "Cluster", CLUSTER, "knowing whether brokers have super users, or verify transactions"),
         _LOCK,
+    ),
+    *_rows(
+        _MIRROR, _DESTINATION, Use.IDENTICAL,
+        ("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "writing the control markers that keep offsets identical"),
+        ("ALTER_CONFIGS", "Topic", Each.TOPIC, "deferring retention while topics are mirrored"),
+        ("DELETE", "Topic", Each.TOPIC, "setting the log start of mirror topics"),
+        ("ALTER_CONFIGS?", "Cluster", CLUSTER, "remembering producer ids longer (`producer.id.expiration.ms`)"),
+    ),
+    *_rows(
+        _MIRROR, _DESTINATION, Use.MAPPED,
+        ("ALTER_CONFIGS?", "Topic", Each.TOPIC, "keeping topic configurations as at the source (`metadata sync`)"),
+        ("WRITE", "TransactionalId", "tanist-*", "appending records in transactions"),
+        ("DESCRIBE", "TransactionalId", "tanist-*", "finding the coordinator of these transactions"),
+    ),
+    *_rows(
+        _MIRROR, _DESTINATION, Use.POSITIONS,
+        ("READ", "Group", Each.POSITIONS, "committing how far the mirror is, in the group `tanist-MIRROR/positions`"),
     ),
     *_rows(
         _MIRROR, _DESTINATION, Use.SERVE,

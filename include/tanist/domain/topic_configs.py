@@ -1,7 +1,8 @@
 """Configs of a mirror topic while it is mirrored and after a failover.
 
 A mirror topic must accept old records and must not delete any by itself, so a few configs are *deferred*: set to what
-mirroring needs, while the source's values are stored and set by a failover.
+mirroring needs, while the source's values are stored and set by a failover. With mapped offsets it does delete records
+by itself, as the source does: nothing else would.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ CLEANUP_POLICY: Final = "cleanup.policy"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 LOG_APPEND_TIME: Final = "LogAppendTime"
+RETENTION_MS: Final = "retention.ms"
 MIN_ISR: Final = "min.insync.replicas"
 _SAFE_MIN_ISR: Final = 2
 
 WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
     {
         CLEANUP_POLICY: "delete",
-        "retention.ms": "-1",
+        RETENTION_MS: "-1",
         "retention.bytes": "-1",
         "compression.type": "producer",  # anything else rewrites the batches
         TIMESTAMP_TYPE: "CreateTime",
@@ -44,7 +46,7 @@ KEEPS_RECORDS: Final = (
     "compression.type",
     TIMESTAMP_TYPE,
     "retention.bytes",
-    "retention.ms",
+    RETENTION_MS,
 )
 """With another value of one of these a mirror topic silently deletes records, or stores new ones otherwise.
 
@@ -52,6 +54,9 @@ That is with the broker's time as their timestamp, or in other batch bytes. Of W
 timestamps are not among them: they change no record, the broker refuses one that is out of bounds, and that is reported
 as a failure to copy.
 """
+
+_AS_AT_SOURCE: Final = (CLEANUP_POLICY, RETENTION_MS, "retention.bytes")
+"""What says which records a mirror topic with mapped offsets deletes."""
 
 _NEVER_COPIED: Final = (
     (re.compile(r".*\.replication\.throttled\.replicas"), "names brokers of the source"),
@@ -80,6 +85,18 @@ def _why_dropped(name: str, known: frozenset[str] | None) -> str | None:
     return why_never_copied(name) or unknown
 
 
+def while_mapped(source: Mapping[str, str]) -> dict[str, str]:
+    """What stands for WHILE_MIRRORING with mapped offsets, by the configs in effect at the source.
+
+    Records of a source that stamps them itself have the times of their producers in the mirror topic. The source's
+    `retention.ms` does not count from those, so none is deleted for its age until a failover.
+    """
+    own = {name: source[name] for name in _AS_AT_SOURCE if name in source}
+    if source.get(TIMESTAMP_TYPE) == LOG_APPEND_TIME:
+        own.pop(RETENTION_MS, None)
+    return {**WHILE_MIRRORING, **own}
+
+
 def plan_configs(
     own: Mapping[str, str],
     effective: Mapping[str, str],
@@ -87,6 +104,7 @@ def plan_configs(
     known: frozenset[str] | None = None,
     replication_factor: int | None = None,
     holes: Holes = Holes.REFUSE,
+    mapped: bool = False,
 ) -> TopicConfigs:
     """The configs of the mirror topic of a topic.
 
@@ -96,11 +114,13 @@ def plan_configs(
         known: names of topic configs that the destination supports; None: unknown, so all are tried.
         replication_factor: of the mirror topic; None: the broker's default, assumed to satisfy `min.insync.replicas`.
         holes: of the mirror. REFUSE: a mirror topic must keep every offset, so it is not compacted.
+        mapped: offsets of the mirror are mapped; `holes` does not matter then.
     """
     dropped = {name: why for name in own if (why := _why_dropped(name, known))}
-    hold = {name: value for name, value in WHILE_MIRRORING.items() if known is None or name in known}
-    if holes is not Holes.REFUSE and is_compacted(effective.get(CLEANUP_POLICY, "")):
-        hold[CLEANUP_POLICY] = COMPACTED
+    meant = while_mapped(effective) if mapped else WHILE_MIRRORING
+    hold = {name: value for name, value in meant.items() if known is None or name in known}
+    if (mapped or holes is not Holes.REFUSE) and is_compacted(effective.get(CLEANUP_POLICY, "")):
+        hold |= {} if mapped else {CLEANUP_POLICY: COMPACTED}
         if DELETE_RETENTION in effective:
             hold[DELETE_RETENTION] = effective[DELETE_RETENTION]
     if MAX_MESSAGE_BYTES in effective:
@@ -116,16 +136,21 @@ def plan_configs(
 
 
 def altered_configs(
-    effective: Mapping[str, str], *, holes: Holes = Holes.REFUSE, source_policy: str = ""
+    effective: Mapping[str, str],
+    *,
+    holes: Holes = Holes.REFUSE,
+    source_policy: str = "",
+    meant: Mapping[str, str] = WHILE_MIRRORING,
 ) -> tuple[str, ...]:
     """The configs (`name=value`) with which a mirror topic does not keep records as the source has them.
 
-    `holes`: of the mirror; `source_policy`: the source's `cleanup.policy`, empty: unknown.
+    `holes`: of the mirror; `source_policy`: the source's `cleanup.policy`, empty: unknown. `meant`: as the mirror
+    configures it.
     """
     there = {name: effective[name] for name in KEEPS_RECORDS if name in effective}
     if holes is not Holes.REFUSE and is_compacted(source_policy) and _is_both(there.get(CLEANUP_POLICY, "")):
         del there[CLEANUP_POLICY]
-    return tuple(f"{name}={value}" for name, value in there.items() if value != WHILE_MIRRORING[name])
+    return tuple(f"{name}={value}" for name, value in there.items() if value != meant[name])
 
 
 def _is_both(cleanup_policy: str) -> bool:

@@ -6,7 +6,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.checks import Check, Mode, Verdict
+from tanist.domain.mapped_settings import interval_ms
 from tanist.domain.state_record import stored_name
+from tanist.domain.transaction_support import REQUESTS
 from tanist.usecases.mirrors.describe import row_reason
 
 if TYPE_CHECKING:
@@ -78,16 +80,32 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
     }
 
 
-def versions_item(described: Described) -> dict[str, Any]:
-    """The protocol versions with which a mirror copies; None: a cluster does not answer."""
-    source, destination = described.versions
-    return {"source_versions": source, "destination_versions": destination}
+def copying_item(described: Described) -> dict[str, Any]:
+    """How a mirror copies: its offsets, the interval of its transactions in ms (None: it has none), and versions.
+
+    The protocol versions of a cluster that does not answer are None.
+    """
+    spec, (source, destination) = described.spec, described.versions
+    return {
+        "offsets": spec.offsets,
+        "transaction_ms": interval_ms(spec) if spec.is_mapped else None,
+        "source_versions": source,
+        "destination_versions": destination,
+    }
+
+
+def offsets_line(spec: MirrorSpec) -> str:
+    """For people, what is particular about the offsets of a mirror; empty: nothing."""
+    if not spec.is_mapped:
+        return ""
+    return f"mirror {spec.mirror}: mapped offsets, a transaction every {interval_ms(spec)} ms: consumers read committed"
 
 
 def versions_line(described: Described) -> str:
     """The same, for people: what is asked of the source, and what of the destination."""
     spec, (source, destination) = described.spec, described.versions
-    reads, writes = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch"), ("Produce", "ListOffsets", "WriteTxnMarkers")
+    reads = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
+    writes = REQUESTS if spec.is_mapped else ("Produce", "ListOffsets", "WriteTxnMarkers")
     return (
         f"mirror {spec.mirror}: protocol versions with {spec.source}: {_spoken(source, reads)}; "
         f"with {spec.destination}: {_spoken(destination, writes)}"

@@ -14,6 +14,7 @@ from tanist.domain.rights import CLUSTER, ClusterRole, Each, Use, required, rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.rights import Permission, RequiredAcl
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
@@ -50,20 +51,41 @@ def source_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     return required(rows(Use.COPY, ClusterRole.SOURCE), topics)
 
 
-def destination_needs(topics: Iterable[str], *, state: bool, fenced: bool = False) -> tuple[RequiredAcl, ...]:
+def destination_needs(
+    topics: Iterable[str], *, mapped: bool, state: bool, fenced: bool = False
+) -> tuple[RequiredAcl, ...]:
     """The permissions that a fetcher needs to write to the existing `topics` and state topics (`state`).
 
-    `fenced`: a source fence may be in force on the topics, which denies WRITE to everybody.
+    `mapped`: offsets are mapped. `fenced`: a source fence may be in force on the topics, which denies WRITE to
+    everybody.
     """
-    found = rows(Use.COPY, ClusterRole.DESTINATION)
+    of_kind = Use.MAPPED if mapped else Use.IDENTICAL
+    found = rows(Use.COPY, ClusterRole.DESTINATION) + rows(of_kind, ClusterRole.DESTINATION)
     wanted = (each for each in found if state or isinstance(each.resource, Each) or each.resource == CLUSTER)
     left = (each for each in wanted if not (fenced and isinstance(each.resource, Each) and "WRITE" in each.operations))
     return required(left, topics)
 
 
-def fetcher_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
-    """All permissions that fetchers need at a destination that has `topics`."""
-    return (*required(rows(Use.SERVE, ClusterRole.DESTINATION)), *destination_needs(topics, state=True))
+def fetcher_needs(topics: Iterable[str], *, mapped: bool = False) -> tuple[RequiredAcl, ...]:
+    """All permissions that fetchers need at a destination that has `topics`, but `position_needs`."""
+    serving = required(rows(Use.SERVE, ClusterRole.DESTINATION))
+    return (*serving, *destination_needs(topics, mapped=mapped, state=True))
+
+
+def identical_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """The permissions at a destination that only mirrors with identical offsets need."""
+    return required(rows(Use.IDENTICAL, ClusterRole.DESTINATION), topics)
+
+
+def mapped_needs(topics: Iterable[str], mirrors: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """The permissions at a destination that only mirrors with mapped offsets need, as far as brokers report them."""
+    positions = required(rows(Use.POSITIONS, ClusterRole.DESTINATION), mirrors)
+    return (*required(rows(Use.MAPPED, ClusterRole.DESTINATION), topics), *positions)
+
+
+def position_needs(spec: MirrorSpec) -> tuple[RequiredAcl, ...]:
+    """The permissions to commit how far a mirror with mapped offsets is; none for another one."""
+    return required(rows(Use.POSITIONS, ClusterRole.DESTINATION), [spec.mirror]) if spec.is_mapped else ()
 
 
 def following_needs(where: ClusterRole, topics: Iterable[str]) -> tuple[RequiredAcl, ...]:

@@ -16,6 +16,7 @@ from tanist.kafka.wire.messages import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
+    OffsetCommitRequest,
     OffsetFetchRequest,
 )
 from tanist.kafka.wire.router import share
@@ -212,6 +213,48 @@ def _stored(group: str, answer: Any) -> Stored | TanistError:
                 at = TopicPartition(name, each.partition_index)
                 found[at] = CommittedPosition(each.committed_offset, each.metadata or "")
     return found
+
+
+def commit_plainly(
+    router: Router, group: str, positions: Mapping[TopicPartition, CommittedPosition], by: Deadline
+) -> TanistError | None:
+    """Commit positions of a group without members, outside of any transaction. The first error; None: there was none.
+
+    Nothing is fenced: of two who commit the last one counts.
+    """
+
+    def ask(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[bool]:
+        kind = OffsetCommitRequest.OffsetCommitRequestTopic
+        part = kind.OffsetCommitRequestPartition
+        topics = [
+            kind(
+                name=topic,
+                partitions=[
+                    part(
+                        partition_index=n,
+                        committed_offset=positions[TopicPartition(topic, n)].offset,
+                        committed_leader_epoch=-1,
+                        committed_metadata=positions[TopicPartition(topic, n)].metadata,
+                    )
+                    for n in numbers
+                ],
+            )
+            for topic, numbers in by_topic(list(positions))
+        ]
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=topics,
+            version=connection.version(OffsetCommitRequest, 6, 8),
+        )
+        answer = connection.call(request, by)
+        codes = [each.error_code for topic in answer.topics for each in topic.partitions if each.error_code != NONE]
+        return dict.fromkeys(groups, error_for(codes[0], f"positions of group {group!r}") if codes else True)
+
+    found = ask_coordinators(router, [group], by, ask)[group]
+    return found if isinstance(found, TanistError) else None
 
 
 def _chunks(groups: Sequence[str]) -> Iterator[list[str]]:

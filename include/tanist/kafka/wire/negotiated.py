@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import UnsupportedVersion
 from tanist.kafka.wire import requests
+from tanist.kafka.wire.copy_transactions import TXN_OFFSET_COMMIT
 from tanist.kafka.wire.hot import fetch_version, produce_version
-from tanist.kafka.wire.messages import ListOffsetsRequest, OffsetForLeaderEpochRequest, WriteTxnMarkersRequest
+from tanist.kafka.wire.messages import (
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
+)
+from tanist.kafka.wire.transactions import INIT_PRODUCER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +30,8 @@ def negotiated(connection: Connection) -> Mapping[str, int]:
         ("ListOffsets", ListOffsetsRequest, requests.LIST_OFFSETS),
         ("OffsetForLeaderEpoch", OffsetForLeaderEpochRequest, requests.LEADER_EPOCHS),
         ("WriteTxnMarkers", WriteTxnMarkersRequest, requests.WRITE_TXN_MARKERS),
+        ("InitProducerId", InitProducerIdRequest, INIT_PRODUCER_ID),
+        ("TxnOffsetCommit", TxnOffsetCommitRequest, TXN_OFFSET_COMMIT),
     )
     found = {"Fetch": fetch_version(connection).number, "Produce": produce_version(connection).number}
     for name, request, spoken in asked:

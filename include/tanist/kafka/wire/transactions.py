@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.router import Router
 
 
+INIT_PRODUCER_ID: Final = (3, 4)  # 3 tells who has begun last (KIP-360)
 NOT_YET: Final = (CoordinatorLoading, CoordinatorNotAvailable, NotCoordinator, ConcurrentTransactions)
 """Waited out until the deadline: a coordinator that loads or moves, a transaction that is still ending."""
 _MOVED: Final = (CoordinatorNotAvailable, NotCoordinator)
@@ -93,7 +94,7 @@ class TransactionalId:
             transaction_timeout_ms=self._timeout_ms,
             producer_id=self.producer.id,
             producer_epoch=self.producer.epoch,
-            version=connection.version(InitProducerIdRequest, 3, 4),
+            version=connection.version(InitProducerIdRequest, *INIT_PRODUCER_ID),
         )
 
     def add(self, partitions: Sequence[TopicPartition], by: Deadline) -> Answers[TopicPartition, None]:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.mirrors.take import Situation, TopicPlan
+    from tanist.usecases.mirrors.take import Situation
+    from tanist.usecases.mirrors.topic_plan import TopicPlan
     from tanist.usecases.snapshot import ClusterSnapshot, SourceSnapshot
 
 _Seen = TopicMetadata | TanistError | None
@@ -201,6 +202,7 @@ def _rules(
         known=situation.known_configs,
         replication_factor=both.spec.replication_factor,
         holes=both.spec.holes,
+        is_mapped=both.spec.is_mapped,
         fences={each.topic: each for each in view.source_fences(both.spec.mirror)},
         mapped=frozenset(at.topic for at in OffsetPolicy.of(runs, both.spec).with_ranges),
     )

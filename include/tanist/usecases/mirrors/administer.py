@@ -10,6 +10,7 @@ from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused, TanistE
 from tanist.domain.fences import not_lifted
 from tanist.domain.followed import copied_here, is_followed
 from tanist.domain.kept_fences import fence_groups
+from tanist.domain.mapped_settings import NotSupported, interval_problem
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
@@ -18,7 +19,7 @@ from tanist.usecases import snapshot
 from tanist.usecases.lock import changing
 from tanist.usecases.mirror import identify, spec_at
 from tanist.usecases.mirrors import forget, writers
-from tanist.usecases.mirrors.create import option_problems
+from tanist.usecases.mirrors.create import ONLY_IDENTICAL, ONLY_MAPPED, option_problems
 from tanist.usecases.mirrors.follow import refuse_options, setting_problems
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.losses import OnLoss
-    from tanist.domain.records import SmallBatches, TopicDesired
+    from tanist.domain.records import OffsetMode, SmallBatches, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import RetentionHeld
     from tanist.ports.cluster import Cluster
@@ -36,7 +37,15 @@ if TYPE_CHECKING:
 
 
 _OF_COPYING: Final = frozenset(
-    {"replication_factor", "max_start_fill", "merge_small_batches", "on_loss", "deny_writers"}
+    {
+        "replication_factor",
+        "max_start_fill",
+        "merge_small_batches",
+        "on_loss",
+        "deny_writers",
+        "offsets",
+        "transaction_ms",
+    }
 )
 _OF_FOLLOWING: Final = {
     "strategies": "--strategy",
@@ -58,6 +67,9 @@ class Alteration:
     max_start_fill: int | None = None
     merge_small_batches: SmallBatches | None = None
     on_loss: OnLoss | None = None
+    transaction_ms: int | None = None
+    offsets: OffsetMode | None = None
+    """Never another one than the mirror has."""
     deny_writers: bool | None = None
     strategies: tuple[str, ...] | None = None
     group_include: tuple[str, ...] | None = None
@@ -82,16 +94,35 @@ class Alteration:
         yield from pattern_problems(text for texts in lists for text in texts or ())
         yield from option_problems(self.replication_factor, self.max_start_fill or 0)
         yield from setting_problems(self.strategies or (), self.sync_groups_seconds or 0, self.mm2_aliases or ())
+        if self.transaction_ms is not None and (problem := interval_problem(self.transaction_ms)):
+            yield problem
         if not self.given:
             yield Misconfigured("nothing to alter: give at least one option, see `tanist mirrors alter --help`")
 
     def must_suit(self, spec: MirrorSpec) -> None:
-        """Raises CopiedByAnother, Misconfigured, or several: a setting that mirrors of this copier do not have."""
+        """Whether `spec` has these settings, by who copies it and how.
+
+        Raises:
+            CopiedByAnother, Misconfigured, NotSupported, or several.
+        """
         if _OF_COPYING & self.given.keys():
             copied_here(spec)
         if not is_followed(spec):
             why = f"is for mirrors that somebody else copies: {spec.copied_by.in_words} copies {spec.mirror!r}"
             refuse_options({flag: name in self.given for name, flag in _OF_FOLLOWING.items()}, why)
+            ProblemCollector(self._unfit(spec)).raise_all()
+
+    def _unfit(self, spec: MirrorSpec) -> Iterator[TanistError]:
+        """Settings that do not go with the offsets of a mirror that Tanist copies."""
+        if self.offsets not in {None, spec.offsets}:
+            yield NotSupported(
+                f"--offsets {self.offsets}: the copy of mirror {spec.mirror!r} has {spec.offsets} offsets for good: "
+                "create another mirror"
+            )
+        if spec.is_mapped and self.max_start_fill is not None:
+            yield Misconfigured(ONLY_IDENTICAL.format("--max-start-fill"))
+        if not spec.is_mapped and self.transaction_ms is not None:
+            yield Misconfigured(ONLY_MAPPED.format("--transaction-ms"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +135,12 @@ class Altered:
 def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
     """Change settings of a mirror.
 
-    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss` and `deny_writers` apply only to topics
-    added later. If `deny_writers` is given, it is carried out on all topics, also if that was interrupted before.
+    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss`, `transaction_ms` and `deny_writers` apply
+    only to topics added later. If `deny_writers` is given, it is carried out on all topics, also if that was
+    interrupted before.
 
     Raises:
-        Misconfigured, or several: a value is wrong, or the setting is not one of this mirror.
+        Misconfigured, NotSupported, or several: a value is wrong, or the setting is not one of this mirror.
         AuthorizationFailed: this login may not create or delete the ACLs. Interrupted: not all were.
     """
     found = ProblemCollector(alteration.problems())

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from tanist.domain.compaction import Holes
-from tanist.domain.errors import MirrorExists, Misconfigured, SameCluster, TanistError, UnsupportedVersion
+from tanist.domain.errors import MirrorExists, Misconfigured, SameCluster, TanistError
 from tanist.domain.losses import OnLoss
+from tanist.domain.mapped_settings import (
+    ADOPT,
+    DEFAULT_INTERVAL_MS,
+    Delivery,
+    NotSupported,
+    interval_problem,
+    not_with_mapped,
+)
 from tanist.domain.names import ProducerId, mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import (
@@ -22,16 +30,17 @@ from tanist.domain.records import (
 )
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import DesiredState
+from tanist.domain.writer_identity import transactional_id_prefix
 from tanist.usecases import snapshot
 from tanist.usecases.mirror import distinct, same_as_pinned
-from tanist.usecases.mirrors import take, writers
+from tanist.usecases.mirrors import take, transactions, writers
+from tanist.usecases.mirrors.adopting import Adoption
 from tanist.usecases.mirrors.desire import must_be_free, take_in
 from tanist.usecases.mirrors.observe import promotion_epochs_on_add, raised_promotions
-from tanist.usecases.mirrors.take import Adoption
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tanist.domain.names import EpochMs
     from tanist.domain.state_view import StateView
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogPrefixes
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.mirrors.take import TopicPlan
+    from tanist.usecases.mirrors.topic_plan import TopicPlan
 
 EXPIRATION: Final = "producer.id.expiration.ms"
 LONGEST_EXPIRATION_MS: Final = 2_147_483_647
@@ -49,8 +58,10 @@ _MOST_REPLICAS: Final = 32_767
 _NO_ID: Final = ProducerId(-1)
 
 
-class NotSupported(UnsupportedVersion):
-    operator_action = "choose the value that this version supports; nothing was changed"
+ONLY_MAPPED: Final = "{} is for mirrors with mapped offsets: leave it out, or create one with --offsets mapped"
+ONLY_IDENTICAL: Final = (
+    "{} is for mirrors with identical offsets: with mapped ones no offset has to be filled, so leave it out"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +81,18 @@ class CreateRequest:
     on_loss: OnLoss | None = None
     """None: fail for a new mirror; whatever an existing one has."""
     deny_writers: bool | None = None
-    """None: yes for a new mirror; whatever an existing one has."""
+    """None: whatever an existing mirror has; for a new one yes, but no with mapped offsets, which need no ALTER."""
     promoted: bool = False
     """Accept topics of this source that were failed over to another cluster."""
     desired: DesiredState = DesiredState.MIRRORING
+    delivery: Delivery | None = None
+    transaction_ms: int | None = None
+    """None: the default for a new mirror with mapped offsets; whatever an existing one has."""
+
+    @property
+    def mapped(self) -> bool:
+        """Whether a mirror with mapped offsets is wanted."""
+        return self.offsets is OffsetMode.MAPPED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +109,7 @@ class Created:
 class Draft:
     """The examined request, without problems. Without `plans` and unchanged: the mirror exists already.
 
-    `generations`: the promotion epoch with which each topic is added.
+    `generations`: the promotion epoch with which each topic is added. `warnings`: about the destination.
     """
 
     spec: MirrorSpec
@@ -99,6 +118,7 @@ class Draft:
     plans: tuple[TopicPlan, ...] = ()
     generations: Mapping[str, int] = field(default_factory=dict)
     desired: DesiredState = DesiredState.MIRRORING
+    warnings: tuple[str, ...] = ()
 
     def topics(self, now: EpochMs) -> tuple[TopicDesired, ...]:
         """The desired state of each topic."""
@@ -111,11 +131,24 @@ def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
     found = ProblemCollector(pattern_problems((*request.include, *request.exclude)))
     found.attempt(lambda: mirror_name(request.mirror))
     found.problems += option_problems(request.replication_factor)
-    if request.offsets is not OffsetMode.IDENTICAL:
-        found.problems.append(NotSupported(f"--offsets {request.offsets}: only {OffsetMode.IDENTICAL}"))
+    found.problems += _unfit_options(request)
     if request.engine is not Engine.BATCHES:
         found.problems.append(NotSupported(f"--engine {request.engine}: only {Engine.BATCHES}"))
     return tuple(found.problems)
+
+
+def _unfit_options(request: CreateRequest) -> Iterator[TanistError]:
+    """Options that do not go with the offsets of the mirror."""
+    if request.delivery is Delivery.AT_LEAST_ONCE:
+        yield NotSupported(f"--delivery {request.delivery}: only {Delivery.EXACTLY_ONCE}, which needs no option")
+    if not request.mapped:
+        if request.transaction_ms is not None:
+            yield Misconfigured(ONLY_MAPPED.format("--transaction-ms"))
+        return
+    if request.holes is not None:
+        yield Misconfigured(ONLY_IDENTICAL.format("--holes"))
+    if request.transaction_ms is not None and (problem := interval_problem(request.transaction_ms)):
+        yield problem
 
 
 def option_problems(replication_factor: int | None, max_start_fill: int = 0) -> tuple[Misconfigured, ...]:
@@ -143,6 +176,8 @@ def examine(
         Problems, or the single error: everything that is wrong.
     """
     found = ProblemCollector(wrong(request))
+    if request.mapped and prefixes is not None:
+        found.problems.append(not_with_mapped(f"mirror {request.mirror!r}", ADOPT))
     if source.name == destination.name:
         found.problems.append(SameCluster(f"{source.name!r} is the source and the destination"))
         found.raise_all()  # before the network is asked
@@ -153,6 +188,7 @@ def examine(
     spec = spec_of_request(request, (source, destination), ids, context.clock)
     if existing := view.mirror(spec.mirror):
         return Draft(spec=same_settings(existing, with_choices(spec, existing, request)), exists=True, view=view)
+    warnings = found.attempt(lambda: transactions.must_be_possible(spec, destination, by)) if spec.is_mapped else ()
     if spec.deny_writers:
         found.attempt(lambda: writers.must_be_permitted(destination, by))
     new_state = found.attempt(lambda: snapshot.missing_state_topics(destination, by)) or ()
@@ -169,7 +205,15 @@ def examine(
         found.attempt(lambda: promotion_epochs_on_add(at_source, view, mirror, names, by, acknowledged=promoted)) or {}
     )
     found.raise_all()
-    return Draft(spec=spec, exists=False, view=view, plans=plans, generations=entered, desired=request.desired)
+    return Draft(
+        spec=spec,
+        exists=False,
+        view=view,
+        plans=plans,
+        generations=entered,
+        desired=request.desired,
+        warnings=warnings or (),
+    )
 
 
 def spec_of_request(
@@ -188,13 +232,14 @@ def spec_of_request(
         engine=request.engine,
         holes=request.holes or Holes.COPIES,
         on_loss=request.on_loss or OnLoss.FAIL,
-        deny_writers=request.deny_writers is not False,
+        deny_writers=not request.mapped if request.deny_writers is None else request.deny_writers,
         replication_factor=request.replication_factor,
         data_id=_NO_ID,
         marker_id=_NO_ID,
         start_id=_NO_ID,
         created_at=clock.now(),
         merge_small_batches=request.merge_small_batches or SmallBatches.AUTO,
+        transaction_ms=(request.transaction_ms or DEFAULT_INTERVAL_MS) if request.mapped else 0,
     )
 
 
@@ -206,6 +251,7 @@ def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest)
         holes=request.holes or existing.holes,
         on_loss=request.on_loss or existing.on_loss,
         deny_writers=existing.deny_writers if request.deny_writers is None else request.deny_writers,
+        transaction_ms=request.transaction_ms or existing.transaction_ms,
     )
 
 
@@ -229,6 +275,7 @@ _ASKED: Final = (
     "sync_groups_seconds",
     "mm2_aliases",
     "poll_timeout_ms",
+    "transaction_ms",
 )
 
 
@@ -264,9 +311,7 @@ def create(
         if not context.dry_run:
             writers.deny(draft.view.mirrored(draft.spec.mirror), destination, context.by)
         return Created(spec=draft.spec, topics=known, changed=False)
-    dropped = tuple(
-        f"{plan.name}: {name} is not copied: {why}" for plan in draft.plans for name, why in plan.configs.dropped
-    )
+    dropped = (*draft.warnings, *(warning for plan in draft.plans for warning in plan.warnings))
     context.announce([plan.name for plan in draft.plans])
     if context.dry_run:
         topics = draft.topics(context.clock.now())
@@ -288,9 +333,7 @@ def _apply(draft: Draft, destination: Cluster, context: CommandContext) -> Creat
         if existing := view.mirror(draft.spec.mirror):  # somebody was faster
             return Created(spec=same_settings(existing, draft.spec), topics=(), changed=False)
         must_be_free(view, draft.spec.mirror, (plan.name for plan in draft.plans))
-        warnings = remember_longer(destination, by)
-        data_id, filler_id, start_id = (destination.logs.new_producer_id(by) for _ in range(3))
-        spec = replace(draft.spec, mirror_id=str(uuid4()), data_id=data_id, marker_id=filler_id, start_id=start_id)
+        spec, warnings = _named(replace(draft.spec, mirror_id=str(uuid4())), destination, by)
         take.make(destination, draft.plans, by)
         topics, writable = writers.with_denied(
             replace(draft, spec=spec).topics(context.clock.now()), spec, view, destination, by
@@ -301,6 +344,15 @@ def _apply(draft: Draft, destination: Cluster, context: CommandContext) -> Creat
         store.close()
     writers.deny(topics, destination, by)
     return Created(spec=spec, topics=topics, changed=True, warnings=(*warnings, *writable))
+
+
+def _named(spec: MirrorSpec, destination: Cluster, by: Deadline) -> tuple[MirrorSpec, tuple[str, ...]]:
+    """`spec` with what its workers write as, and warnings."""
+    if spec.is_mapped:
+        return replace(spec, transactional_id=transactional_id_prefix(spec.mirror, spec.mirror_id)), ()
+    warnings = remember_longer(destination, by)
+    data_id, filler_id, start_id = (destination.logs.new_producer_id(by) for _ in range(3))
+    return replace(spec, data_id=data_id, marker_id=filler_id, start_id=start_id), warnings
 
 
 def remember_longer(destination: Cluster, by: Deadline) -> tuple[str, ...]:

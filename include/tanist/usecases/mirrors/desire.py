@@ -22,6 +22,7 @@ from tanist.domain.errors import (
     TopicAlreadyInMirror,
     TopicNotInMirror,
 )
+from tanist.domain.mapped_settings import ADOPT, must_be_identical
 from tanist.domain.names import mirror_name
 from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, refuse
@@ -34,8 +35,8 @@ from tanist.usecases import snapshot
 from tanist.usecases.lock import changing
 from tanist.usecases.mirror import identify, same_as_pinned, spec_at
 from tanist.usecases.mirrors import forget, take, writers
+from tanist.usecases.mirrors.adopting import Adoption
 from tanist.usecases.mirrors.observe import promotion_epochs_on_add, raised_promotions
-from tanist.usecases.mirrors.take import Adoption
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from tanist.ports.logs import LogPrefixes
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror, Rehearsal
-    from tanist.usecases.mirrors.take import TopicPlan
+    from tanist.usecases.mirrors.topic_plan import TopicPlan
 
 
 def must_be_free(view: StateView, mirror: MirrorName, topics: Iterable[str]) -> None:
@@ -230,6 +231,8 @@ def add(
     """
     name = checked(mirror, topics)
     spec = spec_at(destination, name, context)
+    if accepted.adopt:
+        must_be_identical(spec, ADOPT)
     source = connect(spec.source)
     (source_id,) = identify((source,), context)
     same_as_pinned(spec, source_id, None)
@@ -257,7 +260,7 @@ def add(
                 writers.deny(desired, destination, context.by)
             else:
                 desired = writers.allow_again(desired, mirror_now, destination)
-    dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
+    dropped = (warning for plan in plans for warning in plan.warnings)
     continued = {plan.name: plan.copy_starts for plan in plans if plan.continues}
     anew = sorted(
         {plan.name for plan in plans} & {each.topic for each in detached_topics(view, name)} - continued.keys()
@@ -303,7 +306,7 @@ def _examine(
     both: MirrorSnapshot, topics: Selection, view: StateView, accepted: Accepted, by: Deadline
 ) -> tuple[TopicPlan, ...]:
     spec, source, destination = both.spec, both.reachable_source(), both.destination
-    prefixes = accepted.prefixes(spec) if accepted.prefixes else None
+    prefixes = accepted.prefixes(spec) if accepted.prefixes and not spec.is_mapped else None
     apart = detached_here(view, spec) if prefixes else {}
     situation = take.situation(
         destination, view, spec, by, adopting=accepted.adopt, detached={n: e.kept for n, e in apart.items()}

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from tanist.domain.acl_entries import ANYBODY
-from tanist.domain.adoption import CandidateLog, MirrorTopicPromoted
 from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
-from tanist.domain.compaction import is_compacted
-from tanist.domain.detached import detached_here
 from tanist.domain.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -24,126 +21,46 @@ from tanist.domain.errors import (
     UnsafeStateTopic,
 )
 from tanist.domain.failover.plan import is_another_topic
-from tanist.domain.lineage import reserved_ranges
 from tanist.domain.metadata import is_fenced
-from tanist.domain.names import MirrorPartition
 from tanist.domain.originals import Originals
 from tanist.domain.owners import Owners
-from tanist.domain.problems import ProblemCollector, about, refuse
-from tanist.domain.records import TopicDesired
-from tanist.domain.states import DesiredState
-from tanist.domain.topic_configs import CLEANUP_POLICY, MAX_MESSAGE_BYTES, TopicConfigs, differences, plan_configs
-from tanist.ports.topics import NewTopic
+from tanist.domain.problems import ProblemCollector, about
+from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, differences, plan_configs
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
 from tanist.usecases.mirrors.observe import read_promotions
+from tanist.usecases.mirrors.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
-    from tanist.domain.adoption import AdoptableLog, OppositeMirror
+    from tanist.domain.adoption import OppositeMirror
     from tanist.domain.compaction import Holes
-    from tanist.domain.lineage import TopicLineage
-    from tanist.domain.names import EpochMs
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.logs import LogPrefixes
-    from tanist.ports.topics import TopicFacts
+    from tanist.ports.topics import NewTopic, TopicFacts
+    from tanist.usecases.mirrors.adopting import Adoption
     from tanist.usecases.mirrors.observe import DestinationTopic
     from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Adoption:
-    """How the topics of one command are adopted. `lineage`: of each topic the last promotion that either side knows.
-
-    `promotions`: all that either side knows, of any mirror; `pair`: the ids of both clusters. `detached`: topics that
-    were detached here, as they were before that.
-    """
-
-    prefixes: LogPrefixes
-    destination_id: str
-    lineage: Mapping[str, TopicLineage]
-    promotions: Sequence[TopicLineage]
-    pair: tuple[str, str]
-    detached: Mapping[str, TopicDesired] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, spec: MirrorSpec, view: StateView, source: SourceSnapshot, prefixes: LogPrefixes, by: Deadline) -> Self:
-        """Of a mirror, before it has topics or later. Raises what the source raises when its state is read."""
-        there = read_promotions(source, by)
-        known = (*view.lineage(spec.mirror), *there.lineage(spec.mirror))
-        last = {each.topic: each for each in sorted(known, key=lambda each: each.promotion_epoch)}
-        every, pair = (*view.lineage(None), *there.lineage(None)), (spec.source_cluster_id, spec.destination_cluster_id)
-        apart = {name: each.kept for name, each in detached_here(view, spec).items()}
-        return cls(prefixes, spec.destination_cluster_id, last, every, pair, apart)
-
-    def adopt(
-        self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
-    ) -> dict[str, TopicPlan]:
-        """`plans` of topics that have records, with the offsets where their copying begins.
-
-        Raises:
-            MirrorTopicPromoted, NotAPrefix, TailAtDestination, or several: a topic is not adopted.
-            CouldNotTell: its logs are not known.
-        """
-        problems: list[TanistError] = [
-            about(plan.name, why) for plan in plans if (why := self._elsewhere(plan, existing[plan.name])) is not None
-        ]
-        if problems:
-            refuse(problems)
-        found = self.compare(plans, by)
-        problems = [about(name, each) for name, logs in found.items() for each in logs if isinstance(each, TanistError)]
-        if problems:
-            refuse(problems)
-        return {plan.name: replace(plan, copy_starts=_ends(found[plan.name])) for plan in plans}
-
-    def compare(self, plans: Sequence[TopicPlan], by: Deadline) -> dict[str, tuple[AdoptableLog | TanistError, ...]]:
-        """What the logs of each topic show, by partition."""
-        wanted = {
-            at: CandidateLog(
-                is_compacted(plan.source.effective.get(CLEANUP_POLICY, "")),
-                reserved_ranges(self.promotions, at, self.pair),
-                history=self.detached[plan.name].copy_start(at.partition) if plan.name in self.detached else 0,
-            )
-            for plan in plans
-            for at in (MirrorPartition(plan.name, n) for n in range(plan.source.partitions))
-        }
-        found = self.prefixes.adoptable(wanted, by)
-        return {
-            plan.name: tuple(found[MirrorPartition(plan.name, n)] for n in range(plan.source.partitions))
-            for plan in plans
-        }
-
-    def _elsewhere(self, plan: TopicPlan, existing: DestinationTopic) -> TanistError | None:
-        """Why the topic belongs to no mirror in this direction; None: nothing says so."""
-        if (entry := self._took_over(plan, existing)) is not None:
-            return MirrorTopicPromoted(
-                f"{plan.name!r}: this cluster took over from the source at promotion {entry.promotion_epoch}"
-            )
-        return None
-
-    def _took_over(self, plan: TopicPlan, existing: DestinationTopic) -> TopicLineage | None:
-        """The promotion by which this very topic became the primary; None: there is none, or it was reversed since."""
-        last = self.lineage.get(plan.name)
-        if last is None or last.new_cluster_id != self.destination_id:
-            return None
-        return last if last.topic_id in {"", existing.facts.topic_id} else None
-
-
-def _ends(logs: Sequence[AdoptableLog | TanistError]) -> tuple[int, ...]:
-    return tuple(each.end for each in logs if not isinstance(each, TanistError))
+class MappedNotEmpty(DestinationNotEmpty):
+    operator_action = (
+        "choose other topics, or delete it if its records are not needed: with mapped offsets a topic that has records "
+        "cannot be taken yet; nothing was changed"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """The inputs that all topics of one command share. `returning`: their logs are continued, so they have records.
 
-    `adopting`: so are those of topics that have records, if they are prefixes of the source's. `detached`: topics that
+    `adopting`: so are those of topics that have records, if they are prefixes of the source's. `mapped`: offsets of the
+    mirror are mapped, and the rights of a producer suffice. `detached`: topics that
     were detached here, as they were before that: so are theirs. `replaced`: topics that are deleted at the destination,
     and created again. `pair`: the ids of both clusters.
     """
@@ -156,54 +73,10 @@ class Situation:
     state_exists: bool = True
     returning: bool = False
     adopting: bool = False
+    mapped: bool = False
     detached: Mapping[str, TopicDesired] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
     pair: tuple[str, str] = ("", "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicPlan:
-    """One topic that can be added. `changes`: configs to alter if the mirror topic exists already.
-
-    `copy_starts`: as `TopicDesired` has them, of a topic that is adopted; of one that `continues`, because it was
-    detached, the ends of its copy.
-    """
-
-    source: TopicFacts
-    configs: TopicConfigs
-    replication_factor: int | None
-    deferred_acls: tuple[AclEntry, ...] = ()
-    exists: bool = False
-    changes: Mapping[str, str | None]
-    copy_starts: tuple[int, ...] = ()
-    continues: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.source.name
-
-    def new_topic(self) -> NewTopic:
-        return NewTopic(
-            name=self.name,
-            partitions=self.source.partitions,
-            replication_factor=self.replication_factor,
-            configs=self.configs.now,
-        )
-
-    def desired(self, spec: MirrorSpec, promotion_epoch: int, now: EpochMs) -> TopicDesired:
-        return TopicDesired(
-            mirror=spec.mirror,
-            mirror_id=spec.mirror_id,
-            topic=self.name,
-            desired=DesiredState.MIRRORING,
-            source_topic_id=self.source.topic_id,
-            partitions=self.source.partitions,
-            deferred_configs=self.configs.deferred,
-            deferred_acls=self.deferred_acls,
-            promotion_epoch=promotion_epoch,
-            copy_starts=self.copy_starts,
-            changed_at=now,
-        )
 
 
 def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
@@ -223,6 +96,7 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
         known=situation.known_configs,
         replication_factor=replication_factor,
         holes=situation.holes,
+        mapped=situation.mapped,
     )
     return TopicPlan(
         source=source,
@@ -240,7 +114,8 @@ def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation)
     if existing.records and detached and is_another_topic(source.topic_id, detached.source_topic_id):
         return TopicMismatch(f"{name!r} was deleted and created again at the source since it was detached")
     if existing.records and not (situation.returning or situation.adopting or detached):
-        return DestinationNotEmpty(f"{name!r} on {where!r} is not empty: {existing.records} offsets are in use")
+        why = f"{name!r} on {where!r} is not empty: {existing.records} offsets are in use"
+        return MappedNotEmpty(why) if situation.mapped else DestinationNotEmpty(why)
     if existing.facts.partitions != source.partitions:
         found, wanted = existing.facts.partitions, source.partitions
         return TopicMismatch(f"{name!r} has {found} partition(s) on {where!r}, {wanted} at the source")
@@ -270,23 +145,25 @@ def examine(
     """
     found = ProblemCollector()
     at_source = found.attempt(lambda: observe.source_topics(source, names, by)) or ()
-    writers = found.attempt(lambda: observe.write_rules(source, names, by)) or {}
+    writers = found.attempt(lambda: _write_rules(source, names, situation, by))
     existing = found.attempt(lambda: observe.destination_topics(destination, names, by))
     if existing is None:
         found.raise_all()
         return ()
     existing = {name: each for name, each in existing.items() if name not in situation.replaced}
     needs = rights.recreation_needs(sorted(situation.replaced))
-    needs += rights.destination_needs(existing, state=situation.state_exists, fenced=situation.returning)
+    needs += rights.destination_needs(
+        existing, mapped=situation.mapped, state=situation.state_exists, fenced=situation.returning
+    )
     found.problems += found.attempt(lambda: rights.refusals(destination.cluster, needs, by)) or ()
-    found.problems += [about(topic.name, fenced) for topic in at_source if (fenced := _fenced(topic, writers))]
+    found.problems += [about(topic.name, fenced) for topic in at_source if (fenced := _fenced(topic, writers or {}))]
     answers = {topic.name: plan_topic(topic, existing.get(topic.name), situation) for topic in at_source}
     if existing and not situation.returning:
         originals = found.attempt(lambda: Originals.of(read_promotions(source, by), *situation.pair))
         answers |= _refused(originals, existing) if originals else {}
     found.problems += [about(name, answer) for name, answer in answers.items() if isinstance(answer, TanistError)]
     plans = tuple(
-        replace(answer, deferred_acls=writers.get(name) or ())
+        replace(answer, deferred_acls=(writers or {}).get(name) or (), writers_known=writers is not None)
         for name, answer in answers.items()
         if not isinstance(answer, TanistError)
     )
@@ -298,6 +175,18 @@ def examine(
         plans = tuple(adopted.get(plan.name, plan) for plan in plans)
     found.raise_all()
     return plans
+
+
+def _write_rules(
+    source: SourceSnapshot, names: Sequence[str], situation: Situation, by: Deadline
+) -> Mapping[str, tuple[AclEntry, ...] | None] | None:
+    """The ACLs for writing; None: this login may not read them, which a mirror with mapped offsets can do without."""
+    try:
+        return observe.write_rules(source, names, by)
+    except AuthorizationFailed:
+        if situation.mapped:
+            return None
+        raise
 
 
 def _refused(originals: Originals, existing: Mapping[str, DestinationTopic]) -> dict[str, OppositeMirror]:
@@ -331,6 +220,7 @@ def situation(
         known_configs=observe.known_configs(destination, by),
         replication_factor=wanted.replication_factor,
         holes=wanted.holes,
+        mapped=wanted.is_mapped,
         state_exists=bool(view),
         adopting=adopting,
         detached=detached or {},

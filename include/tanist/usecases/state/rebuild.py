@@ -26,10 +26,10 @@ from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import DesiredState
 from tanist.usecases.mirror import distinct
 from tanist.usecases.mirrors import observe, take, writers
+from tanist.usecases.mirrors.adopting import Adoption
 from tanist.usecases.mirrors.create import remember_longer, same_settings, spec_of_request, with_choices, wrong
 from tanist.usecases.mirrors.desire import must_be_free, take_in
 from tanist.usecases.mirrors.observe import raised_promotions, read_promotions
-from tanist.usecases.mirrors.take import Adoption
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 from tanist.usecases.state.restore import nowhere, silently
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tanist.ports.state import StateStore
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.create import CreateRequest
-    from tanist.usecases.mirrors.take import TopicPlan
+    from tanist.usecases.mirrors.topic_plan import TopicPlan
 
 _NO_ID: Final = ProducerId(-1)
 

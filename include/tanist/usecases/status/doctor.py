@@ -14,11 +14,13 @@ from tanist.domain.logins import PrincipalUnknown
 from tanist.domain.promotions import PromotionRecord
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, PromotionEpoch
 from tanist.domain.rights import ClusterRole
+from tanist.domain.state_view import NOTHING_YET
 from tanist.usecases import rights, snapshot
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
 from tanist.usecases.mirrors.followed import followed_in
 from tanist.usecases.snapshot import MirrorSnapshot
+from tanist.usecases.status import mirror_kinds
 from tanist.usecases.status.observe import state_topic_problem, workers
 
 if TYPE_CHECKING:
@@ -74,19 +76,26 @@ def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandCo
     try:
         if not snapshot.exists(side, STATE_TOPIC, context.by):
             yield _principal(side, (), context)
+            yield _kinds(side, NOTHING_YET, context)
             return  # no destination of ours
         view = side.state(STATE_TOPIC, context.by)
         if promotions := _only_promotions(view):
             yield _principal(side, (), context)
+            yield _kinds(side, view, context)
             yield _replaced_source(name, promotions)
             return
         yield _state_topic(side, context)
-        yield _expiration(side, context)
+        mapped = [each.is_mapped for each in view.mirrors()]
+        if not mapped or not all(mapped):
+            yield _expiration(side, context)
+        if any(mapped):
+            yield _attempted(f"transactions on {name}", lambda: mirror_kinds.transactions(side, context.by))
         groups = side.state(GROUPS_TOPIC, context.by)
     except TanistError as error:
         yield unknown(f"state topic of {name}", error)
         return
     yield _principal(side, sorted({topic.topic for topic in view.topics()})[:_MOST_TOPICS], context)
+    yield _kinds(side, view, context)
     alive = workers_check(workers(view), context.clock.now())
     if view.mirrored():
         yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
@@ -135,6 +144,20 @@ def _principal(cluster: Cluster, topics: Sequence[str], context: CommandContext)
         why = f"{seen.unbound}; a failover could not deny WRITE to this login"
         return Check(name=name, verdict=Verdict.FAIL, observed=reported, reason=why)
     return Check(name=name, verdict=Verdict.PASS, observed=reported)
+
+
+def _kinds(cluster: Cluster, view: StateView, context: CommandContext) -> Check:
+    topics = sorted({topic.topic for topic in view.mirrored()})[:_MOST_TOPICS]
+    mirrors = [spec.mirror for spec in view.mirrors() if spec.is_mapped]
+    name, by = f"kinds of mirror to {cluster.name}", context.first_contact()
+    return _attempted(name, lambda: mirror_kinds.kinds(cluster, topics, mirrors, by))
+
+
+def _attempted(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except TanistError as error:
+        return unknown(name, error)
 
 
 def _state_topic(cluster: Cluster, context: CommandContext) -> Check:
@@ -192,14 +215,16 @@ def _access(
     of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
     returning = f"reversal of {spec.mirror}"
     denying = rights.denying_needs() if spec.deny_writers else ()
+    of_destination = (*rights.fetcher_needs(names, mapped=spec.is_mapped), *rights.position_needs(spec))
+    back = () if spec.is_mapped else names[:_MOST_TOPICS]
     needs = (
         (of_copying, spec.source, rights.source_needs(names)),
-        (of_copying, spec.destination, rights.fetcher_needs(names)),
+        (of_copying, spec.destination, of_destination),
         (f"other writers of {spec.mirror}", spec.destination, denying),
         (of_failover, spec.source, rights.failover_needs(ClusterRole.SOURCE, names) if names else ()),
         (of_failover, spec.destination, rights.failover_needs(ClusterRole.DESTINATION, names) if names else ()),
-        (returning, spec.source, rights.reversal_needs(names[:_MOST_TOPICS]) if names else ()),
-        (returning, spec.destination, rights.rescue_needs(names[:_MOST_TOPICS])),
+        (returning, spec.source, rights.reversal_needs(back) if back else ()),
+        (returning, spec.destination, rights.rescue_needs(back)),
     )
     for what, side, needed in needs:
         title = f"{what} on {side}"

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from tests.fakes.failover import GuardedCluster
 
 REPORTED = [each for each in TABLE if each.notice is Notice.REPORTED and each.who is LoginRole.MIRROR]
-OF_DOCTOR = [each for each in REPORTED if each.use not in {Use.GROUPS, Use.RECREATE, Use.FOLLOW}]
+_OF_OTHERS = {Use.GROUPS, Use.RECREATE, Use.FOLLOW, Use.MAPPED, Use.POSITIONS}
+"""Not of a mirror with identical offsets whose groups are not followed."""
+OF_DOCTOR = [each for each in REPORTED if each.use not in _OF_OTHERS]
 OF_A_RUN = [each for each in REPORTED if each.use is Use.RUN]
 OF_STEPS = [each for each in OF_A_RUN if each.step != "hold"]
 

@@ -1,0 +1,59 @@
+"""The settings of a mirror with mapped offsets, whose batches are appended in transactions of its workers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Misconfigured, UnsupportedVersion
+
+if TYPE_CHECKING:
+    from tanist.domain.records import MirrorSpec
+
+DEFAULT_INTERVAL_MS: Final = 500
+"""After this time a transaction is committed, unless the mirror has another interval."""
+TIMEOUT_MS: Final = 60_000
+"""After this time brokers abort a transaction of a worker that has not ended it (`transaction.timeout.ms`)."""
+SHORTEST_INTERVAL_MS: Final = 50
+LONGEST_INTERVAL_MS: Final = TIMEOUT_MS // 2
+"""A transaction that is open for longer than the timeout is aborted, so the interval leaves half of it to end one."""
+
+
+ADOPT: Final = "--adopt: taking a topic that has records"
+DETACH: Final = "remove --keep-copy: detaching a topic, to go on with its copy later"
+
+
+class NotSupported(UnsupportedVersion):
+    operator_action = "choose the value that this version supports; nothing was changed"
+
+
+class Delivery(StrEnum):
+    """How often a record of the source is in the read-committed view of the mirror topic."""
+
+    EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+
+
+def interval_ms(spec: MirrorSpec) -> int:
+    """After how many milliseconds a transaction of the mirror is committed."""
+    return spec.transaction_ms or DEFAULT_INTERVAL_MS
+
+
+def interval_problem(milliseconds: int) -> Misconfigured | None:
+    """Why it cannot be the interval of a mirror; None: it can."""
+    if SHORTEST_INTERVAL_MS <= milliseconds <= LONGEST_INTERVAL_MS:
+        return None
+    return Misconfigured(
+        f"--transaction-ms {milliseconds} is not {SHORTEST_INTERVAL_MS} to {LONGEST_INTERVAL_MS}: brokers abort a "
+        f"transaction after {TIMEOUT_MS} ms"
+    )
+
+
+def not_with_mapped(mirror: str, what: str) -> NotSupported:
+    """The refusal of `what`, for which the offsets of both logs have to be the same."""
+    return NotSupported(f"{what} is not possible with mapped offsets yet, and {mirror} has these")
+
+
+def must_be_identical(spec: MirrorSpec, what: str) -> None:
+    """Raises NotSupported: the mirror has mapped offsets, with which `what` is not possible."""
+    if spec.is_mapped:
+        raise not_with_mapped(f"mirror {spec.mirror!r}", what)
