@@ -119,6 +119,21 @@ def test_a_group_that_may_not_be_described_leaves_what_was_published() -> None:
     assert (found.until, "DESCRIBE on group" in found.unread) == (10, True)
 
 
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_ranges_that_were_lost_with_the_state_topics_are_missed(left: int) -> None:
+    """Restored from an older export they lack what was published since: a position in between would be a guess."""
+    mirror = MappedMirror()
+    mirror.publish(RUNS[:left])
+    mirror.copy()
+    mirror.commit(30, mirror.proof(RUNS[3], RUNS[2:]).metadata)
+    found = map_now(mirror)
+    assert found.runs == RUNS[:left]
+    assert found.until == (RUNS[left - 1].source if left else 0)
+    assert "its ranges before source offset 20 were published" in found.unread
+    mirror.publish(RUNS[left:3])
+    assert (map_now(mirror).runs, map_now(mirror).unread) == (RUNS, "")
+
+
 def test_what_a_failover_has_published_outlives_the_positions() -> None:
     """Nobody commits them again after it, so they expire."""
     mirror = MappedMirror()
