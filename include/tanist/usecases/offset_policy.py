@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from tanist.domain.answers import attempt
 from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
-from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
+from tanist.domain.fake_group import group_of
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC
-from tanist.ports.positions import CommittedPosition
+from tanist.usecases.mirrors.copied_positions import read_position
 
 if TYPE_CHECKING:
+    from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -71,7 +72,4 @@ def _position(
     spec: MirrorSpec, topic: TopicDesired, at: MirrorPartition, answer: CommittedOf
 ) -> CopiedPosition | TanistError | None:
     found = answer.get(at)
-    if not isinstance(found, CommittedPosition):
-        return found
-    offset, metadata = found
-    return attempt(lambda: copied_position(at, offset, metadata, spec.id, topic.source_topic_id))
+    return None if found is None else read_position(spec, at, found, topic.source_topic_id)
