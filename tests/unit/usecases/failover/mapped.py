@@ -88,7 +88,7 @@ class MappedWorker:
         name = self.world.id_of(at)
         if not self.owns(at) or at not in self.open:
             return False
-        records, before = self.open.pop(at), self.world.position(at)
+        before, records = self.world.position(at), self.open.pop(at)
         self.world.west.end(name, self.epochs[name])
         end = DestinationOffset(self.world.west.ends[at][2])
         position = SourceOffset(records[-1][0] + 1)
@@ -120,7 +120,8 @@ class MappedWorld(FailoverWorld):
         now = self.groups.group(group_of(self.mirror)).now(at)
         start = SourceOffset(0)
         if now is None:
-            runs = first_runs(start, DestinationOffset(self.west.ends[at][2]))
+            end = self.west.ends[at][2] - len(self.copier.open.get(at, ()))
+            runs = first_runs(start, DestinationOffset(end))
             return CopiedPosition(start, self.spec.id, f"id-of-{at.topic}", DestinationOffset(0), 0, runs)
         return copied_position(at, now.offset, now.metadata, self.spec.id, f"id-of-{at.topic}")
 

@@ -60,14 +60,14 @@ class _Taken:
     headers: list[BatchHeader]
 
 
-class Slice:
+class OwnedId:
     """Of one state partition, owned by the fetcher thread. Its id may be used only under the lease."""
 
     def __init__(self, destination: Router, tools: FetcherThreadTools, number: int) -> None:
         self.number = number
         self.phase = TxnPhase.TAKE_OVER
         self.members: Sequence[TransactionPartition] = ()
-        """All of this slice that the thread has now. None of them can go on in an epoch that has ended."""
+        """All of this id that the thread has now. None of them can go on in an epoch that has ended."""
         self.partitions: dict[MirrorPartition, TransactionPartition] = {}
         """Those that the open transaction may hold something of."""
         self._destination = destination
@@ -116,7 +116,7 @@ class Slice:
     # ── the open transaction ──────────────────────────────────────────────────────────────────────────────────────
 
     def append(self, partitions: Sequence[TransactionPartition]) -> None:
-        """Append everything that was read of `partitions`, which belong to this slice and are being copied."""
+        """Append everything that was read of `partitions`, which belong to this id and are being copied."""
         if not self._goes_on():
             return
         now = self._clock.monotonic()
@@ -220,7 +220,7 @@ class Slice:
         """
         why = self._transactions.error
         refused = self._transactions.refused if event is TxnEvent.REFUSED else {}
-        log.warning("transaction failed", extra={"slice": self.number, "phase": self.phase, "why": str(why)})
+        log.warning("transaction failed", extra={"transactional_id": self.number, "phase": self.phase, "why": str(why)})
         self._go(event)
         if self.phase is TxnPhase.ABORT:
             self._go(self._transactions.end(self._clock.deadline(ANSWER_SECONDS), commit=False))
