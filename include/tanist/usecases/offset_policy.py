@@ -10,7 +10,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.fake_group import group_of
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC
-from tanist.usecases.mirrors.copied_positions import read_position
+from tanist.usecases.copied_positions import read_position
 
 if TYPE_CHECKING:
     from tanist.domain.fake_group import CopiedPosition

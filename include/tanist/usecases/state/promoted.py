@@ -14,7 +14,7 @@ from tanist.domain.restored_promotions import PromotedLog, restored_lineage
 from tanist.domain.saved_state import PromotedSince, StateOutdated, led_elsewhere
 from tanist.domain.writers import writers
 from tanist.ports.fencing import ProducerFence
-from tanist.usecases.mirrors.copied_positions import copied_positions
+from tanist.usecases.copied_positions import copied_positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
