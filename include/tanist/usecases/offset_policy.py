@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from tanist.domain.answers import attempt
 from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
-from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
+from tanist.domain.fake_group import group_of
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC
-from tanist.ports.positions import CommittedPosition
+from tanist.usecases.copied_positions import read_position
 
 if TYPE_CHECKING:
+    from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -44,7 +45,8 @@ def _positions(
 ) -> tuple[dict[MirrorPartition, CopiedPosition], dict[MirrorPartition, str]]:
     """Where the copies go on of all topics that the mirror has, had, or has detached, and why that is not known.
 
-    A transaction that is open has not moved any of them yet.
+    A transaction that is open has not moved any of them yet. A failover has published all ranges, so the positions of
+    its topics may be gone, as the group's offsets expire.
     """
     group = group_of(spec.mirror)
     answer = attempt(lambda: destination.positions(spec.mirror).committed([group], by, stable=False)[group])
@@ -55,10 +57,10 @@ def _positions(
             found = answer if isinstance(answer, TanistError) else _position(spec, topic, at, answer)
             if isinstance(found, TanistError):
                 unread[at] = f"where the copy goes on is unknown: {found.name}: {found.reason}"
-            elif found is None:
-                unread[at] = f"group {group!r} at {spec.destination!r} has no position of the copy"
-            else:
+            elif found is not None:
                 known[at] = found
+            elif not state.promoted(spec.mirror, at.topic):
+                unread[at] = f"group {group!r} at {spec.destination!r} has no position of the copy"
     return known, unread
 
 
@@ -70,7 +72,4 @@ def _position(
     spec: MirrorSpec, topic: TopicDesired, at: MirrorPartition, answer: CommittedOf
 ) -> CopiedPosition | TanistError | None:
     found = answer.get(at)
-    if not isinstance(found, CommittedPosition):
-        return found
-    offset, metadata = found
-    return attempt(lambda: copied_position(at, offset, metadata, spec.id, topic.source_topic_id))
+    return None if found is None else read_position(spec, at, found, topic.source_topic_id)

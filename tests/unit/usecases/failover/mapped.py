@@ -109,7 +109,7 @@ class MappedWorld(FailoverWorld):
     used: dict[str, ProducerEpoch]
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(spec_fields=MAPPED, **more)
+        super().__init__(**{"spec_fields": MAPPED, "held": ()} | more)
 
     def id_of(self, at: TopicPartition) -> str:
         """The transactional id in which a partition is copied."""

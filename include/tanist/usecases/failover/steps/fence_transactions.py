@@ -17,9 +17,9 @@ from tanist.domain.lineage import TopicLineage
 from tanist.domain.mapped_runs import OffsetRangesWritten, published_whole
 from tanist.domain.names import MirrorPartition
 from tanist.domain.writers import transactional_writers
+from tanist.usecases.copied_positions import copied_positions
 from tanist.usecases.failover.step import must_all
 from tanist.usecases.failover.steps.groups import move
-from tanist.usecases.mirrors.copied_positions import copied_positions
 from tanist.usecases.mirrors.published_ranges import publish
 from tanist.usecases.rights import named
 from tanist.usecases.runs.runner import Done

@@ -41,7 +41,7 @@ def copied_positions(
         }
     source_ids = {each.topic: each.source_topic_id for each in view.topics(spec.mirror) if each.topic in topics}
     return {
-        (at := MirrorPartition(*each)): _read(spec, at, answer, source_ids[each.topic])
+        (at := MirrorPartition(*each)): read_position(spec, at, answer, source_ids[each.topic])
         for each, answer in found.items()
         if each.topic in source_ids
     }
@@ -77,9 +77,10 @@ def _is_pending(found: CommittedOf, topics: Collection[str]) -> bool:
     return any(isinstance(each, UnstableOffsetCommit) and at.topic in topics for at, each in found.items())
 
 
-def _read(
+def read_position(
     spec: MirrorSpec, at: MirrorPartition, answer: CommittedPosition | TanistError, source_id: str
 ) -> CopiedPosition | TanistError:
+    """What the group has of one partition: its position, or why it is none of this mirror's."""
     if isinstance(answer, TanistError):
         return answer
     return attempt(lambda: copied_position(at, answer.offset, answer.metadata, spec.id, source_id))
