@@ -19,8 +19,6 @@ from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tanist.domain.fake_group import CopiedPosition
-
 _MORE: Final = 0x80
 _BITS: Final = 0x7F
 
@@ -135,17 +133,3 @@ def continues(published: Iterable[OffsetRange], riding: Sequence[OffsetRange]) -
     copy. State topics that were restored from an older export lack what was published since.
     """
     return not riding or riding[0].source == 0 or any(each.destination == riding[0].destination for each in published)
-
-
-def published_whole(
-    mirror: MirrorName, mirror_id: str, at: MirrorPartition, copied: CopiedPosition
-) -> OffsetRangesWritten:
-    """All ranges beside a position, and the position itself as the last one, so that the map needs no position more.
-
-    `extended` leaves out a range that has the shift of the one before; here the last one says where the copy ends.
-    """
-    last = OffsetRange(copied.position, copied.end)
-    runs = (*(run for run in copied.runs if run.source < copied.position), last)
-    return OffsetRangesWritten(
-        mirror=mirror, mirror_id=mirror_id, partition=at, source=runs[0].source, ranges=encoded(runs)
-    )

@@ -14,7 +14,7 @@ from tanist.domain.restored_promotions import PromotedLog, restored_lineage
 from tanist.domain.saved_state import PromotedSince, StateOutdated, led_elsewhere
 from tanist.domain.writers import writers
 from tanist.ports.fencing import ProducerFence
-from tanist.usecases.copied_positions import copied_positions
+from tanist.usecases.offset_policy import copied_positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,7 +69,8 @@ def look_at_logs(
     partitions = [at for each in topics for at in each.all_partitions()]
     proofs = destination.producer_fencing.proof(writers(before, spec, partitions), by)
     logs = inspection.writers(partitions, by)
-    copied = known(copied_positions(spec, before, destination, context, {each.topic for each in topics}))
+    positions = known(copied_positions(spec, destination, before, by)) if spec.is_mapped else {}
+    copied = {at: each for at, each in positions.items() if each is not None}
     doubts: list[str] = []
     fenced: dict[MirrorPartition, str] = {}
     starts: dict[MirrorPartition, int] = {}

@@ -109,7 +109,7 @@ class MappedWorld(FailoverWorld):
     used: dict[str, ProducerEpoch]
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(**{"spec_fields": MAPPED, "held": ()} | more)
+        super().__init__(**{"spec_fields": MAPPED, "held": (("compression.type", "gzip"),)} | more)
 
     def id_of(self, at: TopicPartition) -> str:
         """The transactional id in which a partition is copied."""
@@ -120,9 +120,8 @@ class MappedWorld(FailoverWorld):
         now = self.groups.group(group_of(self.mirror)).now(at)
         start = SourceOffset(0)
         if now is None:
-            end = self.west.ends[at][2] - len(self.copier.open.get(at, ()))
-            runs = first_runs(start, DestinationOffset(end))
-            return CopiedPosition(start, self.spec.id, f"id-of-{at.topic}", DestinationOffset(0), 0, runs)
+            begin = DestinationOffset(0)
+            return CopiedPosition(start, self.spec.id, f"id-of-{at.topic}", begin, 0, first_runs(start, begin))
         return copied_position(at, now.offset, now.metadata, self.spec.id, f"id-of-{at.topic}")
 
     def tick(self) -> None:
