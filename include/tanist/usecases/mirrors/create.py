@@ -177,7 +177,7 @@ def examine(
     """
     found = ProblemCollector(wrong(request))
     if request.mapped and prefixes is not None:
-        found.problems.append(not_with_mapped(f"mirror {request.mirror!r}", ADOPT))
+        found.problems.append(not_with_mapped(request.mirror, ADOPT))
     if source.name == destination.name:
         found.problems.append(SameCluster(f"{source.name!r} is the source and the destination"))
         found.raise_all()  # before the network is asked
