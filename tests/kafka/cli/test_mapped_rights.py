@@ -80,6 +80,12 @@ def test_a_producers_rights_are_enough_at_the_destination(
         "mirrors", "create", "made", "-s", "east", "-d", "guarded", "--topic", topic_name, "--offsets", "mapped"
     )
     assert made.code == 0, made.err
+    (listed,) = (
+        each for each in tanist("mirrors", "list", "-d", "guarded", "--json").items if each["mirror"] == "made"
+    )
+    assert (listed["offsets"], listed["transaction_ms"], listed["data_id"]) == ("mapped", 500, -1)
+    described = tanist("mirrors", "describe", "made", "-d", "guarded", "--json").items
+    assert {(each["offsets"], each["transaction_ms"]) for each in described} == {("mapped", 500)}
     checks = {row["check"]: row for row in tanist("doctor", "--json").items}
     rights = checks["rights of made on guarded"]
     assert (rights["verdict"], "missing" in rights["reason"]) == ("UNKNOWN", False), rights
