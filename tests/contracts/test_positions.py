@@ -121,6 +121,7 @@ def test_a_position_that_a_transaction_is_about_to_change_is_not_told(
         assert not isinstance(held, TanistError)
         assert isinstance(held[at], UnstableOffsetCommit)
         assert held[other] == FIRST
+        assert groups.positions.committed([group], SOON(10), stable=False) == {group: {at: FIRST, other: FIRST}}
         decide()
     assert stands(groups, group) == {at: CommittedPosition(2, ""), other: FIRST}
 

@@ -15,14 +15,20 @@ from tanist.domain.approval.entries import (
     Withdrawal,
     signature,
 )
-from tanist.domain.broker_errors import ClusterAuthorizationFailed, TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.broker_errors import (
+    ClusterAuthorizationFailed,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.facts import TransactionalProducers
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import BrokerId, DestinationOffset, MirrorPartition, TopicPartition
 from tanist.domain.records import STATE_TOPIC
+from tanist.domain.writer_identity import ProducerEpoch, TransactionalWriter
 from tanist.ports.access import NOBODY
-from tanist.ports.fencing import NO_HISTORY, Kept, ProducerFence
+from tanist.ports.fencing import NO_HISTORY, Kept, ProducerFence, TransactionFence
 from tanist.ports.logs import ClusterSeen, InSync
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.writer_identity import ProducerIds
+    from tanist.domain.writer_identity import ProducerIds, WriterIdentity
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
 
@@ -70,6 +76,10 @@ class GuardedCluster(MemoryCluster):
     canaries: list[str] = field(default_factory=list)
     transactions: tuple[OpenTransaction, ...] = ()
     transactional: dict[TopicPartition, TransactionalProducers] = field(default_factory=dict)
+    owners: dict[str, ProducerEpoch] = field(default_factory=dict)
+    """The epoch in which coordinators know each transactional id."""
+    owned: dict[str, set[TopicPartition]] = field(default_factory=dict)
+    """What is in the open transaction of each."""
     named: tuple[OpenTransaction, ...] = ()
     """What coordinators know of: transactions that may have written nothing yet."""
     coordinators: TanistError | None = None
@@ -106,6 +116,21 @@ class GuardedCluster(MemoryCluster):
         del self.topics[topic]
         self.ends = {at: end for at, end in self.ends.items() if at.topic != topic}
         self.epochs = {key: epoch for key, epoch in self.epochs.items() if key[0].topic != topic}
+
+    def begin(self, transactional_id: str) -> ProducerEpoch:
+        """InitProducerId of whoever asks: every earlier owner is fenced, and what it left open is aborted."""
+        old = self.owners.get(transactional_id, ProducerEpoch(500 + len(self.owners), -1))
+        self.end(transactional_id, old._replace(epoch=old.epoch + 1))
+        self.owners[transactional_id] = old._replace(epoch=old.epoch + 2)
+        return self.owners[transactional_id]
+
+    def end(self, transactional_id: str, marker: ProducerEpoch) -> None:
+        """A marker of that epoch ends the open transaction in each of its partitions."""
+        for at in sorted(self.owned.pop(transactional_id, ())):
+            self.epochs[at, marker.producer_id] = max(self.epochs.get((at, marker.producer_id), -1), marker.epoch)
+            self.mark(at, marker.producer_id)
+            start, _, high = self.ends[at]
+            self.ends[at] = (start, high, high)
 
     def append(self, at: TopicPartition, producer: int, epoch: int, count: int = 1) -> bool:
         """Whether a writer of that epoch gets so many records in."""
@@ -157,11 +182,27 @@ class MemoryProducerFencing:
         self._cluster.answer()
         return {at: self._fence_producer(at, self._last(each)) for at, each in producer_ids.items()}
 
+    def fence_transactional_ids(
+        self, writers: Mapping[MirrorPartition, TransactionalWriter], by: Deadline
+    ) -> Mapping[MirrorPartition, TransactionFence | TanistError]:
+        self._cluster.answer()
+        return {at: self._fence_transactions(at, each) for at, each in writers.items()}
+
+    def _fence_transactions(self, at: MirrorPartition, writer: TransactionalWriter) -> TransactionFence | TanistError:
+        if at not in self._cluster.ends:
+            return UnknownTopicOrPartition(str(at))
+        if not self._cluster.may("WRITE", writer.transactional_id):
+            return TransactionalIdAuthorizationFailed(writer.transactional_id)
+        epoch = self._cluster.begin(writer.transactional_id)
+        self._cluster.owned[writer.transactional_id] = {at}
+        self._cluster.end(writer.transactional_id, epoch)
+        return TransactionFence(epoch, DestinationOffset(self._cluster.ends[at][2]))
+
     def proof(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, ProducerFence | TanistError]:
         self._cluster.answer()
-        return {at: self._proof(at, each) for at, each in producer_ids.items()}
+        return {at: self._proof(at, each) for at, each in writers.items()}
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
         self._cluster.answer()
@@ -251,10 +292,15 @@ class MemoryProducerFencing:
                 self._cluster.mark(at, producer)
         return DestinationOffset(self._cluster.ends[at][2])
 
-    def _proof(self, at: MirrorPartition, producer_ids: ProducerIds) -> ProducerFence | TanistError:
+    def _proof(self, at: MirrorPartition, writer: WriterIdentity) -> ProducerFence | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
-        shut = all(self._cluster.epochs.get((at, who), -1) >= epoch for who, epoch in self._last(producer_ids).items())
+        if isinstance(writer, TransactionalWriter):
+            fence = writer.fence
+            last = {} if fence is None else {fence.producer_id: fence.epoch}
+        else:
+            last = self._last(writer)
+        shut = bool(last) and all(self._cluster.epochs.get((at, who), -1) >= epoch for who, epoch in last.items())
         return ProducerFence.FENCED if shut else ProducerFence.OPEN
 
 

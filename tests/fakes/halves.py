@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
     from tanist.domain.names import DestinationOffset, MirrorPartition
-    from tanist.domain.writer_identity import ProducerIds
+    from tanist.domain.writer_identity import ProducerIds, TransactionalWriter, WriterIdentity
     from tanist.ports.clock import Deadline
-    from tanist.ports.fencing import Kept, ProducerFence, ProducerFencing
+    from tanist.ports.fencing import Kept, ProducerFence, ProducerFencing, TransactionFence
 
 HALF = "seal:half"
 DATA_HALF = "seal:data-half"
@@ -61,10 +61,19 @@ class Halves:
         self.checkpoint(HALF)
         return {**first, **self.real.fence_producers(dict(ordered[middle:]), by)}
 
+    def fence_transactional_ids(
+        self, writers: Mapping[MirrorPartition, TransactionalWriter], by: Deadline
+    ) -> Mapping[MirrorPartition, TransactionFence | TanistError]:
+        ordered = list(writers.items())
+        middle = len(ordered) // 2
+        first = self.real.fence_transactional_ids(dict(ordered[:middle]), by)
+        self.checkpoint(HALF)
+        return {**first, **self.real.fence_transactional_ids(dict(ordered[middle:]), by)}
+
     def proof(
-        self, producer_ids: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, ProducerFence | TanistError]:
-        return self.real.proof(producer_ids, by)
+        return self.real.proof(writers, by)
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
         return self.real.compacted(topics, by)

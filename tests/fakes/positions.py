@@ -149,14 +149,16 @@ class MemoryPositions:
         }
         return GroupListing(groups=found, silent=self._groups.silent)
 
-    def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
+    def committed(
+        self, groups: Sequence[str], by: Deadline, *, stable: bool = True
+    ) -> Mapping[str, CommittedOf | TanistError]:
         if groups:
             self._groups.cluster.answer()
-        return {name: self._committed(name) for name in groups}
+        return {name: self._committed(name, stable=stable) for name in groups}
 
-    def _committed(self, name: str) -> CommittedOf:
+    def _committed(self, name: str, *, stable: bool) -> CommittedOf:
         group = self._groups.groups.get(name, MemoryGroup())
-        pending = {at for at in group.positions if self._groups.is_pending(name, at)}
+        pending = {at for at in group.positions if stable and self._groups.is_pending(name, at)}
         known: dict[TopicPartition, CommittedPosition | TanistError] = {
             at: now for at, (_, now) in group.positions.items()
         }

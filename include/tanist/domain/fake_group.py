@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 4_096
 """The default of `offset.metadata.max.bytes`; a proof is far shorter."""
-_PROOF: Final = re.compile(r"tanist (?P<mirror>\S+) (?P<topic>\S+) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)")
+_PROOF: Final = re.compile(r"tanist (?P<mirror>\S+) (?P<topic>\S*) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)")
+_NAME: Final = re.compile(r"tanist-[^/]+/positions")
 
 
 class PositionNotOurs(PartitionBroken):
@@ -32,13 +33,29 @@ class PositionNotOurs(PartitionBroken):
     )
 
 
+class MirrorPositionLost(PartitionBroken):
+    name = "POSITION_LOST"
+    operator_action = (
+        "the group of the mirror's own positions was deleted: copy the topic again from its start "
+        "(`tanist mirrors remove --keep-copy`, docs/mirroring.md)"
+    )
+
+
+class MirrorTruncated(PartitionBroken):
+    name = "MIRROR_TRUNCATED"
+    operator_action = (
+        "the destination has lost records that were copied: copy the topic again from its start "
+        "(`tanist mirrors remove --keep-copy`, docs/mirroring.md)"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class CopiedPosition:
     """Where a copy goes on: the next source offset, and what proves it.
 
-    `mirror_id`, `source_topic_id`: of what is copied. `end`: of the copy, behind the marker of the transaction that
-    committed it. `count`: of the transactions of this partition; it only grows. `runs`: the ranges of the offset map
-    that are not published yet.
+    `mirror_id`, `source_topic_id`: of what is copied; brokers older than 2.8 have no topic ids, it is empty then.
+    `end`: of the copy, behind the marker of the transaction that committed it. `count`: of the transactions of this
+    partition; it only grows. `runs`: the ranges of the offset map that are not published yet.
     """
 
     position: SourceOffset
@@ -57,6 +74,11 @@ class CopiedPosition:
 def group_of(mirror: MirrorName) -> str:
     """The name of the group; '/' is in no mirror's name."""
     return f"tanist-{mirror}/positions"
+
+
+def is_fake(group: str) -> bool:
+    """Whether a group is that of a mirror's own positions: no consumer's, so it is in no mirror and no snapshot."""
+    return _NAME.fullmatch(group) is not None
 
 
 def copied_position(

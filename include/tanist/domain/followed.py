@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.copier import CopiedByAnother, Copier
 from tanist.domain.errors import TanistError
+from tanist.domain.fake_group import is_fake
 from tanist.domain.names import MirrorPartition
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.selection import EVERYTHING, Selection, topic_pattern
@@ -226,8 +227,11 @@ def selected_by(selection: Selection, found: FollowedTopics) -> tuple[FollowedTo
 
 
 def group_is_followed(spec: MirrorSpec, group: str) -> bool:
-    """Whether positions of `group` are kept and translated. Without filters those of all groups are."""
-    return _group_matches(spec.group_include, spec.group_exclude, group)
+    """Whether positions of `group` are kept and translated. Without filters those of all groups are.
+
+    Never those of a mirror itself, whose destination the source may be.
+    """
+    return not is_fake(group) and _group_matches(spec.group_include, spec.group_exclude, group)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -113,13 +113,18 @@ class PartitionRow:
         return lag(self.source, self.destination_end, self.map)
 
     @property
+    def unread(self) -> str:
+        """Why it is not known how far a copy is that has offsets of its own; empty: it is, or it has no record."""
+        return self.map.unread if self.destination_end else ""
+
+    @property
     def lag_ms(self) -> int | None:
         """0 if nothing is missing; otherwise unknown, because the missing records have not been read."""
         return 0 if self.lag == 0 else None
 
     @property
     def mode(self) -> str:
-        """`identical`, or by how many offsets the mirror partition is ahead at its end; or `unknown`."""
+        """`identical`, or `mapped` and by how many offsets it is ahead at its end; or `unknown`."""
         return "unknown" if self.followed else mode(self.destination_end, self.map)
 
 
@@ -145,20 +150,26 @@ def counted(rows: Collection[PartitionRow]) -> RowCounts:
 
 
 def lag(source: KnownEnd | None, destination_end: DestinationOffset | None, offsets: OffsetMap) -> int | None:
-    """Offsets behind, never negative: the mirror partition may have been read after the source."""
-    if source is None or destination_end is None:
+    """Offsets behind, never negative: the mirror partition may have been read after the source.
+
+    None also where it is not known how far a copy is that has offsets of its own, unless its log is empty.
+    """
+    if source is None or destination_end is None or (offsets.unread and destination_end > 0):
         return None
     return max(0, source.high_watermark - offsets.origin(destination_end))
 
 
 def mode(destination_end: DestinationOffset | None, offsets: OffsetMap) -> str:
-    """`identical` or `mapped(+3)`, at the end of the log (at the last range if that is unknown)."""
+    """`identical` or `mapped(+3)`, at the end of the log (at the last range if that is unknown).
+
+    `mapped` of a mirror whose offsets are never identical, though they may be the same ones now.
+    """
     if not offsets.runs:
-        return "identical"
+        return "mapped" if offsets.is_mapped else "identical"
     shift = offsets.runs[-1].shift
     if destination_end is not None:
         shift = offsets.shift_at(offsets.origin(destination_end))
-    return f"mapped({shift:+d})" if shift else "identical"
+    return f"mapped({shift:+d})" if shift or offsets.is_mapped else "identical"
 
 
 def is_loss_accepted(spec: MirrorSpec, observed: PartitionObserved) -> bool:

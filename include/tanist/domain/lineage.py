@@ -7,11 +7,11 @@ have records, which nobody copied; behind it lie records of the new primary, up 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
-from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
+from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored, stored_since
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -25,6 +25,8 @@ class TopicLineage(MirrorRecord):
     `promotion_epoch`: the count of that promotion. `old_ends`: where the records of the old source end in the mirror
     partition. `reserve_ends`: the end of the reserve, behind which the new primary's own records begin. Both are
     destination offsets, by partition; they are equal where nothing is reserved. `topic_id`: of the mirror topic.
+    `fenced_in`: of mapped offsets, by partition the producer id and the epoch in which an empty transaction was ended
+    there (`ProducerEpoch`).
     """
 
     mirror: MirrorName
@@ -37,6 +39,7 @@ class TopicLineage(MirrorRecord):
     topic_id: str = ""
     at: EpochMs
     mirror_id: str = ""
+    fenced_in: tuple[tuple[int, int], ...] = field(default=(), metadata=stored_since(1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.names import MirrorName, MirrorPartition
-    from tanist.domain.writer_identity import WriterIdentity
 
 
 class WrittenSpan(NamedTuple):
@@ -63,7 +62,7 @@ class LogWriters:
         spans = any(span.producer_id == producer_id and not span.control for span in self.last)
         return spans or any(each.producer_id == producer_id and each.wrote_records for each in self.producers)
 
-    def fence(self, writer: WriterIdentity) -> str | None:
+    def fence(self, writer: ProducerIds) -> str | None:
         """What shows that this writer is fenced; None: nothing does."""
         for span in self.last:
             if writer.is_fenced_by(span.producer_id, span.producer_epoch):

@@ -36,13 +36,15 @@ class OffsetMap:
 
     Build it with `of`: a range of a worker that died may have been written twice. `until`: what the map knows ends
     before this offset, which is where the copy goes on; None: it knows all, as offsets without a range are identical.
+    `unread`: why it is not known how far the copy goes on behind `until`; empty: it ends there.
     """
 
     runs: tuple[OffsetRange, ...] = ()
     until: SourceOffset | None = None
+    unread: str = ""
 
     @classmethod
-    def of(cls, runs: Iterable[OffsetRange], until: SourceOffset | None = None) -> OffsetMap:
+    def of(cls, runs: Iterable[OffsetRange], until: SourceOffset | None = None, unread: str = "") -> OffsetMap:
         """The map of `runs` (in any order). If two have the same source offset, the larger destination offset wins.
 
         The destination's end never moves back, so the largest one was written last.
@@ -50,11 +52,16 @@ class OffsetMap:
         latest: dict[SourceOffset, DestinationOffset] = {}
         for run in sorted(runs):
             latest[run.source] = run.destination
-        return cls(tuple(OffsetRange(s, d) for s, d in sorted(latest.items())), until)
+        return cls(tuple(OffsetRange(s, d) for s, d in sorted(latest.items())), until, unread)
 
     def with_range(self, run: OffsetRange) -> OffsetMap:
         """This map with one more range."""
-        return OffsetMap.of((*self.runs, run), self.until)
+        return OffsetMap.of((*self.runs, run), self.until, self.unread)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether offsets are the copy's own: where no range says so, nothing is identical."""
+        return self.until is not None
 
     def locate(self, position: SourceOffset) -> DestinationOffset:
         """The destination offset, actual or expected, of the first record at or after `position`.
@@ -69,14 +76,15 @@ class OffsetMap:
         return min(inside, self.runs[i].destination) if i < len(self.runs) else inside
 
     def origin(self, offset: DestinationOffset) -> SourceOffset:
-        """The source offset of the record at destination `offset`; the inverse of `locate` on records."""
-        shift = 0
-        for run in self.runs:
-            if run.destination > offset:
-                break
-            shift = run.shift
-        found = SourceOffset(max(0, offset - shift))
-        return found if self.until is None else min(found, self.until)
+        """The source offset of the record at destination `offset`; the inverse of `locate` on records.
+
+        Of what is no record of the source (a marker, or what an aborted attempt has left) that of the next one.
+        """
+        i = bisect_right(self.runs, offset, key=lambda run: run.destination)
+        if i == 0 and self.is_mapped:
+            return SourceOffset(0)  # records that the mirror topic had before it was one
+        ends = [self.runs[i].source] if i < len(self.runs) else [] if self.until is None else [self.until]
+        return min([SourceOffset(max(0, offset - (self.runs[i - 1].shift if i else 0))), *ends])
 
     def begin_of(self, position: SourceOffset) -> SourceOffset:
         """The source offset where the range of `position` begins; 0: it lies before the first one."""

@@ -25,21 +25,31 @@ if TYPE_CHECKING:
 
 _IDENTICAL = OffsetMap()
 _NOTHING_COPIED = OffsetMap(until=SourceOffset(0))
+
+
 _NONE: Mapping[MirrorPartition, CopiedPosition] = MappingProxyType({})
+_ALL_READ: Mapping[MirrorPartition, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetPolicy:
-    """Of one mirror, as it was read from `__mirror_offsets`."""
+    """Of one mirror, as it was read from `__mirror_offsets`, and if its offsets are mapped from its own positions."""
 
     _maps: Mapping[MirrorPartition, OffsetMap] = field(default_factory=dict)
     _otherwise: OffsetMap = _IDENTICAL
 
     @classmethod
-    def of(cls, view: StateView, spec: MirrorSpec, positions: Mapping[MirrorPartition, CopiedPosition] = _NONE) -> Self:
+    def of(
+        cls,
+        view: StateView,
+        spec: MirrorSpec,
+        positions: Mapping[MirrorPartition, CopiedPosition] = _NONE,
+        unread: Mapping[MirrorPartition, str] = _ALL_READ,
+    ) -> Self:
         """From a view of `__mirror_offsets`; of mapped offsets also from the `positions` that the copy has now.
 
-        Without a position a mapped partition is known as far as its ranges were published.
+        Without a position a mapped partition is known as far as its ranges were published; `unread` says why there is
+        none. Positions must be read before the view: a range leaves a position only after it was published.
 
         Raises:
             UnreadableRanges: what is on record is damaged.
@@ -49,12 +59,12 @@ class OffsetPolicy:
             ranges[record.partition].append(OffsetRange(record.source, record.destination))
         for piece in view.offset_ranges(spec):
             ranges[piece.partition] += piece.runs
+        if not spec.is_mapped:
+            return cls(MappingProxyType({at: OffsetMap.of(found) for at, found in ranges.items()}))
         for at, copied in positions.items():
             ranges[at] += copied.runs
-        return cls(
-            MappingProxyType({at: _map(found, spec, positions.get(at)) for at, found in ranges.items()}),
-            _NOTHING_COPIED if spec.is_mapped else _IDENTICAL,
-        )
+        maps = {at: _mapped(ranges[at], positions.get(at), unread.get(at, "")) for at in {*ranges, *unread}}
+        return cls(MappingProxyType(maps), _NOTHING_COPIED)
 
     @property
     def with_ranges(self) -> AbstractSet[MirrorPartition]:
@@ -74,7 +84,7 @@ class OffsetPolicy:
         return self.map_of(at).locate(offset)
 
 
-def _map(found: Sequence[OffsetRange], spec: MirrorSpec, copied: CopiedPosition | None) -> OffsetMap:
-    if not spec.is_mapped:
-        return OffsetMap.of(found)
-    return OffsetMap.of(found, max(found).source if copied is None else copied.position)
+def _mapped(found: Sequence[OffsetRange], copied: CopiedPosition | None, unread: str) -> OffsetMap:
+    if copied is not None:
+        return OffsetMap.of(found, copied.position)
+    return OffsetMap.of(found, max(found).source if found else SourceOffset(0), unread)

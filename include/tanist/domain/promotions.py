@@ -7,17 +7,19 @@ copy until an operator accepts it: neither a returning source nor a restored sta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from tanist.domain.errors import MirrorProducerFenced, PartitionBroken, SourceReplaced
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.moves import MoveStatus
 from tanist.domain.names import MirrorPartition
 from tanist.domain.records import PromotionEpoch
-from tanist.domain.writer_identity import ProducerIds, WriterIdentity
+from tanist.domain.writer_identity import ProducerIds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from tanist.domain.names import MirrorName
     from tanist.domain.records import TopicDesired
@@ -30,14 +32,38 @@ PromotionRecord: TypeAlias = PromotionEpoch | TopicLineage
 def copy_blocked_reason(
     view: StateView, source_view: StateView, mirror: MirrorName, topic: str
 ) -> PartitionBroken | None:
-    """Why a topic must not be copied to. `view`: the destination's state topic; `source_view`: the source's own."""
-    if view.promoted(mirror, topic):
+    """Why a topic must not be copied to. `view`: the destination's state topic; `source_view`: the source's own.
+
+    Nothing but this keeps off a worker of a mirror with mapped offsets that wakes late: a coordinator gives a new epoch
+    to whoever asks. So such a worker asks here after every InitProducerId, before it reads positions or sends anything.
+    """
+    if view.promoted(mirror, topic) or topic in leaving(view, mirror):
         return MirrorProducerFenced(f"topic {topic!r} is no longer in the mirror: it was failed over or removed")
     desired = view.topic(mirror, topic)
     counted = source_view.promotions(mirror, topic)
     if desired is not None and counted > desired.promotion_epoch:
         return replaced(mirror, topic, counted, desired.promotion_epoch)
     return None
+
+
+def leaving(view: StateView, mirror: MirrorName) -> Container[str]:
+    """The topics of a failover that is past its point of no return, which is on record before it fences anybody."""
+    run = view.unfinished(mirror)
+    return _topics_of(run.plan_json) if run is not None and run.no_return else frozenset()
+
+
+@lru_cache(maxsize=8)
+def _topics_of(plan_json: str) -> Container[str]:
+    """All, where this version cannot read the plan."""
+    try:
+        return frozenset(ApprovedPlan.read(plan_json).intent.names)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return _EveryTopic()
+
+
+class _EveryTopic:
+    def __contains__(self, _topic: object) -> bool:
+        return True
 
 
 def replaced(mirror: MirrorName, topic: str, counted: int, known: int) -> SourceReplaced:
@@ -92,7 +118,7 @@ class FormerCopy:
     topic: str
     topic_id: str
     partitions: tuple[MirrorPartition, ...]
-    writer: WriterIdentity
+    writer: ProducerIds
 
 
 def former_copies(view: StateView) -> Iterator[FormerCopy]:

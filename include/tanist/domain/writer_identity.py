@@ -1,6 +1,7 @@
 """Who writes the copies of a mirror: what of a log is its own, and what shows that its workers are fenced there.
 
-Another kind of mirror adds its kind to `WriterIdentity`; the type checker then names whoever has to tell them apart.
+There are two kinds, and the type checker names whoever has to tell them apart: `ProducerIds` of a mirror with identical
+offsets, and `TransactionalWriter` of one with mapped offsets.
 """
 
 from __future__ import annotations
@@ -67,7 +68,29 @@ class ProducerIds(NamedTuple):
         return producer_id == self.marker and epoch == LAST_EPOCH
 
 
-WriterIdentity: TypeAlias = ProducerIds
+class ProducerEpoch(NamedTuple):
+    """The producer id and the epoch in which a coordinator has ended a transaction."""
+
+    producer_id: int
+    epoch: int
+
+
+class TransactionalWriter(NamedTuple):
+    """Who writes one partition of a mirror with mapped offsets: the owner of a transactional id.
+
+    `fence`: in which epoch the failover on record has ended a transaction of the id in this partition; None: none has.
+    Coordinators change producer ids and raise epochs by themselves, so both are recorded when they are used.
+    """
+
+    transactional_id: str
+    fence: ProducerEpoch | None = None
+
+    def is_known(self, _producer_id: int) -> bool:
+        """True: a position beside the log says what of the source is in it, and nothing rests on who wrote its end."""
+        return True
+
+
+WriterIdentity: TypeAlias = ProducerIds | TransactionalWriter
 
 
 def transactional_id_prefix(mirror: MirrorName, mirror_id: str) -> str:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, PartitionBroken, SourceTruncated, Stopped, TanistError
 from tanist.domain.promotions import copy_blocked_reason
-from tanist.domain.records import STATE_TOPIC, Engine
+from tanist.domain.records import STATE_TOPIC, OffsetMode
 from tanist.domain.recovery import SourceBehind
 from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import Finding
 from tanist.fetcher.engines.batches.engine import BatchEngine
 from tanist.fetcher.engines.engine import P, Phase
+from tanist.fetcher.engines.transactions.engine import TransactionEngine
 from tanist.fetcher.rounds import RoundThread
 from tanist.kafka.wire.router import Router
 
@@ -168,7 +169,9 @@ class PartitionFetchState(Generic[P]):
         return why
 
 
-ENGINES: Final[Mapping[Engine, Callable[..., CopyEngine[Any]]]] = MappingProxyType({Engine.BATCHES: BatchEngine})
+ENGINES: Final[Mapping[OffsetMode, Callable[..., CopyEngine[Any]]]] = MappingProxyType(
+    {OffsetMode.IDENTICAL: BatchEngine, OffsetMode.MAPPED: TransactionEngine}
+)
 """How a fetcher thread creates its engine: from its routers (source, destination), its broker and its tools."""
 IDLE_SECONDS: Final = 0.1
 GATE_SECONDS: Final = 5.0
@@ -194,7 +197,7 @@ class FetcherThread(RoundThread):
         self._source = Router(tools.source, tools.client_id, pinned[0])
         self._destination = Router(tools.destination, tools.client_id, pinned[1])
         self._gate = Gate(self._source, tools)
-        self._engine = ENGINES[tools.spec.engine]((self._source, self._destination), key.broker, tools)
+        self._engine = ENGINES[tools.spec.offsets]((self._source, self._destination), key.broker, tools)
 
     def may_hold(self, copied: PartitionKey) -> bool:
         """Whether this thread may be writing to a partition; callable from other threads."""
@@ -236,6 +239,7 @@ class FetcherThread(RoundThread):
     def _recover(self, states: Sequence[PartitionFetchState[Any]]) -> None:
         now = self._clock.monotonic()
         due = [state for state in states if state.due(now)]
+        self._engine.prepare([state.partition for state in due])
         ready = [*self._admitted(due), *(state for state in states if state.phase is Phase.FILL_START)]
         if ready:
             outcomes = self._engine.recover([state.partition for state in ready])

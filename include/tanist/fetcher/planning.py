@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION, holes_of, is_compacted
+from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION, Holes, holes_of, is_compacted
 from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.followed import is_followed
 from tanist.domain.lag import is_loss_accepted
@@ -216,7 +216,7 @@ def assigned(
             draining,
             merges=each.spec.mirror in merging,
             compacted=compacted,
-            holes=holes_of(each.spec.holes, compacted=compacted),
+            holes=Holes.MARKERS if each.spec.is_mapped else holes_of(each.spec.holes, compacted=compacted),
             source_topic_id=topic_id_of(each.topic.source_topic_id),
             copy_start=each.topic.copy_start(each.partition.partition),
             tombstones_kept_ms=int(configs.get(DELETE_RETENTION, DEFAULT_DELETE_RETENTION_MS)),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tanist.domain.promotions import FormerCopy
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.domain.writer_identity import WriterIdentity
+    from tanist.domain.writer_identity import ProducerIds
     from tanist.ports.clock import Clock
     from tanist.ports.fencing import ProducerFencing
     from tanist.ports.logs import ClusterSeen, Replicas
@@ -76,7 +76,7 @@ class ProducerFences:
     def _each(
         self,
         view: StateView,
-        do: Callable[[Mapping[MirrorPartition, WriterIdentity]], list[str]],
+        do: Callable[[Mapping[MirrorPartition, ProducerIds]], list[str]],
     ) -> None:
         for spec in filterfalse(is_followed, view.mirrors()):
             if view.removed(spec.mirror):
@@ -88,8 +88,8 @@ class ProducerFences:
     def _one(
         self,
         mirror: MirrorName,
-        find: Callable[[], Mapping[MirrorPartition, WriterIdentity]],
-        do: Callable[[Mapping[MirrorPartition, WriterIdentity]], list[str]],
+        find: Callable[[], Mapping[MirrorPartition, ProducerIds]],
+        do: Callable[[Mapping[MirrorPartition, ProducerIds]], list[str]],
     ) -> None:
         try:
             taken = find()
@@ -101,7 +101,7 @@ class ProducerFences:
         if failed:
             log.warning("barriers could not be proved", extra={"mirror": mirror, "reason": failed[0]})
 
-    def _taken(self, view: StateView, spec: MirrorSpec) -> dict[MirrorPartition, WriterIdentity]:
+    def _taken(self, view: StateView, spec: MirrorSpec) -> dict[MirrorPartition, ProducerIds]:
         """Raises TanistError, so that nothing is written, if it is unknown whether a topic was re-created."""
         seen = self._described([topic.topic for topic in view.removed(spec.mirror)])
         return {
@@ -111,7 +111,7 @@ class ProducerFences:
             if self._ours(spec.mirror, at) and topic.topic in seen.partitions
         }
 
-    def _former(self, copies: Sequence[FormerCopy]) -> dict[MirrorPartition, WriterIdentity]:
+    def _former(self, copies: Sequence[FormerCopy]) -> dict[MirrorPartition, ProducerIds]:
         """Of a mirror that copies from here now: a worker of its old direction must not append when it wakes.
 
         Raises TanistError as `_taken`.
@@ -131,11 +131,11 @@ class ProducerFences:
         there = {name: found for name, found in seen.partitions.items() if not isinstance(found, TanistError)}
         return replace(seen, partitions=there)
 
-    def _fence_producers(self, taken: Mapping[MirrorPartition, WriterIdentity]) -> list[str]:
+    def _fence_producers(self, taken: Mapping[MirrorPartition, ProducerIds]) -> list[str]:
         answers = self._fencing.fence_producers(taken, self._clock.deadline(_ANSWER_SECONDS))
         return [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)]
 
-    def _keep(self, taken: Mapping[MirrorPartition, WriterIdentity]) -> list[str]:
+    def _keep(self, taken: Mapping[MirrorPartition, ProducerIds]) -> list[str]:
         """With an authorizer this fails, because the mirror is denied WRITE; `tanist status` states what to do."""
         by = self._clock.deadline(_ANSWER_SECONDS)
         policies = self._fencing.compacted({at.topic for at in taken}, by)

@@ -14,12 +14,13 @@ from tanist.domain.losses import (
     UncopiedRecordsDeleted,
     with_range,
 )
+from tanist.domain.mapped_runs import OffsetRangesWritten, encoded
 from tanist.domain.names import topic_id_text
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.records import OffsetRangeWritten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from uuid import UUID
 
     from tanist.domain.compaction import CaughtUp
@@ -66,6 +67,25 @@ class OffsetRuns:
             for run in runs
         ]
         return self._map(self._store.append(records, by), at)
+
+    def published(self, at: MirrorPartition, by: Deadline) -> tuple[OffsetRange, ...]:
+        """What is published of the map of a mapped partition, read after the call."""
+        pieces = (each for each in self._store.catch_up(by).offset_ranges(self.spec) if each.partition == at)
+        return OffsetMap.of(run for piece in pieces for run in piece.runs).runs
+
+    def publish(self, ranges: Mapping[MirrorPartition, Sequence[OffsetRange]], by: Deadline) -> None:
+        """Publish committed ranges of mapped partitions. They stay true, so a late or repeated one does no harm."""
+        records = [
+            OffsetRangesWritten(
+                mirror=self.spec.mirror,
+                mirror_id=self.spec.mirror_id,
+                partition=at,
+                source=runs[0].source,
+                ranges=encoded(runs),
+            )
+            for at, runs in ranges.items()
+        ]
+        self._store.append(records, by)
 
     def tombstones_missed(
         self, of: Assigned, start: SourceOffset, caught_up: CaughtUp, now: EpochMs, by: Deadline

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.deletion import Absence, deleted
 from tanist.domain.errors import AnotherCluster, Stopped, TanistError
-from tanist.domain.names import SourcePartition, topic_id_of
+from tanist.domain.names import BrokerId, SourcePartition, topic_id_of
 from tanist.domain.states import Finding
 from tanist.fetcher.assignment import FetcherThreadKey, Report
 from tanist.fetcher.planning import recreated
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DELETIONS_EVERY_SECONDS: Final = 2.0
+
+
+ALL_BROKERS: Final = BrokerId(-1)
 
 
 class SourceDeletions:
@@ -174,6 +177,8 @@ class SourceLeaders:
         """The fetcher thread for a partition by its last known leader; None: no leader is known."""
         if self._router is None or isinstance(self.error, AnotherCluster):
             return None
+        if spec.is_mapped:  # a transactional id has partitions of all brokers, and one thread
+            return FetcherThreadKey(spec.mirror, ALL_BROKERS, 0)
         try:
             return FetcherThreadKey(spec.mirror, self._router.leader(partition), 0)
         except TanistError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tanist.domain.fences import FenceBefore, FenceKind
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
     from tanist.domain.names import DestinationOffset, MirrorPartition
-    from tanist.domain.writer_identity import WriterIdentity
+    from tanist.domain.writer_identity import ProducerEpoch, ProducerIds, TransactionalWriter, WriterIdentity
     from tanist.ports.clock import Deadline
 
 
@@ -60,6 +60,13 @@ class ProducerFence(StrEnum):
     FENCED, OPEN = "sealed", "open"
 
 
+class TransactionFence(NamedTuple):
+    """In which epoch an empty transaction was ended in a partition, and the committed end of its log behind that."""
+
+    epoch: ProducerEpoch
+    end: DestinationOffset
+
+
 class Kept(StrEnum):
     """Whether the producer fence of a compacted partition survives compaction and a loss of producer state.
 
@@ -76,17 +83,20 @@ class Kept(StrEnum):
 
 
 class ProducerFencing(Protocol):
-    """On the destination. Idempotent; one item for each partition or topic. Workers may be dead or alive."""
+    """On the destination. Idempotent; one item for each partition or topic. Workers may be dead or alive.
+
+    Where one method does not say otherwise, of the producer ids of a mirror with identical offsets.
+    """
 
     def fence_data_producers(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
+        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """As `fence_producers`, for all producer ids but the gap markers': records can no longer be appended."""
         ...
 
     def copied_ends(
         self,
-        writers: Mapping[MirrorPartition, WriterIdentity],
+        writers: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
         begun: Mapping[MirrorPartition, DestinationOffset] = NO_HISTORY,
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
@@ -100,7 +110,7 @@ class ProducerFencing(Protocol):
     def reserve(
         self,
         ends: Mapping[MirrorPartition, int],
-        writers: Mapping[MirrorPartition, WriterIdentity],
+        writers: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """Write gap markers up to `ends`, in a producer epoch that no worker has used; returns the committed ends.
@@ -111,7 +121,7 @@ class ProducerFencing(Protocol):
         ...
 
     def fence_producers(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
+        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """Write a marker of a higher epoch for the data producer id, and one of the last epoch for the gap markers' id.
 
@@ -119,10 +129,24 @@ class ProducerFencing(Protocol):
         """
         ...
 
+    def fence_transactional_ids(
+        self, writers: Mapping[MirrorPartition, TransactionalWriter], by: Deadline
+    ) -> Mapping[MirrorPartition, TransactionFence | TanistError]:
+        """Abort what the owners of the ids have left open, and end one empty transaction of each id in its partitions.
+
+        What was sent in an earlier epoch, and is still on its way, is refused from then on, and no transaction of the
+        ids is open. Whoever asks a coordinator for a new epoch gets one: that the partitions are not mirrored any more
+        must be on record before. Each call leaves one marker more.
+        """
+        ...
+
     def proof(
         self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, ProducerFence | TanistError]:
-        """Whether brokers would reject the old producer now. Writes nothing."""
+        """Whether brokers would reject the old producer now. Writes nothing.
+
+        Of a transactional id: whether the fence on record stands, so whether the leader refuses what was sent before.
+        """
         ...
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
@@ -130,13 +154,13 @@ class ProducerFencing(Protocol):
         ...
 
     def kept(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
+        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline
     ) -> Mapping[MirrorPartition, Kept | TanistError]:
         """Whether the fence survives compaction, for fenced partitions of compacted topics. Writes nothing."""
         ...
 
     def keep(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline, *, rest: float = 0
+        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline, *, rest: float = 0
     ) -> Mapping[MirrorPartition, Kept | TanistError]:
         """Append the last record with a key again, in the new epoch of the data producer id, to BARE partitions.
 

@@ -73,10 +73,13 @@ class Positions(Protocol):
         """As `groups`, for those who have to know whether brokers are silent, so that groups may be missing."""
         ...
 
-    def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
+    def committed(
+        self, groups: Sequence[str], by: Deadline, *, stable: bool = True
+    ) -> Mapping[str, CommittedOf | TanistError]:
         """The committed offsets of each group. Only partitions that have one, and topics that this login may DESCRIBE.
 
-        An offset that an open transaction is about to change is UnstableOffsetCommit; one that it creates is missing.
+        An offset that an open transaction is about to change is UnstableOffsetCommit, and with `stable` False as it was
+        before that transaction; one that it creates is missing.
         """
         ...
 

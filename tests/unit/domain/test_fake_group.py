@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
-from tanist.domain.fake_group import MOST_BYTES, CopiedPosition, PositionNotOurs, copied_position
-from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
+from tanist.domain.fake_group import MOST_BYTES, CopiedPosition, PositionNotOurs, copied_position, group_of, is_fake
+from tanist.domain.names import DestinationOffset, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 
 THERE: Final = MirrorPartition("orders", 3)
@@ -25,6 +26,22 @@ OURS: Final = CopiedPosition(
 def test_what_was_committed_comes_back() -> None:
     assert copied_position(THERE, OURS.position, OURS.metadata, MIRROR, TOPIC) == OURS
     assert len(OURS.metadata.encode()) < MOST_BYTES / 10
+
+
+def test_a_source_without_topic_ids_proves_itself_by_the_mirror() -> None:
+    ours = replace(OURS, source_topic_id="")
+    assert copied_position(THERE, ours.position, ours.metadata, MIRROR, "") == ours
+
+
+def test_no_group_of_a_consumer_is_taken_for_it() -> None:
+    names = (
+        group_of(MirrorName("dr")),
+        "tanist-dr/positions/x",
+        "tanist-/positions",
+        "tanist-a/b/positions",
+        "tanist-dr",
+    )
+    assert [is_fake(name) for name in names] == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ class Copied:
 
     def __init__(self, dice: Random) -> None:
         self.position, self.end = dice.choice([0, 40]), dice.choice([0, 25])
+        self.begin = self.end
         self.runs = first_runs(SourceOffset(self.position), DestinationOffset(self.end))
         self.at: dict[int, int] = {}
         for _ in range(dice.randrange(1, 12)):
@@ -46,7 +47,7 @@ def test_every_position_is_found_at_its_very_next_record(seed: int) -> None:
     for position in range(copied.position + 5):
         following = [at for source, at in copied.at.items() if source >= position]
         found = offsets.locate(SourceOffset(position))
-        before = max((at for source, at in copied.at.items() if source < position), default=-1)
+        before = max((at for source, at in copied.at.items() if source < position), default=copied.begin - 1)
         assert before < found <= min(following, default=copied.end), (position, copied.runs)
     for source, at in copied.at.items():
         assert offsets.locate(SourceOffset(source)) == at

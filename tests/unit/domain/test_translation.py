@@ -14,6 +14,7 @@ from tanist.domain.translation import (
     Conservative,
     Exact,
     GroupThere,
+    Inputs,
     Present,
     Proof,
     Rules,
@@ -23,7 +24,8 @@ from tanist.domain.translation import (
     decide,
     objection,
 )
-from tanist.domain.translators.by_map import translate
+from tanist.domain.translators.by_map import MAP, translate
+from tests.unit.domain.test_mapped_runs import Copied
 
 SPAN = Span(DestinationOffset(10), DestinationOffset(100))
 IDENTICAL = OffsetMap()
@@ -77,6 +79,68 @@ def test_a_translation_is_never_ahead_of_the_record_that_comes_next() -> None:
             assert answer.offset <= min(end, following if following is not None else end)
             read_twice = [s for s, d in records if d >= answer.offset and d < end and s < position]
             assert not read_twice or isinstance(answer, Conservative)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_of_a_mapped_copy_every_position_is_exact_up_to_where_the_copy_goes_on(seed: int) -> None:
+    """Against the copy itself, read committed: markers and what aborted attempts have left are no records."""
+    dice = random.Random(seed)
+    copied = Copied(dice)
+    offsets = OffsetMap.of(copied.runs, SourceOffset(copied.position))
+    surplus = dice.choice([0, 0, 4])  # of an attempt that was aborted, or is open
+    for end in {copied.end + surplus, dice.randrange(copied.end + 1)}:
+        span = Span(at(dice.randrange(end + 1)), at(end))
+        before = span.start
+        for position in range(copied.position + 5):
+            answer = translate(SourceOffset(position), offsets, span)
+            assert not isinstance(answer, Unknown)
+            assert span.start <= before <= answer.offset <= span.end
+            before = answer.offset
+            unread = [place for source, place in copied.at.items() if source >= position and place < span.end]
+            assert answer.offset <= min((each for each in unread if each >= span.start), default=span.end)
+            again = [s for s, place in copied.at.items() if s < position and answer.offset <= place < span.end]
+            gone = any(place < span.start for place in unread)
+            if isinstance(answer, Exact):
+                assert not again
+                assert not gone, "records that it has not read are gone"
+            elif end >= copied.end and position > copied.position:
+                assert answer.ahead == position - copied.position
+            elif end >= copied.end:
+                assert offsets.locate(SourceOffset(position)) < span.start
+
+
+def test_a_position_behind_a_mapped_copy_is_clamped_and_counted_in_offsets_of_the_source() -> None:
+    offsets = OffsetMap.of(
+        [OffsetRange(SourceOffset(0), at(0)), OffsetRange(SourceOffset(30), at(41))], SourceOffset(30)
+    )
+    ahead = translate(SourceOffset(35), offsets, Span(at(0), at(44)))
+    assert isinstance(ahead, Conservative)
+    assert (ahead.offset, ahead.ahead) == (41, 5)
+    shorter = translate(SourceOffset(30), offsets, Span(at(0), at(20)))
+    assert isinstance(shorter, Conservative)
+    assert (shorter.offset, shorter.ahead) == (20, 10)
+
+
+def test_where_nobody_knows_how_far_a_mapped_copy_is_a_position_is_a_lower_bound_and_no_group_was_ahead() -> None:
+    offsets = OffsetMap.of([OffsetRange(SourceOffset(0), at(3))], SourceOffset(20), "nobody may read it")
+    assert translate(SourceOffset(20), offsets, SPAN) == Exact(at(23))
+    answer = translate(SourceOffset(21), offsets, SPAN)
+    assert answer == Conservative(at(23), "the copy is known up to source offset 20: nobody may read it")
+
+
+@pytest.mark.parametrize(
+    ("position", "unread", "said"),
+    [
+        (5, "", "map: range 1 of 2: source 0 up to 20 is at destination 3 (+3)"),
+        (20, "", "map: copied up to source 20, which is at destination 25"),
+        (29, "", "map: copied up to source 20, which is at destination 25"),
+        (29, "nobody may read it", "map: known up to source 20 (nobody may read it), which is at destination 25"),
+    ],
+)
+def test_a_mapped_range_is_never_explained_as_identical(position: int, unread: str, said: str) -> None:
+    runs = [OffsetRange(SourceOffset(0), at(3)), OffsetRange(SourceOffset(20), at(25))]
+    read = Inputs(copy=SPAN, map=OffsetMap.of(runs, SourceOffset(20), unread))
+    assert MAP.explain(SourceOffset(position), read) == said
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from tanist.domain.names import (
     SourceOffset,
 )
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.records import Engine
 from tanist.domain.recovery import ResumePoint
 from tanist.domain.states import Finding
 from tanist.fetcher import fetcher_thread
@@ -56,6 +55,8 @@ class PlayedEngine:
     def begin(self, assigned: Assigned, *, first_use: bool) -> BatchPartition:
         return BatchPartition(assigned, MarkerEpoch(assigned.claim_epoch, spent=not first_use))
 
+    def prepare(self, partitions: Sequence[BatchPartition]) -> None: ...
+
     def recover(self, partitions: Sequence[BatchPartition]) -> Sequence[Phase | TanistError]:
         self.asked += 1
         for each in partitions:
@@ -77,7 +78,7 @@ def a_lane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FetcherThr
     begun: list[FetcherThread] = []
 
     def make(engine: CopyEngine[BatchPartition], look: Callable[[Deadline], object]) -> FetcherThread:
-        monkeypatch.setattr(fetcher_thread, "ENGINES", {Engine.BATCHES: lambda *_: engine})
+        monkeypatch.setattr(fetcher_thread, "ENGINES", {SPEC.offsets: lambda *_: engine})
         monkeypatch.setattr(Gate, "look", lambda _, by: look(by))
         claims = SimpleNamespace(first_use=lambda _: True)
         tools = SimpleNamespace(

@@ -20,6 +20,7 @@ from tanist.domain.errors import (
     TopicNotInMirror,
 )
 from tanist.domain.failover.many import mirrors_at
+from tanist.domain.fake_group import group_of
 from tanist.domain.followed import (
     CopyTrouble,
     FollowedTopics,
@@ -264,6 +265,7 @@ def test_groups_are_chosen_by_the_filters_of_the_mirror() -> None:
     spec = a_mirror(copied_by=Copier.MM2, group_include=("app-.*",), group_exclude=("app-old",))
     assert [group_is_followed(spec, group) for group in ("app-1", "app-old", "other")] == [True, False, False]
     assert group_is_followed(a_mirror(), "anything")
+    assert not group_is_followed(a_mirror(), group_of(a_mirror().mirror)), "it holds the positions of a mirror itself"
 
 
 # ── what works on it ──────────────────────────────────────────────────────────────────────────────────────────────

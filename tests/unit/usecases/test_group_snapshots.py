@@ -11,6 +11,7 @@ import pytest
 
 from tanist.domain.broker_errors import GroupAuthorizationFailed
 from tanist.domain.errors import TanistError, Unreachable
+from tanist.domain.fake_group import group_of
 from tanist.domain.names import EpochMs, TopicPartition
 from tanist.ports.positions import CommittedPosition
 from tanist.usecases.groups.restore import Restored, RestoreSteps, restore, restored_item
@@ -26,7 +27,7 @@ from tanist.usecases.groups.snapshots import (
 )
 from tanist.wiring import group_snapshot_file
 from tanist.wiring.line_file import FileExists, FileNotWritten
-from tests.builders import a_command
+from tests.builders import DR, a_command
 from tests.fakes.failover import GuardedCluster, MemoryReplicas
 from tests.fakes.positions import BEFORE_END, BEFORE_PENDING, BEFORE_READ, MemoryGroups, MemoryPositions
 
@@ -52,8 +53,10 @@ class Killed(BaseException):
 class SomeRefused(MemoryPositions):
     """Groups whose names begin with `secret` are not described."""
 
-    def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
-        found = dict(super().committed(groups, by))
+    def committed(
+        self, groups: Sequence[str], by: Deadline, *, stable: bool = True
+    ) -> Mapping[str, CommittedOf | TanistError]:
+        found = dict(super().committed(groups, by, stable=stable))
         return {
             name: GroupAuthorizationFailed("DESCRIBE") if name.startswith("secret") else each
             for name, each in found.items()
@@ -134,6 +137,19 @@ def test_what_was_taken_is_read_back_as_it_was(consuming: Consuming, tmp_path: P
     assert saved.topic_ids == {"orders": "id-of-orders"}
     assert [each.group for each in saved.incomplete] == ["billing", "secret"]
     assert (saved.count, len(saved.silent)) == (3, 1)
+
+
+def test_a_mirrors_own_position_is_neither_taken_nor_restored(consuming: Consuming) -> None:
+    """Set back, it would make the mirror copy the records behind it twice."""
+    fake = group_of(DR)
+    consuming.groups.commit(fake, A, 30, "tanist proof")
+    saved = consuming.take()
+    assert fake not in {each.group for each in saved.groups}
+    assert fake not in {row.group for row in consuming.restore(saved).rows}
+    by_hand = SavedGroup(group=fake, kind="classic", positions={A: CommittedPosition(20, "tanist proof")})
+    done = consuming.restore(replace(saved, groups=(by_hand,)))
+    assert whys(done) == ["it holds the positions of a mirror itself, which only the mirror commits"]
+    assert consuming.stands(fake) == {A: CommittedPosition(30, "tanist proof")}
 
 
 def test_a_file_that_exists_is_only_replaced_on_request(consuming: Consuming, tmp_path: Path) -> None:

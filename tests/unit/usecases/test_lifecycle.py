@@ -12,6 +12,7 @@ from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.compaction import Holes
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
+from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourceOffset, SourcePartition
 from tanist.domain.problems import Problems
 from tanist.domain.records import (
@@ -216,14 +217,15 @@ def test_a_map_of_an_earlier_copy_shifts_a_later_one(pair: Pair) -> None:
         OffsetRangeWritten(mirror=DR, partition=MirrorPartition(topic, 0), source=SourceOffset(1), destination=at)
         for topic, at in (("payments", DestinationOffset(4)), ("orders", DestinationOffset(2)))
     ]
-    pair.write(*runs, topic=OFFSETS_TOPIC)
+    piece = OffsetRangesWritten(mirror=DR, partition=MirrorPartition("payments", 0), source=SourceOffset(1), ranges="")
+    pair.write(*runs, piece, topic=OFFSETS_TOPIC)
     orders = pair.west.view(STATE_TOPIC)["topic/dr/orders"]
     assert isinstance(orders, TopicDesired)
     pair.write(replace(orders, topic="payments", desired=DesiredState.REMOVED))
     with pytest.raises(errors.TopicAlreadyInMirror):
         desire.add("dr", Selection(("orders", "payments")), pair.west.side(), lambda _: pair.east.side(), a_command())
     desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_command(dry_run=True))
-    assert set(pair.west.view(OFFSETS_TOPIC)) == {run.key for run in runs}
+    assert set(pair.west.view(OFFSETS_TOPIC)) == {piece.key, *(run.key for run in runs)}
     desire.add("dr", Selection(("payments",)), pair.west.side(), lambda _: pair.east.side(), a_command())
     assert set(pair.west.view(OFFSETS_TOPIC)) == {runs[1].key}
 

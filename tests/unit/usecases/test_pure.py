@@ -127,6 +127,7 @@ def test_a_minimum_of_replicas_that_the_copy_does_not_have_is_held() -> None:
     assert plan_configs(effective, effective, replication_factor=3).now["min.insync.replicas"] == "2"
 
 
+at = DestinationOffset
 SHIFTED = OffsetMap.of([OffsetRange(SourceOffset(10), DestinationOffset(13))])
 
 
@@ -140,6 +141,22 @@ def test_lag_counts_offsets_of_the_source_and_is_never_negative(
     known = None if source is None else KnownEnd(SourceOffset(source), EpochMs(0))
     assert lag(known, DestinationOffset(destination), offsets) == expected
     assert lag(known, None, offsets) is None
+
+
+def test_lag_of_a_mapped_copy_counts_from_where_it_goes_on_however_long_its_log_is() -> None:
+    source, runs = KnownEnd(SourceOffset(50), EpochMs(0)), [*SHIFTED.runs, OffsetRange(SourceOffset(40), at(45))]
+    assert lag(source, at(47), OffsetMap.of(runs, SourceOffset(40))) == 10
+    assert lag(source, at(44), OffsetMap.of(runs, SourceOffset(40))) == 10, "its last record is there, its marker not"
+    assert lag(source, at(30), OffsetMap.of(runs, SourceOffset(40))) == 23, "read before the position"
+    unread = OffsetMap.of(runs, SourceOffset(40), "nobody may read it")
+    assert lag(source, at(47), unread) is None, "unknown is never good news"
+    assert lag(source, at(0), OffsetMap(until=SourceOffset(0), unread="no position")) == 50
+
+
+def test_mode_of_a_mapped_copy_is_never_identical() -> None:
+    assert mode(at(0), OffsetMap(until=SourceOffset(0))) == "mapped"
+    assert mode(at(9), OffsetMap.of([OffsetRange(SourceOffset(0), at(0))], SourceOffset(9))) == "mapped(+0)"
+    assert mode(at(50), OffsetMap.of(SHIFTED.runs, SourceOffset(40))) == "mapped(+3)"
 
 
 def test_mode_tells_the_shift_at_the_end_of_the_copy() -> None:

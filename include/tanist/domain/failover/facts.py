@@ -299,6 +299,8 @@ class Facts:
     markers_per_second: int = 0
     """What the last failover of this mirror has written here, of all leaders; 0: not measured."""
     """Unfinished runs of other plans of this mirror."""
+    is_mapped: bool = False
+    """Whether the copies have offsets of their own (`MirrorSpec.is_mapped`)."""
     undecided: tuple[TailFinding, ...] = ()
     """Tails about which nobody had decided when the mirror was reversed, and which nobody has accepted since."""
 

@@ -181,8 +181,11 @@ def at_most(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) -> S
 def reserve(intent: Intent, facts: Facts) -> Reserve:
     """What is reserved, within the budget of each leader, whose partitions share it as `_granted` says.
 
-    In a planned failover, which drains to the true end, offsets are reserved only behind a near fence.
+    In a planned failover, which drains to the true end, offsets are reserved only behind a near fence. With mapped
+    offsets none are: an offset of the copy never named a record of the source.
     """
+    if facts.is_mapped:
+        return Reserve((), 0.0)
     planned = intent.mode is Mode.PLANNED
     ours = frozenset(at for at in intent.partitions if not planned or facts.source.fences_near(at.topic))
     if planned and not ours:

@@ -1,4 +1,9 @@
-"""Translation by the offset map. Its ranges are stored before their records are copied, so it is exact at any lag."""
+"""Translation by the offset map, which knows every record of the copy: it is exact at any lag.
+
+Of identical offsets its ranges are stored before their records are copied. Of mapped ones they are committed with them,
+and a position is that of a reader of committed records: markers, and what aborted attempts have left, may lie before
+the record that it reads next.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +26,33 @@ def translate(position: SourceOffset, offsets: OffsetMap, copy: Span[Destination
     if position < 0:
         return Unknown(f"{position} is not a valid offset")
     offset = offsets.locate(position)
-    if offset > copy.end:
-        ahead = offset - copy.end
-        return Conservative(
-            copy.end, (f"committed {ahead} offset(s) ahead of the copied records: clamped to the end"), ahead
-        )
+    inside = max(copy.start, min(offset, copy.end))
+    if offsets.unread and offsets.until is not None and position > offsets.until:
+        return Conservative(inside, f"the copy is known up to source offset {offsets.until}: {offsets.unread}")
+    if (ahead := _ahead(position, offsets, copy.end)) > 0:
+        why = f"committed {ahead} offset(s) ahead of the copied records: clamped to the end"
+        return Conservative(inside, why, ahead)
     if offset < copy.start:
         return Conservative(copy.start, f"the mirror partition begins at {copy.start}: older records are gone")
-    return Exact(offset)
+    return Exact(inside)
+
+
+def _ahead(position: SourceOffset, offsets: OffsetMap, end: DestinationOffset) -> int:
+    """By how many offsets a position lies behind what a copy that ends at `end` has; 0 or less: it does not."""
+    offset = offsets.locate(position)
+    if offsets.until is None:
+        return offset - end
+    return position - (offsets.origin(end) if offset > end else offsets.until)
 
 
 def explain(position: SourceOffset, read: Inputs) -> str:
     """The range of the map that `position` is in."""
-    runs = read.map.runs
+    runs, copied = read.map.runs, read.map.until
+    if copied is not None and position >= copied:
+        known = (
+            f"known up to source {copied} ({read.map.unread})" if read.map.unread else f"copied up to source {copied}"
+        )
+        return f"map: {known}, which is at destination {read.map.locate(copied)}"
     index = bisect_right(runs, position, key=lambda run: run.source)
     if index == 0:
         return (

@@ -97,6 +97,10 @@ class CopyEngine(Protocol[P]):
         """Add a partition. `first_use`: this process has written no gap marker under its claim yet."""
         ...
 
+    def prepare(self, partitions: Sequence[P]) -> None:
+        """Before it is read whether these partitions may be copied: what must have begun before that."""
+        ...
+
     def recover(self, partitions: Sequence[P]) -> Sequence[Phase | TanistError]:
         """Derive from both logs where each partition resumes; returns its phase, or its error.
 

@@ -61,8 +61,10 @@ class KafkaPositions:
             groups={group: _facts(each, members.get(group)) for group, each in listed.items()}, silent=silent
         )
 
-    def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
-        return fetch_positions(self._router, groups, by) if groups else {}
+    def committed(
+        self, groups: Sequence[str], by: Deadline, *, stable: bool = True
+    ) -> Mapping[str, CommittedOf | TanistError]:
+        return fetch_positions(self._router, groups, by, stable=stable) if groups else {}
 
     def take_over(self, groups: Sequence[str], by: Deadline) -> None:
         def work(commits: GroupCommits, _: Sequence[str]) -> dict[str, TanistError]:

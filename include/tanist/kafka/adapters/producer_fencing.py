@@ -16,9 +16,10 @@ from tanist.domain.broker_errors import InvalidProducerEpoch, TransactionCoordin
 from tanist.domain.errors import CouldNotTell, MalformedFrame, TanistError
 from tanist.domain.gap_markers import LAST_EPOCH, coordinator_epochs
 from tanist.domain.names import DestinationOffset, MirrorPartition
-from tanist.domain.writer_identity import FENCED_EPOCH
+from tanist.domain.writer_identity import FENCED_EPOCH, ProducerIds, TransactionalWriter
 from tanist.kafka.adapters.bounds import settled_ends
 from tanist.kafka.adapters.durable_fences import Keeping, copied_ends
+from tanist.kafka.adapters.transactional_fencing import fence_transactional_ids, transactional_proof
 from tanist.kafka.wire.requests import Markers, describe_producers, write_markers
 from tanist.ports.fencing import NO_HISTORY, ProducerFence
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.leaders import Answers
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
-    from tanist.ports.fencing import Kept
+    from tanist.ports.fencing import Kept, TransactionFence
 
 
 _Answers: TypeAlias = "dict[MirrorPartition, DestinationOffset | TanistError]"
@@ -124,13 +125,13 @@ class KafkaProducerFencing:
         self._reserving = Reserving(router)
 
     def fence_data_producers(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
+        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         return self._fence(writers, _DATA_ROLES, by)
 
     def copied_ends(
         self,
-        writers: Mapping[MirrorPartition, WriterIdentity],
+        writers: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
         begun: Mapping[MirrorPartition, DestinationOffset] = NO_HISTORY,
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
@@ -139,36 +140,43 @@ class KafkaProducerFencing:
     def reserve(
         self,
         ends: Mapping[MirrorPartition, int],
-        writers: Mapping[MirrorPartition, WriterIdentity],
+        writers: Mapping[MirrorPartition, ProducerIds],
         by: Deadline,
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         return self._reserving.write(ends, {at: each.marker for at, each in writers.items()}, by)
 
     def fence_producers(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
+        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         return self._fence(writers, _ROLES, by)
+
+    def fence_transactional_ids(
+        self, writers: Mapping[MirrorPartition, TransactionalWriter], by: Deadline
+    ) -> Mapping[MirrorPartition, TransactionFence | TanistError]:
+        return fence_transactional_ids(self._router, writers, by)
 
     def proof(
         self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
     ) -> Mapping[MirrorPartition, ProducerFence | TanistError]:
-        return self._proof(writers, _ROLES, by)
+        by_ids = {at: each for at, each in writers.items() if isinstance(each, ProducerIds)}
+        by_transactions = {at: each for at, each in writers.items() if isinstance(each, TransactionalWriter)}
+        return self._proof(by_ids, _ROLES, by) | transactional_proof(self._router, by_transactions, by)
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
         return self._keeping.compacted(topics, by)
 
     def kept(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
+        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline
     ) -> Mapping[MirrorPartition, Kept | TanistError]:
         return self._keeping.kept(_data_ids(writers), by)
 
     def keep(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline, *, rest: float = 0
+        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline, *, rest: float = 0
     ) -> Mapping[MirrorPartition, Kept | TanistError]:
         return self._keeping.keep(_data_ids(writers), by, rest)
 
     def _fence(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], roles: Collection[int], by: Deadline
+        self, writers: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         if not writers:
             return {}
@@ -191,7 +199,7 @@ class KafkaProducerFencing:
         return failed | {at: _fence_of(at, ends[at], answers[at]) for at in ready}
 
     def _proof(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], roles: Collection[int], by: Deadline
+        self, writers: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
     ) -> dict[MirrorPartition, ProducerFence | TanistError]:
         seen = self._each(writers, roles, by)
         return {at: _all_of(at, [answers[at] for answers in seen.values()]) for at in writers}
@@ -199,7 +207,7 @@ class KafkaProducerFencing:
     # ── markers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _bar(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], roles: Collection[int], by: Deadline
+        self, writers: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
     ) -> frozenset[MirrorPartition]:
         """Write the markers that are missing; returns the partitions of which not every marker was answered.
 
@@ -219,14 +227,14 @@ class KafkaProducerFencing:
         return frozenset(late)
 
     def _each(
-        self, writers: Mapping[MirrorPartition, WriterIdentity], roles: Collection[int], by: Deadline
+        self, writers: Mapping[MirrorPartition, ProducerIds], roles: Collection[int], by: Deadline
     ) -> dict[int, dict[MirrorPartition, ProducerFence | TanistError]]:
         """The leaders' answers for each of the ids, by its place in `ProducerIds`."""
         if not writers:
             return {}
         return {role: self._ask(writers, role, by) for role in roles}
 
-    def _ask(self, writers: Mapping[MirrorPartition, WriterIdentity], role: int, by: Deadline) -> _Seen:
+    def _ask(self, writers: Mapping[MirrorPartition, ProducerIds], role: int, by: Deadline) -> _Seen:
         def ask(partitions: Iterable[MirrorPartition]) -> Answers[MirrorPartition, None]:
             probes = {
                 at: Markers(writers[at][role], _last_epoch(role) - 1, (_IMPOSSIBLE_COORDINATOR_EPOCH,))
@@ -241,7 +249,7 @@ class KafkaProducerFencing:
         return {at: _meaning(at, answer) for at, answer in answers.items()}
 
 
-def _data_ids(writers: Mapping[MirrorPartition, WriterIdentity]) -> dict[MirrorPartition, ProducerId]:
+def _data_ids(writers: Mapping[MirrorPartition, ProducerIds]) -> dict[MirrorPartition, ProducerId]:
     return {at: each.data for at, each in writers.items()}
 
 

@@ -5,11 +5,12 @@ Each method is a phase of `domain.transactional_append`, and returns what has ha
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.broker_errors import InvalidProducerEpoch, ProducerFenced
+from tanist.domain.broker_errors import InvalidProducerEpoch, OperationNotAttempted, ProducerFenced
 from tanist.domain.errors import BrokerError, Stopped, TanistError
+from tanist.domain.names import DestinationOffset, MirrorPartition
 from tanist.domain.transactional_append import TxnEvent
 from tanist.kafka.protocol.batch import header_of, patch
 from tanist.kafka.protocol.codes import NONE, error_for
@@ -24,7 +25,7 @@ from tanist.kafka.wire.transactions import TransactionalId
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from tanist.domain.names import BrokerId, MirrorPartition, TopicPartition
+    from tanist.domain.names import BrokerId, TopicPartition
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.messages import ApiMessage
     from tanist.kafka.wire.router import Router
@@ -35,6 +36,8 @@ TXN_OFFSET_COMMIT: Final = (3, 3)  # newer ones are of the newer transaction pro
 _MODULUS: Final = 1 << 31
 _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 _NO_MEMBER: Final = ""
+_DEPTH: Final = 4
+"""Appends in flight; of a producer the broker recognises the last five batches (ProducerStateEntry)."""
 
 
 class CopiedBatch(NamedTuple):
@@ -44,8 +47,32 @@ class CopiedBatch(NamedTuple):
     payload: memoryview
 
 
+class _Posted(NamedTuple):
+    """`batches`: by their place in the append."""
+
+    appends: Appends
+    batches: Sequence[int]
+
+
+def _turns(batches: Sequence[CopiedBatch]) -> list[list[int]]:
+    """The places of the first batch of each partition, of the second, and so on."""
+    turns: list[list[int]] = []
+    seen: defaultdict[MirrorPartition, int] = defaultdict(int)
+    for i, each in enumerate(batches):
+        turn = seen[each.at]
+        seen[each.at] += 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append(i)
+    return turns
+
+
 class CopyTransactions:
-    """Of one transactional id. `error`: why the last phase was not done; None: it was."""
+    """Of one transactional id. `error`: why the last phase was not done; None: it was.
+
+    Of the last `append`: `bases` has the offset of each batch, in their order; `refused` the partitions that broke it,
+    each with its own reason.
+    """
 
     def __init__(self, router: Router, name: str, group: str, timeout_ms: int) -> None:
         self._router = router
@@ -54,6 +81,11 @@ class CopyTransactions:
         self._appends: dict[BrokerId, Appends] = {}
         self._sequences: defaultdict[MirrorPartition, int] = defaultdict(int)
         self._added: set[MirrorPartition] = set()
+        self._verified: set[MirrorPartition] = set()
+        """Those that have answered in this transaction. Until then an append to a leader waits alone: of an id one
+        verification at a time is pending, and the next one cancels it (AddPartitionsToTxnManager.addTxnData)."""
+        self.bases: list[DestinationOffset] = []
+        self.refused: dict[MirrorPartition, TanistError] = {}
         self.error: TanistError | None = None
 
     def take_over(self, by: Deadline) -> TxnEvent:
@@ -76,7 +108,7 @@ class CopyTransactions:
         return found
 
     def append(self, batches: Sequence[CopiedBatch], by: Deadline) -> TxnEvent:
-        """Append in the order given; one batch of each partition is in flight at a time."""
+        """Append in the order given, several batches of a partition in flight."""
         return self._phase(lambda: self._append(batches, by))
 
     def commit_positions(self, positions: Mapping[MirrorPartition, CommittedPosition], by: Deadline) -> TxnEvent:
@@ -87,7 +119,7 @@ class CopyTransactions:
         """Decide. It is asked once: whoever asks again knows that the first one may still arrive."""
         done = self._phase(lambda: self._owned.end(by, commit=commit, once=True))
         if done is TxnEvent.DONE:
-            self._added.clear()
+            self._forget_partitions()
         return done
 
     def _phase(self, work: Callable[[], None]) -> TxnEvent:
@@ -109,39 +141,52 @@ class CopyTransactions:
         self._appends.clear()
         begin(by)
         self._sequences.clear()
+        self._forget_partitions()
+
+    def _forget_partitions(self) -> None:
         self._added.clear()
+        self._verified.clear()
 
     def _append(self, batches: Sequence[CopiedBatch], by: Deadline) -> None:
+        self.bases, self.refused = [DestinationOffset(-1)] * len(batches), {}
         self._add({each.at for each in batches} - self._added, by)
-        waiting: dict[MirrorPartition, list[memoryview]] = defaultdict(list)
-        for each in batches:
-            waiting[each.at].append(each.payload)
-        refused: TanistError | None = None
-        while waiting and refused is None:
-            refused = self._append_one_of_each(waiting, by)
-        if refused is not None:
-            raise refused
+        in_flight: deque[_Posted] = deque()
+        for turn in _turns(batches):
+            fresh = {batches[i].at for i in turn} - self._verified
+            for leader, some in self._by_leader(batches, turn).items():
+                appends = self._open(leader, by)
+                appends.post([self._patched(batches[i]) for i in some], by)
+                in_flight.append(_Posted(appends, some))
+            while in_flight and (fresh or len(in_flight) > _DEPTH):
+                self._collect(in_flight.popleft(), batches, by)
+            self._verified |= fresh
+            if self.refused:
+                break
+        while in_flight:
+            self._collect(in_flight.popleft(), batches, by)
+        if self.refused:
+            raise next(iter(self.refused.values()))
 
-    def _append_one_of_each(self, waiting: dict[MirrorPartition, list[memoryview]], by: Deadline) -> TanistError | None:
+    def _by_leader(self, batches: Sequence[CopiedBatch], turn: Sequence[int]) -> Mapping[BrokerId, list[int]]:
+        leaders: defaultdict[BrokerId, list[int]] = defaultdict(list)
+        for i in turn:
+            leaders[self._router.leader(batches[i].at)].append(i)
+        return leaders
+
+    def _patched(self, of: CopiedBatch) -> ProduceBatch:
+        producer, sequence = self._owned.producer, self._sequences[of.at]
+        self._sequences[of.at] = (sequence + header_of(of.payload).record_count) % _MODULUS
+        patch(of.payload, producer.id, producer.epoch, sequence, transactional=True)
+        return ProduceBatch(of.at.topic, of.at.partition, of.payload)
+
+    def _collect(self, posted: _Posted, batches: Sequence[CopiedBatch], by: Deadline) -> None:
         """Raises CouldNotTell where an answer is missing, whatever else was refused."""
-        leaders: defaultdict[BrokerId, list[ProduceBatch]] = defaultdict(list)
-        for at in list(waiting):
-            batch = waiting[at].pop(0)
-            if not waiting[at]:
-                del waiting[at]
-            count = header_of(batch).record_count
-            producer = self._owned.producer
-            patch(batch, producer.id, producer.epoch, self._sequences[at], transactional=True)
-            self._sequences[at] = (self._sequences[at] + count) % _MODULUS
-            leaders[self._router.leader(at)].append(ProduceBatch(at.topic, at.partition, batch))
-        for leader, some in leaders.items():
-            self._open(leader, by).post(some, by)
-        refused: TanistError | None = None
-        for leader in leaders:
-            for each in self._appends[leader].collect(by).partitions:
-                if each.error_code != NONE:
-                    refused = error_for(each.error_code, f"append to partition {each.partition}: {each.message}")
-        return refused
+        for i, each in zip(posted.batches, posted.appends.collect(by).partitions, strict=True):
+            at = batches[i].at
+            if each.error_code == NONE:
+                self.bases[i] = DestinationOffset(each.base_offset)
+            else:  # the first is the reason: what follows it lacks its sequence
+                self.refused.setdefault(at, error_for(each.error_code, f"append to {at}: {each.message}"))
 
     def _open(self, leader: BrokerId, by: Deadline) -> Appends:
         held = self._appends.get(leader)
@@ -152,9 +197,12 @@ class CopyTransactions:
 
     def _add(self, partitions: Collection[MirrorPartition], by: Deadline) -> None:
         if partitions:
-            for error in self._owned.add(sorted(partitions), by).values():
-                if error is not None:
-                    raise error
+            answers = self._owned.add(sorted(partitions), by)
+            errors = {at: error for at, error in answers.items() if error is not None}
+            named = {at: error for at, error in errors.items() if not isinstance(error, OperationNotAttempted)}
+            self.refused = {at: named[at] for at in partitions if at in named}
+            if errors:
+                raise next(iter((named or errors).values()))
             self._added |= set(partitions)
 
     def _commit_positions(self, positions: Mapping[MirrorPartition, CommittedPosition], by: Deadline) -> None:
@@ -188,13 +236,11 @@ class CopyTransactions:
                 partitions=[
                     part(
                         partition_index=n,
-                        committed_offset=found.offset,
+                        committed_offset=positions[MirrorPartition(topic, n)].offset,
                         committed_leader_epoch=-1,
-                        committed_metadata=found.metadata,
+                        committed_metadata=positions[MirrorPartition(topic, n)].metadata,
                     )
                     for n in numbers
-                    for at, found in positions.items()
-                    if (at.topic, at.partition) == (topic, n)
                 ],
             )
             for topic, numbers in by_topic(list(positions))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tanist.domain.broker_errors import CoordinatorLoading
@@ -15,6 +16,7 @@ from tanist.kafka.wire.messages import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
+    OffsetCommitRequest,
     OffsetFetchRequest,
 )
 from tanist.kafka.wire.router import share
@@ -139,32 +141,33 @@ def _members(each: Any) -> tuple[str, ...] | TanistError:
 # ── where they stand ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fetch_positions(router: Router, groups: Sequence[str], by: Deadline) -> ByGroup[Stored]:
-    """Every stable position of each group; none for a group that does not exist.
+def fetch_positions(router: Router, groups: Sequence[str], by: Deadline, *, stable: bool = True) -> ByGroup[Stored]:
+    """Every position of each group; none for a group that does not exist.
 
-    A partition that an open transaction holds has an UnstableOffsetCommit. **Topics that we may not DESCRIBE are left
-    out without a word** (the all-topics form of OffsetFetch).
+    `stable`: a partition that an open transaction holds has an UnstableOffsetCommit; otherwise its position is the one
+    before the transaction. **Topics that we may not DESCRIBE are left out without a word** (the all-topics form of
+    OffsetFetch).
     """
-    return ask_coordinators(router, groups, by, _fetch_positions)
+    return ask_coordinators(router, groups, by, partial(_fetch_positions, stable=stable))
 
 
-def _fetch_positions(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[Stored]:
+def _fetch_positions(connection: Connection, groups: Sequence[str], by: Deadline, *, stable: bool) -> ByGroup[Stored]:
     version = connection.version(OffsetFetchRequest, 6, 9)
     if version < _FIRST_WITH_GROUP_LIST:
-        return {group: _fetch_one(connection, group, version, by) for group in groups}
+        return {group: _fetch_one(connection, group, version, by, stable=stable) for group in groups}
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
     found: ByGroup[Stored] = {}
     for some in _chunks(groups):
         asked = [kind(group_id=group, topics=None, version=version) for group in some]
-        answer = connection.call(OffsetFetchRequest(groups=asked, require_stable=True, version=version), by)
+        answer = connection.call(OffsetFetchRequest(groups=asked, require_stable=stable, version=version), by)
         found |= {each.group_id: _stored(each.group_id, each) for each in answer.groups}
     return found
 
 
-def _fetch_one(connection: Connection, group: str, version: int, by: Deadline) -> Stored | TanistError:
-    stable = {"require_stable": True} if version >= _FIRST_STABLE else {}
+def _fetch_one(connection: Connection, group: str, version: int, by: Deadline, *, stable: bool) -> Stored | TanistError:
+    options = {"require_stable": stable} if version >= _FIRST_STABLE else {}
     return _stored(
-        group, connection.call(OffsetFetchRequest(group_id=group, topics=None, version=version, **stable), by)
+        group, connection.call(OffsetFetchRequest(group_id=group, topics=None, version=version, **options), by)
     )
 
 
@@ -210,6 +213,48 @@ def _stored(group: str, answer: Any) -> Stored | TanistError:
                 at = TopicPartition(name, each.partition_index)
                 found[at] = CommittedPosition(each.committed_offset, each.metadata or "")
     return found
+
+
+def commit_plainly(
+    router: Router, group: str, positions: Mapping[TopicPartition, CommittedPosition], by: Deadline
+) -> TanistError | None:
+    """Commit positions of a group without members, outside of any transaction. The first error; None: there was none.
+
+    Nothing is fenced: of two who commit the last one counts.
+    """
+
+    def ask(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[bool]:
+        kind = OffsetCommitRequest.OffsetCommitRequestTopic
+        part = kind.OffsetCommitRequestPartition
+        topics = [
+            kind(
+                name=topic,
+                partitions=[
+                    part(
+                        partition_index=n,
+                        committed_offset=positions[TopicPartition(topic, n)].offset,
+                        committed_leader_epoch=-1,
+                        committed_metadata=positions[TopicPartition(topic, n)].metadata,
+                    )
+                    for n in numbers
+                ],
+            )
+            for topic, numbers in by_topic(list(positions))
+        ]
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=topics,
+            version=connection.version(OffsetCommitRequest, 6, 8),
+        )
+        answer = connection.call(request, by)
+        codes = [each.error_code for topic in answer.topics for each in topic.partitions if each.error_code != NONE]
+        return dict.fromkeys(groups, error_for(codes[0], f"positions of group {group!r}") if codes else True)
+
+    found = ask_coordinators(router, [group], by, ask)[group]
+    return found if isinstance(found, TanistError) else None
 
 
 def _chunks(groups: Sequence[str]) -> Iterator[list[str]]:

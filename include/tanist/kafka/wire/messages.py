@@ -39,6 +39,7 @@ with warnings.catch_warnings():
     from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.consumer import (
         ListOffsetsRequest,
+        OffsetCommitRequest,
         OffsetFetchRequest,
         OffsetForLeaderEpochRequest,
     )
@@ -117,6 +118,7 @@ __all__ = [
     "ListOffsetsRequest",
     "ListTransactionsRequest",
     "MetadataRequest",
+    "OffsetCommitRequest",
     "OffsetFetchRequest",
     "OffsetForLeaderEpochRequest",
     "SaslAuthenticateRequest",

@@ -13,12 +13,12 @@ from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.lineage import reserves
 from tanist.domain.names import DestinationOffset, SourcePartition, TopicNames
-from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.tails import TailStage, TailVerdict
 from tanist.ports.clock import Deadline
 from tanist.ports.tails import CopiedSpan
 from tanist.usecases.failover.source_seen import Coordinated, look_at_fences, see_source, topics_without_copy
+from tanist.usecases.offset_policy import offset_policy
 from tanist.usecases.snapshot import DestinationSnapshot, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.names import MirrorName, MirrorPartition
+    from tanist.domain.offset_policy import OffsetPolicy
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
@@ -84,7 +85,8 @@ def survey(clusters: ReturnedMirror, topics: Selection, command: CommandContext)
     source = both.reachable_source()
     wanted = [topic for topic, _ in promoted]
     seen = see_returned(clusters.spec, source, wanted, view, command)
-    offsets = OffsetPolicy.of(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
+    stored = both.destination.state(OFFSETS_TOPIC, command.by)
+    offsets = offset_policy(clusters.spec, clusters.destination, view, stored, command.by)
     names = clusters.spec.names
     found = [
         _begun(at, names.at_source(at), topic, entry, seen, view)
@@ -270,12 +272,16 @@ def _open_on(at: SourcePartition, seen: SourceSeen) -> str:
 
 
 def _mapped(begun: PartitionSurvey, offsets: OffsetPolicy) -> PartitionSurvey:
-    """`begun`. With ranges, it is compared if a shift was worked off before the old source's records end."""
-    if begun.partition not in offsets.with_ranges:
+    """`begun`. With ranges, it is compared if a shift was worked off before the old source's records end.
+
+    A copy that has offsets of its own is not: where they are equal, they are so by chance.
+    """
+    ranges = offsets.map_of(begun.partition)
+    if begun.partition not in offsets.with_ranges and not ranges.is_mapped:
         return begun
-    last, ranges = offsets.copied(begun.partition, DestinationOffset(begun.old_end)), offsets.map_of(begun.partition)
+    last = offsets.copied(begun.partition, DestinationOffset(begun.old_end))
     shift = ranges.shift_at(last)
-    if shift == 0:
+    if shift == 0 and not ranges.is_mapped:
         return replace(begun, shifted_below=ranges.begin_of(last))
     why = f"its records have other offsets in the mirror partition (shifted by {shift}): not compared"
     return replace(begun, old_end=last, identical=False, reasons=(why,))

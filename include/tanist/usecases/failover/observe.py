@@ -29,11 +29,11 @@ from tanist.domain.fences import ended_since
 from tanist.domain.lag import last_known
 from tanist.domain.logins import logins_of, not_known_yet, principals
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs, while_mapped
 from tanist.domain.write_access import acl_changes, locked_out, own_acls
+from tanist.domain.writers import writers
 from tanist.ports.fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
 from tanist.usecases.command import PATIENT_SOURCE_SECONDS, SOURCE_SECONDS, Silence
@@ -48,6 +48,7 @@ from tanist.usecases.failover.source_seen import (
     soon,
     without_markers,
 )
+from tanist.usecases.offset_policy import offset_policy
 from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class Observer:
             others_running=tuple(each for each in running if each.plan != plan),
             undecided=undecided(view, spec.mirror),
             markers_per_second=view.markers_per_second(spec.mirror),
+            is_mapped=spec.is_mapped,
         )
         return Look(facts=facts, source=source.ends, destination=copies)
 
@@ -227,13 +229,13 @@ class Observer:
         if not partitions:
             return ()
         stored = destination.state(OFFSETS_TOPIC, by)
-        offsets, missed = OffsetPolicy.of(stored, spec), stored.tombstones_missed(spec)
+        offsets, missed = offset_policy(spec, destination.cluster, view, stored, by), stored.tombstones_missed(spec)
         replicas = known(destination.in_sync(partitions, by))
-        writer = spec.writer
-        barriers = known(destination.producer_fences(dict.fromkeys(partitions, writer), by))
+        written_by = writers(view, spec, partitions)
+        barriers = known(destination.producer_fences(written_by, by))
         fenced = [at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED]
         begun = {at: int(topic.copy_start(at.partition)) for topic in wanted for at in topic.all_partitions()}
-        strangers = foreign(destination, copies.found, writer, fenced, by, begun)
+        strangers = foreign(destination, copies.found, written_by, fenced, by, begun)
         ours = {at: each for at, each in copies.found.items() if at not in fenced and strangers.get(at) is False}
         beyond = longer(destination, ours, offsets, source.true_ends, spec.names, by)
         last = last_known(view, spec.mirror)
@@ -255,7 +257,7 @@ class Observer:
                     start=DestinationOffset(copy.start) if copy else None,
                     first=None if (begin := _log_start(live, seen)) is None else offsets.in_copy(at, begin),
                     end=end,
-                    copied=None if end is None else offsets.copied(at, end),
+                    copied=None if end is None or offsets.map_of(at).unread else offsets.copied(at, end),
                     foreign=strangers.get(at),
                     longer=beyond.get(at, False),
                     named=source.named.names(there),

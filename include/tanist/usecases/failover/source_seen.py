@@ -45,7 +45,7 @@ _P = TypeVar("_P", bound="TopicPartition")
 def foreign(
     copies: DestinationSnapshot,
     ends: Mapping[MirrorPartition, LogEnds],
-    writer: WriterIdentity,
+    writers: Mapping[MirrorPartition, WriterIdentity],
     fenced: Collection[MirrorPartition],
     by: Deadline,
     begun: Mapping[MirrorPartition, int],
@@ -65,7 +65,7 @@ def foreign(
         answers = copies.last_producers(asked, by) if asked else {}
     except TanistError:
         answers = {}
-    reported = {at: not writer.is_known(each) for at, each in answers.items() if not isinstance(each, TanistError)}
+    reported = {at: not writers[at].is_known(each) for at, each in answers.items() if not isinstance(each, TanistError)}
     return dict.fromkeys(set(ends) - set(asked), False) | reported
 
 

@@ -20,6 +20,7 @@ from tanist.domain.logins import logins_of, principals
 from tanist.domain.promotions import promoted_twice, recreated, still_promoted
 from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus
 from tanist.domain.write_access import shut_out_of
+from tanist.domain.writers import writers
 from tanist.ports.fencing import Kept, ProducerFence
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE, STEP_IDS
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorPartition, SourcePartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
+    from tanist.domain.writer_identity import WriterIdentity
     from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext, Silence
     from tanist.usecases.mirror import OpenMirror
@@ -57,13 +59,20 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
     return (
         promoted_check(gone, promoted_twice(view, spec.mirror, known), len(left)),
         reserves_check(
-            (each for topic in promoted if (each := view.copied_up_to(spec.mirror, topic.topic)) is not None),
+            (
+                each
+                for topic in (() if spec.is_mapped else promoted)
+                if (each := view.copied_up_to(spec.mirror, topic.topic)) is not None
+            ),
             spec.destination,
         ),
         tails_check(tails_of(view, spec.mirror), undecided(view, spec.mirror)),
         findings_check(findings_of(view, spec.mirror)),
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),
-        barrier_check(_producers_fenced(spec, taken, copy, by), _bare(spec, taken, copy, by)),
+        barrier_check(
+            _producers_fenced(writers(view, spec, taken), copy, by),
+            {} if spec.is_mapped else _bare(spec, taken, copy, by),
+        ),
         access_check(_locked_out(view, promoted, copy, by)),
         openings_check(*_shut_out(spec, view, promoted, copy, by)),
         fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left), both.spec),
@@ -125,13 +134,12 @@ def _source_seen(
 
 
 def _producers_fenced(
-    spec: MirrorSpec, partitions: list[MirrorPartition], copy: DestinationSnapshot, by: Deadline
+    written_by: Mapping[MirrorPartition, WriterIdentity], copy: DestinationSnapshot, by: Deadline
 ) -> dict[MirrorPartition, bool | TanistError]:
-    writers = dict.fromkeys(partitions, spec.writer)
-    answers = attempt(lambda: copy.producer_fences(writers, by)) if partitions else {}
+    answers = attempt(lambda: copy.producer_fences(written_by, by)) if written_by else {}
     if isinstance(answers, TanistError):
-        return dict.fromkeys(partitions, answers)
-    return {at: _stands(answers[at]) for at in partitions}
+        return dict.fromkeys(written_by, answers)
+    return {at: _stands(answers[at]) for at in written_by}
 
 
 def _bare(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
+from tanist.domain.fake_group import is_fake
 from tanist.domain.followed import NoCopy, group_is_followed
 from tanist.domain.translation import Commit, Conservative, Unknown
 
@@ -38,6 +39,8 @@ def no_position(group: str, spec: MirrorSpec) -> str:
     """Why there is nothing to explain of `group`, which has no position in the mirror."""
     if group_is_followed(spec, group):
         return f"group {group!r} has no committed offset in mirror {spec.mirror}"
+    if is_fake(group):
+        return f"group {group!r} holds the positions of a mirror itself: they are neither kept nor translated"
     filters = {"--group-include": spec.group_include, "--group-exclude": spec.group_exclude}
     told = ", ".join(f"{option} {text!r}" for option, texts in filters.items() for text in texts)
     return (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition, UnstableOffsetCommit
 from tanist.domain.errors import TanistError
+from tanist.domain.fake_group import is_fake
 from tanist.domain.names import MirrorPartition
 from tanist.domain.translation import OUR_MARK, GroupThere, Rules, objection
 from tanist.ports.positions import CommitChange, CommittedPosition
@@ -195,6 +196,8 @@ def _change(saved: CommittedPosition, present: CommittedPosition | None) -> Posi
 
 def _objection(saved: SavedGroup, now: GroupsNow) -> str | None:
     """Why nothing may be committed for a group; None: it may. One that is gone is created by its commits."""
+    if is_fake(saved.group):
+        return "it holds the positions of a mirror itself, which only the mirror commits"
     answer = now.committed.get(saved.group, {})
     if isinstance(answer, TanistError):
         return f"the offsets that are committed now are unknown: {answer.name}: {answer.reason}"

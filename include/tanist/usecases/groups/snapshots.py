@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tanist.domain.answers import known
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused, TanistError
+from tanist.domain.fake_group import is_fake
 from tanist.domain.names import MirrorName
 from tanist.domain.problems import refuse
 from tanist.domain.selection import EVERYTHING
@@ -112,7 +113,7 @@ class GroupSnapshot:
     def absent(self, listing: GroupListing) -> list[str]:
         """The groups that are there now and would have been taken, sorted, of those that may have committed offsets."""
         may = {name for name, facts in listing.groups.items() if facts.kind != _WITHOUT_COMMITS}
-        others = may - {each.group for each in self.groups}
+        others = {name for name in may if not is_fake(name)} - {each.group for each in self.groups}
         return sorted(Chosen(groups=self.chosen).of(Chosen(groups=self.wanted).of(others)))
 
 
@@ -122,7 +123,8 @@ def take(
     """The committed offsets of all groups whose names match an expression of `groups`, with or without members.
 
     A group that cannot be read is in it with the reason. Share groups are left out: they have no committed offsets.
-    `say` is told of the progress.
+    Groups of the positions of mirrors, too: set back, they would make a mirror copy records twice. `say` is told
+    of the progress.
 
     Raises:
         NoGroupRead: there are groups, and none of them could be read. CouldNotTell, BrokerError: no broker answers.
@@ -131,7 +133,8 @@ def take(
     positions, taken_at = cluster.positions(WITHOUT_MIRROR), context.clock.now()
     listing = positions.listing(context.by)
     names = sorted(Chosen(groups=groups).of(listing.groups))
-    wanted = [name for name in names if listing.groups[name].kind != _WITHOUT_COMMITS]
+    kept = (name for name in names if not is_fake(name))
+    wanted = [name for name in kept if listing.groups[name].kind != _WITHOUT_COMMITS]
     saved: list[SavedGroup] = []
     for some in portions(wanted, _AT_ONCE):
         answers = positions.committed(some, context.by)

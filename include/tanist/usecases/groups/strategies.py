@@ -11,7 +11,6 @@ from tanist.domain.copier import Copier
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.followed import NoCopy, is_followed
 from tanist.domain.names import MirrorPartition, SourceOffset
-from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.record_times import ReadLimits
 from tanist.domain.renaming import mm2_alias
 from tanist.domain.translation import Exact, InputKind, Inputs, Proof, Tried, Unknown, best, to_compare
@@ -24,6 +23,7 @@ from tanist.ports.positions import Pair, ProofResult
 from tanist.usecases.groups.mm2 import Mm2Setting, read_mm2
 from tanist.usecases.groups.reconciled import read_reconciled
 from tanist.usecases.groups.times import read_times
+from tanist.usecases.offset_policy import offset_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,7 +78,8 @@ def _maps(reading: Reading) -> Filled:
     if is_followed(spec):
         who = spec.copied_by.in_words
         return _missing(reading, InputKind.OFFSET_MAP, f"{who} copies the records, and keeps no offset map")
-    offsets = OffsetPolicy.of(reading.stored.offsets, spec)
+    stored = reading.stored
+    offsets = offset_policy(spec, reading.mirror.destination, stored.state, stored.offsets, reading.context.by)
     return {at: {"map": offsets.map_of(at)} for at in reading.wanted}
 
 

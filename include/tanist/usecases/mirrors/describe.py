@@ -14,7 +14,6 @@ from tanist.domain.followed import is_followed, selected_by
 from tanist.domain.growth import Growth, growth
 from tanist.domain.lag import KnownEnd, PartitionRow, is_loss_accepted, last_known
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
-from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.domain.states import MIRROR_STATES, DesiredState, MirrorState
 from tanist.domain.topic_configs import LOG_APPEND_TIME, TIMESTAMP_TYPE
@@ -22,6 +21,7 @@ from tanist.usecases import snapshot
 from tanist.usecases.command import Silence
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.followed import followed_in
+from tanist.usecases.offset_policy import offset_policy
 from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, MirrorEnds, MirrorSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tanist.domain.detached_record import TopicDetached
     from tanist.domain.followed import FollowedTopic, FollowedTopics
     from tanist.domain.names import MirrorPartition, SourcePartition
+    from tanist.domain.offset_policy import OffsetPolicy
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
@@ -122,18 +123,18 @@ class Observed:
     state: StateView
     offsets: StateView
     """Of `__mirror_offsets`."""
+    policy: OffsetPolicy
     source: MirrorEnds[SourcePartition]
     destination: MirrorEnds[MirrorPartition]
 
 
 def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -> tuple[PartitionRow, ...]:
     """One row per partition: pure."""
-    known, offsets = last_known(seen.state, spec.mirror), OffsetPolicy.of(seen.offsets, spec)
-    missed = seen.offsets.tombstones_missed(spec)
+    known, missed = last_known(seen.state, spec.mirror), seen.offsets.tombstones_missed(spec)
     return tuple(
         replace(
             _row(spec, topic, partition, seen, known.get(spec.names.at_source(partition))),
-            map=offsets.map_of(partition),
+            map=seen.policy.map_of(partition),
             tombstones_missed=missed.get(partition),
         )
         for topic in topics
@@ -224,6 +225,7 @@ def row_reason(row: PartitionRow) -> str:
     missed, lost = row.tombstones_missed, row.lost
     why = {missed.name: f"{missed.name}: {missed.reason}"} if missed is not None else {}
     said = [row.followed or row.detached or reason(row.observed), *(why.get(name, name) for name in row.warnings)]
+    said += [row.unread] if row.unread else []
     return "; ".join([*said, losses.describe(lost.ranges, lost.earlier)] if lost is not None else said)
 
 
@@ -303,11 +305,13 @@ class Describer:
         asked = (*topics, *(each.kept for each in closed.values()))
         partitions = [partition for topic in asked for partition in topic.all_partitions()]
         source = self._source(both, context)
+        offsets = both.destination.state(records.OFFSETS_TOPIC, context.by)
         seen = Observed(
             state=state,
-            offsets=both.destination.state(records.OFFSETS_TOPIC, context.by),
+            offsets=offsets,
             source=ask(source, [spec.names.at_source(each) for each in partitions], context.first_contact()),
             destination=ask(both.destination, partitions, context.by),
+            policy=offset_policy(spec, self.destination, state, offsets, context.by),
         )
         down = seen.source.down
         return Described(

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.exclusive import exclusive_ranges
 from tanist.domain.followed import CopyTrouble, is_followed
-from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.usecases.mirror import identify
+from tanist.usecases.offset_policy import offset_policy
 from tanist.usecases.validation.prepare import chosen_followed, mirrored
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.exclusive import ExclusiveRange
     from tanist.domain.followed import FollowedTopic
+    from tanist.domain.offset_policy import OffsetPolicy
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.ports.cluster import Cluster
@@ -59,7 +60,8 @@ def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContex
         return Paired(clusters.spec.source, pairs_there, clusters.spec)
     found = mirrored(both, selection, context)
     counts = {each.topic: each.at_source for each in found.growth.grown}
-    offsets = OffsetPolicy.of(both.destination.state(OFFSETS_TOPIC, context.by), found.spec)
+    stored, there = both.destination.state(OFFSETS_TOPIC, context.by), clusters.destination
+    offsets = offset_policy(found.spec, there, found.view, stored, context.by)
     pairs = (
         TopicPair(
             found.spec.names.source_of(t.topic) or t.topic,

@@ -30,6 +30,7 @@ from tanist.usecases.failover.source_seen import soon
 from tanist.usecases.lock import FRESH_MS
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import Observed, assemble
+from tanist.usecases.offset_policy import offset_policy
 from tanist.usecases.snapshot import DestinationSnapshot, MirrorEnds, MirrorSnapshot
 from tanist.usecases.status.followed import followed_situation
 
@@ -153,7 +154,8 @@ def _seen(
     followed = destination.state(GROUPS_TOPIC, run.by).groups_followed(spec)
     now = run.clock.now()
     offsets = destination.state(OFFSETS_TOPIC, run.by)
-    ends = Observed(state=view, offsets=offsets, source=look.source, destination=look.destination)
+    policy = offset_policy(spec, destination.cluster, view, offsets, run.by)
+    ends = Observed(state=view, offsets=offsets, policy=policy, source=look.source, destination=look.destination)
     rows = assemble(spec, wanted, ends)
     past = (
         workers_check(alive, now),

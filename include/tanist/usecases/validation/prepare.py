@@ -29,6 +29,7 @@ from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import reason
 from tanist.usecases.mirrors.followed import followed_in
+from tanist.usecases.offset_policy import offset_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,7 +82,8 @@ def prepare(clusters: OpenMirror, request: ValidationRequest, context: CommandCo
     if is_followed(spec):
         return _prepare_followed(both, request, context)
     found = mirrored(both, Selection(request.include, request.exclude), context)
-    offsets = OffsetPolicy.of(both.destination.state(OFFSETS_TOPIC, context.by), spec)
+    stored = both.destination.state(OFFSETS_TOPIC, context.by)
+    offsets = offset_policy(spec, clusters.destination, found.view, stored, context.by)
     return Prepared(
         level=request.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
         partitions=(

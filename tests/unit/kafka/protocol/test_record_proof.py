@@ -28,6 +28,15 @@ def test_a_copy_of_the_next_record_is_that_record(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(("at_source", "in_copy"), [(5, 11), (4, 13), (3, 9)])
+def test_markers_before_the_record_at_either_side_do_not_hide_it(codec: int, at_source: int, in_copy: int) -> None:
+    """Offsets of a mapped copy are its own, and transactions leave markers: the next record is the same one."""
+    source = found(at_source, written(5), written(6), codec=codec)
+    copy = found(in_copy, written(13), written(14), codec=codec)
+    assert Comparer().compare(source, copy)[0] is Proof.MATCH
+
+
+@pytest.mark.parametrize("codec", CODECS)
 def test_a_record_that_one_cleaner_has_removed_proves_nothing(codec: int) -> None:
     """The mirror topic may be cleaned further than the source."""
     assert (

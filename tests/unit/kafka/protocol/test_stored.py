@@ -727,6 +727,10 @@ WRITTEN: tuple[str, ...] = (
         '"chunk":0,"read_at":5,"packed":"eJxjYGBg","mirror_id":""}'
     ),
     (
+        '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"source":100,'
+        '"ranges":"ZAfIAckB","mirror_id":"id"}'
+    ),
+    (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"source":10,"de'
         'stination":11,"why":"x","mirror_id":""}'
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Mode
@@ -93,6 +93,7 @@ class FailoverWorld:
     moved: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
     pair: ClusterPair = field(default_factory=pair_with)
     kind: type[GuardedCluster] = GuardedCluster
+    spec_fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.partitions = tuple(MirrorPartition(name, n) for name, count in self.topics.items() for n in range(count))
@@ -110,15 +111,14 @@ class FailoverWorld:
         self.clock.meanwhile = self.tick
         for at in self.partitions:
             self.east.grow(at, 10)
+        fields: dict[str, Any] = {"data_id": DATA, "marker_id": FILLER, "start_id": START} | dict(self.spec_fields)
         self.spec = a_mirror(
             self.mirror,
             source=self.east.name,
             destination=self.west.name,
             source_cluster_id=self.east.id,
             destination_cluster_id=self.west.id,
-            data_id=DATA,
-            marker_id=FILLER,
-            start_id=START,
+            **fields,
         )
         self.worker = MemoryStateStore(self.west, STATE_TOPIC, WORKER)
         self._register()

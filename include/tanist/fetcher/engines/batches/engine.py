@@ -39,6 +39,9 @@ class BatchEngine:
     def begin(self, assigned: Assigned, *, first_use: bool) -> BatchPartition:
         return BatchPartition(assigned, MarkerEpoch(assigned.claim_epoch, spent=not first_use))
 
+    def prepare(self, partitions: Sequence[BatchPartition]) -> None:
+        """Nothing: leaders compare the epoch of this engine's producer themselves."""
+
     def recover(self, partitions: Sequence[BatchPartition]) -> Sequence[Phase | TanistError]:
         """Recover each partition; one that must fill up to the log start writes its first chunk at once."""
         fresh = [each for each in partitions if each.start_fill is None]

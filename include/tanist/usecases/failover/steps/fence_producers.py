@@ -12,6 +12,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.failover.invariants import drained, fenced
 from tanist.domain.failover.objections import news, only_for_now
 from tanist.domain.failover.reserve import NEAR_SECONDS, reserve, unreserved_to
+from tanist.domain.failover.run_lineage import of_run
 from tanist.domain.failover.stored_reserves import stored_estimates, stored_gaps
 from tanist.domain.lineage import TopicLineage, own_start
 from tanist.domain.names import MirrorPartition
@@ -19,6 +20,7 @@ from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.fencing import Kept
 from tanist.usecases.failover.step import NotYet, must_all
+from tanist.usecases.failover.steps.fence_transactions import fence_transactions
 from tanist.usecases.failover.steps.lock_mirror import ensure_permissions
 from tanist.usecases.rights import named
 from tanist.usecases.runs.runner import Done
@@ -31,18 +33,12 @@ if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
-    from tanist.domain.writer_identity import WriterIdentity
+    from tanist.domain.writer_identity import ProducerIds
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.step import StepContext
 
     _Ends: TypeAlias = Mapping[MirrorPartition, DestinationOffset | TanistError]
-    _Fence: TypeAlias = Callable[[Mapping[MirrorPartition, WriterIdentity], Deadline], _Ends]
-
-
-def of_run(view: StateView, intent: Intent) -> tuple[TopicLineage, ...]:
-    """What is stored of the promotions that `intent` makes, by topic."""
-    epochs = {each.topic: each.promotion_epoch + 1 for each in intent.topics}
-    return tuple(each for each in view.lineage(intent.mirror) if epochs.get(each.topic) == each.promotion_epoch)
+    _Fence: TypeAlias = Callable[[Mapping[MirrorPartition, ProducerIds], Deadline], _Ends]
 
 
 def recorded_lineage(context: StepContext, ours: Intent) -> tuple[TopicLineage, ...]:
@@ -248,10 +244,17 @@ def do(context: StepContext) -> Done:
             raise NotYet(f"the clusters were last observed more than {LOOKED_SECONDS:.0f} s ago")
         context.session.save(no_return=True)
     context.checkpoint("seal:no-return")
-    writers = context.spec.writer
     ours = context.copies()
     partitions = set(ours.partitions)
     open_yet = [e.partition for e in facts.partitions if e.producer_fenced is not True and e.partition in partitions]
+    by_kind = fence_transactions if context.spec.is_mapped else _by_markers
+    done = by_kind(context, ours, open_yet)
+    context.session.mark("kept")
+    return done
+
+
+def _by_markers(context: StepContext, ours: Intent, open_yet: Sequence[MirrorPartition]) -> Done:
+    """The fence of a mirror with identical offsets."""
     fencing = context.destination.producer_fencing
     _fence(context, fencing.fence_data_producers, open_yet)
     context.checkpoint("seal:data-fenced")
@@ -261,8 +264,7 @@ def do(context: StepContext) -> Done:
     context.checkpoint("seal:reserved")
     ends = _fence(context, fencing.fence_producers, open_yet)
     context.checkpoint("seal:sealed")
-    by_marker_alone = _keep(context, ours, writers)
-    context.session.mark("kept")
+    by_marker_alone = _keep(context, ours, context.spec.writer)
     return Done(
         {
             "ends": {str(at): end for at, end in ends.items()},
@@ -333,7 +335,7 @@ def _by_partition(topic: TopicIntent, found: Mapping[MirrorPartition, int], miss
     return tuple(found.get(MirrorPartition(topic.topic, n), missing) for n in range(topic.partitions))
 
 
-def _keep(context: StepContext, ours: Intent, writer: WriterIdentity) -> dict[str, str]:
+def _keep(context: StepContext, ours: Intent, writer: ProducerIds) -> dict[str, str]:
     """Before anybody can write, so the last value of a key is still the last one when it is repeated.
 
     What cannot be repeated is told, and by `tanist status` as well: there is no way back any more.

@@ -12,6 +12,7 @@ from tanist.usecases.runs.runner import Done
 
 if TYPE_CHECKING:
     from tanist.usecases.failover.step import StepContext
+    from tanist.usecases.failover.tools import GroupsMoved
 
 _PROVE_SECONDS: Final = 2.0
 """Time limit of comparing records: offsets are committed without a proof rather than late."""
@@ -22,14 +23,15 @@ def do(context: StepContext) -> Done:
 
     The mark is good for the call that made it: consumers of the source go on committing.
     """
-    chosen = Chosen(
-        groups=tuple(context.intent.groups),
-        topics=frozenset(context.intent.names),
-        ask_source=context.facts.source.state is not SourceState.SILENT,
-    )
-    request = SyncRequest(chosen=chosen, prove_seconds=_PROVE_SECONDS, confirm=context.session.confirm)
-    moved = context.move_groups(context.clusters, request, replace(context.command, by=context.by))
+    moved = move(context, ask_source=context.facts.source.state is not SourceState.SILENT)
     context.checkpoint("groups:moved")
     context.session.mark("groups")
     rows = [dict(row) for row in moved.rows]
     return Done({"rows": rows, "problems": list(moved.problems), "mismatches": list(moved.mismatches)})
+
+
+def move(context: StepContext, *, ask_source: bool) -> GroupsMoved:
+    """Translate and commit the positions of the groups of the plan."""
+    chosen = Chosen(groups=tuple(context.intent.groups), topics=frozenset(context.intent.names), ask_source=ask_source)
+    request = SyncRequest(chosen=chosen, prove_seconds=_PROVE_SECONDS, confirm=context.session.confirm)
+    return context.move_groups(context.clusters, request, replace(context.command, by=context.by))

@@ -9,6 +9,7 @@ from tanist.domain.answers import attempt
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.failback.pending import last_tails
+from tanist.domain.failover.run_lineage import of_run
 from tanist.domain.fences import FenceStatus
 from tanist.domain.growth import growth
 from tanist.domain.promotions import unreported
@@ -16,7 +17,6 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.tails import TailStage
 from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.failover.steps.fence import Watch
-from tanist.usecases.failover.steps.fence_producers import of_run
 from tanist.usecases.failover.steps.record_promotion import generations
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.runs.runner import Done

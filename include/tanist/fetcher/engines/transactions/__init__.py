@@ -1,0 +1,1 @@
+"""The engine of mirrors with mapped offsets: batches and positions in transactions."""

@@ -1,0 +1,179 @@
+"""The engine that copies batches in transactions, with the position of the copy; the `CopyEngine` of a thread."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.fake_group import MOST_BYTES
+from tanist.domain.gap_markers import MarkerEpoch
+from tanist.domain.mapped_runs import encoded
+from tanist.fetcher.engines.transactions.owned_id import OwnedId
+from tanist.fetcher.engines.transactions.partition import TransactionPartition
+from tanist.fetcher.engines.transactions.reading import SourceReadings
+from tanist.fetcher.engines.transactions.recovery import MappedRecovery
+from tanist.fetcher.engines.transactions.write_back import WriteBack
+from tanist.fetcher.runs import OffsetRuns
+from tanist.kafka.wire import requests
+from tanist.kafka.wire.requests import End
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.names import BrokerId, MirrorPartition
+    from tanist.domain.offset_map import OffsetRange
+    from tanist.fetcher.assignment import Assigned, Report
+    from tanist.fetcher.engines.engine import Incoming, Phase, Trouble
+    from tanist.fetcher.tools import FetcherThreadTools
+    from tanist.kafka.wire.router import Router
+
+log = logging.getLogger(__name__)
+
+PUBLISH_SECONDS: Final = 10.0
+MOST_UNPUBLISHED_BYTES: Final = MOST_BYTES // 2
+"""A partition whose ranges cannot be published is not copied any further: its commit would be refused."""
+COMMIT_AGAIN_SECONDS: Final = 3_600.0
+"""Positions of idle partitions: brokers delete the offsets of a group that nobody commits in any more."""
+LOOK_SECONDS: Final = 5.0
+
+
+class TransactionEngine:
+    """Owned by the one fetcher thread of a mirror, as are both routers."""
+
+    def __init__(self, routers: tuple[Router, Router], _broker: BrokerId, tools: FetcherThreadTools) -> None:
+        self._destination = routers[1]
+        self._tools = tools
+        self._clock = tools.clock
+        self._runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
+        self._recovery = MappedRecovery(routers, self._runs, tools)
+        self._reading = SourceReadings(routers[0], tools.clock)
+        self._write_back = WriteBack(routers[0], tools)
+        self._ids: dict[int, OwnedId] = {}
+        self._unready: Mapping[int, TanistError | None] = {}
+        self._unpublished: TanistError | None = None
+        self._looked_at = float("-inf")
+
+    @property
+    def stale_leaders(self) -> bool:
+        """Never: this thread copies from every broker, and looks for their leaders itself."""
+        return False
+
+    def begin(self, assigned: Assigned, *, first_use: bool) -> TransactionPartition:
+        del first_use  # there are no gap markers
+        return TransactionPartition(assigned, MarkerEpoch(assigned.claim_epoch, spent=False))
+
+    def prepare(self, partitions: Sequence[TransactionPartition]) -> None:
+        """A new epoch for each transactional id that needs one.
+
+        Whether the mirror still copies is read after this, and before its positions: a failover that fences these ids
+        has written before that it does not.
+        """
+        self._unready = {number: self._id(number).begin() for number in self._by_id(partitions)}
+
+    def recover(self, partitions: Sequence[TransactionPartition]) -> Sequence[Phase | TanistError]:
+        found: dict[int, Phase | TanistError] = {}
+        for number, some in self._by_id(partitions).items():
+            outcomes = self._recover(self._id(number), some)
+            found |= {id(each): outcome for each, outcome in zip(some, outcomes, strict=True)}
+        return [found[id(each)] for each in partitions]
+
+    def _recover(self, of: OwnedId, partitions: Sequence[TransactionPartition]) -> Sequence[Phase | TanistError]:
+        if (unready := self._unready.get(of.number)) is not None:
+            return [unready] * len(partitions)
+        try:
+            positions = of.positions()
+        except Stopped:
+            raise
+        except TanistError as why:
+            return [why] * len(partitions)
+        of.resumed()
+        return self._recovery.recover(partitions, positions)
+
+    def read(self, partitions: Sequence[TransactionPartition], *, hurry: bool) -> Incoming | None:
+        hurry = hurry or any(each.opened is not None for each in partitions)
+        return self._reading if self._reading.post(partitions, hurry=hurry) else None
+
+    def append(self, partitions: Sequence[TransactionPartition], until: Callable[[], bool]) -> None:
+        """Append what was taken, and end the transactions that are due; all of them, if there are no partitions."""
+        del until  # every answer is waited for: the buffers are used again
+        for number, some in self._by_id(partitions).items():
+            of = self._id(number)
+            of.members = some
+            of.append([each for each in some if each.pipeline.steps and self._may_append(each)])
+        ranges: dict[MirrorPartition, Sequence[OffsetRange]] = {}
+        for each in self._ids.values():
+            held = dict(each.partitions)
+            committed = each.end_if_due(now=not partitions)
+            ranges |= {at: runs for at in committed if (runs := held[at].publishable)}
+        if ranges:
+            self._publish(ranges, partitions)
+
+    def idle(self, partitions: Sequence[TransactionPartition]) -> None:
+        now = self._clock.monotonic()
+        self._write_back.write(partitions)
+        self._reading.look_at_true_ends([each for each in partitions if each.halted is None])
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            idle = [each for each in partitions if each.idle and now - each.committed_at > LOOK_SECONDS]
+            self._look_at_ends(idle)
+            for each in idle:
+                if now - each.committed_at > COMMIT_AGAIN_SECONDS and each.halted is None:
+                    self._id(each.assigned.state_partition).commit_again(each)
+
+    def report(self, partition: TransactionPartition, trouble: Trouble) -> Report:
+        return partition.report(trouble)
+
+    def _id(self, number: int) -> OwnedId:
+        if number not in self._ids:
+            self._ids[number] = OwnedId(self._destination, self._tools, number)
+        return self._ids[number]
+
+    @staticmethod
+    def _by_id(partitions: Sequence[TransactionPartition]) -> Mapping[int, list[TransactionPartition]]:
+        found: defaultdict[int, list[TransactionPartition]] = defaultdict(list)
+        for each in partitions:
+            found[each.assigned.state_partition].append(each)
+        return found
+
+    def _may_append(self, of: TransactionPartition) -> bool:
+        runs = of.committed.runs if of.committed is not None else ()
+        if len(encoded(runs)) < MOST_UNPUBLISHED_BYTES:
+            return True
+        self._publish({of.at: runs}, [of])
+        if of.committed is not None and not of.committed.runs:
+            return True
+        of.halt(self._unpublished, self._clock.monotonic())
+        return False
+
+    def _publish(
+        self, ranges: Mapping[MirrorPartition, Sequence[OffsetRange]], partitions: Sequence[TransactionPartition]
+    ) -> None:
+        """Until it is done they ride on with the position."""
+        try:
+            self._runs.publish(ranges, self._clock.deadline(PUBLISH_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            self._unpublished = why
+            log.warning("offset ranges are not published", extra={"reason": why.reason})
+            return
+        for each in partitions:
+            if each.at in ranges:
+                each.were_published()
+
+    def _look_at_ends(self, idle: Sequence[TransactionPartition]) -> None:
+        """Halt a partition whose end has moved without our appends: recovery reads who has written to it."""
+        try:
+            by = self._clock.deadline(PUBLISH_SECONDS)
+            ends = requests.list_offsets(self._destination, {each.at: End.HIGH_WATERMARK for each in idle}, by)
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.warning("idle copies were not looked at", extra={"reason": why.reason})
+            return
+        for each in idle:
+            end = ends[each.at]
+            if isinstance(end, TanistError) or end != each.pipeline.end:
+                each.halt(end if isinstance(end, TanistError) else None, self._clock.monotonic())

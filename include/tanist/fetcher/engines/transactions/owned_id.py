@@ -1,0 +1,263 @@
+"""The transactions of one transactional id: what is in the open one, when it ends, and what its end means.
+
+`domain.transactional_append` says which phase follows which. After anything but success every partition of the
+transaction recovers: its position is read again, from what was committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.appending import translate_refusal
+from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge
+from tanist.domain.copying import Append, Refuse
+from tanist.domain.errors import CouldNotTell, Stopped, TanistError
+from tanist.domain.fake_group import group_of
+from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
+from tanist.domain.writer_identity import transactional_id_of
+from tanist.fetcher.claims import NotOurs
+from tanist.kafka.wire.copy_transactions import CopiedBatch, CopyTransactions
+from tanist.ports.positions import CommittedPosition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from tanist.domain.fake_group import CopiedPosition
+    from tanist.domain.names import DestinationOffset, MirrorPartition, TopicPartition
+    from tanist.fetcher.engines.transactions.partition import TransactionPartition
+    from tanist.fetcher.tools import FetcherThreadTools
+    from tanist.kafka.protocol.batch import BatchHeader
+    from tanist.kafka.wire.router import Router
+
+log = logging.getLogger(__name__)
+
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""So long after its owner has died the brokers abort a transaction, unless the next owner takes over before."""
+TRANSACTION_MS: Final = 500
+"""A transaction ends so long after it began, unless the mirror has another setting."""
+TRANSACTION_BYTES: Final = 64 << 20
+ANSWER_SECONDS: Final = 15.0
+DECIDED_WITHIN_SECONDS: Final = 30.0
+"""How long an end without an answer is asked for again; then the id is taken over, which tells the outcome, too."""
+_UNKNOWN: Final[Mapping[MirrorPartition, int]] = MappingProxyType({})
+
+
+class Unexpected(CouldNotTell):
+    """A batch was appended at another offset than the end of the mirror partition."""
+
+    name = "APPENDED_ELSEWHERE"
+    operator_action = "none: the mirror partition is read again, which shows who wrote to it"
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What is to be appended of a partition."""
+
+    of: TransactionPartition
+    headers: list[BatchHeader]
+
+
+class OwnedId:
+    """Of one state partition, owned by the fetcher thread. Its id may be used only under the lease."""
+
+    def __init__(self, destination: Router, tools: FetcherThreadTools, number: int) -> None:
+        self.number = number
+        self.phase = TxnPhase.TAKE_OVER
+        self.members: Sequence[TransactionPartition] = ()
+        """All of this id that the thread has now. None of them can go on in an epoch that has ended."""
+        self.partitions: dict[MirrorPartition, TransactionPartition] = {}
+        """Those that the open transaction may hold something of."""
+        self._destination = destination
+        self._clock = tools.clock
+        self._claims = tools.claims
+        spec = tools.spec
+        self._every = (spec.transaction_ms or TRANSACTION_MS) / 1000
+        name = transactional_id_of(spec, number)
+        self._transactions = CopyTransactions(destination, name, group_of(spec.mirror), TRANSACTION_TIMEOUT_MS)
+
+    # ── a new epoch ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(self) -> TanistError | None:
+        """Get a producer epoch in which nothing was sent, if one is needed. The reason if that was not possible."""
+        while self.phase not in {TxnPhase.RESUME, TxnPhase.APPEND}:
+            if self.phase is not TxnPhase.NEXT_EPOCH:
+                if not self._claims.holds(self.number):
+                    return NotOurs(f"the lease of state partition {self.number} has expired")
+                if self.phase is TxnPhase.ASK_LEASE:
+                    self.phase = after(self.phase, TxnEvent.DONE)
+            by = self._clock.deadline(ANSWER_SECONDS)
+            take_over = self.phase is TxnPhase.TAKE_OVER
+            event = self._transactions.take_over(by) if take_over else self._transactions.next_epoch(by)
+            self.phase = after(self.phase, event)
+            if take_over and event is not TxnEvent.DONE:
+                return self._transactions.error
+        return None
+
+    def positions(self) -> Mapping[TopicPartition, CommittedPosition | TanistError]:
+        """What is committed in the group of the mirror's positions.
+
+        Raises:
+            TanistError: its coordinator does not tell.
+        """
+        return self._transactions.positions(self._clock.deadline(ANSWER_SECONDS))
+
+    def resumed(self) -> None:
+        """Positions were read, after whether the mirror still copies: the next transaction may begin."""
+        if self.phase is TxnPhase.RESUME:
+            self.phase = after(self.phase, TxnEvent.DONE)
+
+    def _goes_on(self) -> bool:
+        """Whether anything may be sent in this epoch."""
+        return self.phase is TxnPhase.APPEND
+
+    # ── the open transaction ──────────────────────────────────────────────────────────────────────────────────────
+
+    def append(self, partitions: Sequence[TransactionPartition]) -> None:
+        """Append everything that was read of `partitions`, which belong to this id and are being copied."""
+        if not self._goes_on():
+            return
+        now = self._clock.monotonic()
+        taken = [self._take(each, now) for each in partitions if each.pipeline.steps]
+        batches = [CopiedBatch(each.of.at, payload) for each, payloads in taken for payload in payloads]
+        if not batches:
+            return
+        event = self._transactions.append(batches, self._clock.deadline(ANSWER_SECONDS))
+        if event is not TxnEvent.DONE:
+            self._failed(event, {each.of.at: max(map(len, payloads), default=0) for each, payloads in taken})
+            return
+        bases = iter(self._transactions.bases)
+        for each, _ in taken:
+            for header in each.headers:
+                self._landed(each.of, header, next(bases))
+
+    def _take(self, of: TransactionPartition, now: float) -> tuple[_Taken, list[memoryview]]:
+        """Take the steps of a partition, up to one that refuses: that fails alone, once the others are committed."""
+        headers, payloads, steps = [], [], of.pipeline.steps
+        self.partitions[of.at] = of
+        while steps and not isinstance(step := steps[0], Refuse):
+            steps.popleft()
+            if isinstance(step, Append):
+                headers.append(step.header)
+                payloads.append(step.payload)
+            of.passed(step.until, now)
+        if steps and of.opened is None and isinstance(step := steps[0], Refuse):
+            of.halt(step.error, now)
+        return _Taken(of, headers), payloads
+
+    def _landed(self, of: TransactionPartition, header: BatchHeader, base: DestinationOffset) -> None:
+        expected = of.pipeline.end
+        of.appended(header, base, self._clock.monotonic())
+        if base != expected and of.opened is not None:
+            of.opened.misplaced = True
+            of.halt(Unexpected(f"{of.at}: appended at {base}, not at {expected}"), self._clock.monotonic())
+
+    def commit_again(self, of: TransactionPartition) -> None:
+        """Take a position that has not moved into the next transaction: brokers expire what nobody commits."""
+        self.partitions[of.at] = of
+        of.open(self._clock.monotonic())
+
+    def end_if_due(self, *, now: bool) -> Mapping[MirrorPartition, CopiedPosition]:
+        """Commit the open transaction when it is old or large enough, or `now`; what was committed."""
+        opened = {at: each for at, each in self.partitions.items() if each.opened is not None}
+        if not self._goes_on() or not opened or not (now or self._due(opened.values())):
+            return {}
+        if any(each.opened is not None and each.opened.misplaced for each in opened.values()):
+            self._abort()
+            return {}
+        positions = {at: each.to_commit() for at, each in opened.items()}
+        if not self._commit(positions):
+            return {}
+        moment, epoch = self._clock.monotonic(), self._clock.now()
+        for at, each in opened.items():
+            each.was_committed(positions[at], moment, epoch)
+        self.partitions.clear()
+        if not self._goes_on():  # it is committed, and a second request to end it may still arrive
+            self._recover_all()
+        return positions
+
+    def _due(self, opened: Collection[TransactionPartition]) -> bool:
+        begun = min(each.opened.begun_at for each in opened if each.opened is not None)
+        size = sum(header.size for each in opened if each.opened is not None for header in each.opened.appended)
+        draining = any(each.assigned.draining or each.pipeline.halted for each in opened)
+        return draining or size >= TRANSACTION_BYTES or self._clock.monotonic() - begun >= self._every
+
+    def _commit(self, positions: Mapping[MirrorPartition, CopiedPosition]) -> bool:
+        """Whether the transaction is committed, for certain."""
+        wanted = {at: CommittedPosition(each.position, each.metadata) for at, each in positions.items()}
+        self._go(TxnEvent.DONE)
+        event = self._transactions.commit_positions(wanted, self._clock.deadline(ANSWER_SECONDS))
+        if event is not TxnEvent.DONE:
+            self._failed(event)
+            return False
+        self._go(event)
+        give_up = self._clock.deadline(DECIDED_WITHIN_SECONDS)
+        while self.phase in {TxnPhase.COMMIT, TxnPhase.COMMIT_AGAIN}:
+            event = self._transactions.end(self._clock.deadline(ANSWER_SECONDS), commit=True)
+            if event is TxnEvent.DONE:
+                self._go(event)
+                return True
+            if event is TxnEvent.UNANSWERED and give_up.left(self._clock.monotonic()) > 0:
+                self._go(event)
+                continue
+            self._failed(event)
+            if self.phase is TxnPhase.COMMIT_AGAIN:
+                self.phase = TxnPhase.ASK_LEASE
+        return False
+
+    def _go(self, event: TxnEvent) -> TxnEvent:
+        self.phase = after(self.phase, event)
+        return event
+
+    # ── failure ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _failed(self, event: TxnEvent, sizes: Mapping[MirrorPartition, int] = _UNKNOWN) -> None:
+        """The transaction is void, or nobody knows: each partition of it reads again what is committed.
+
+        `sizes`: of the largest batch of each, in bytes.
+        """
+        why = self._transactions.error
+        refused = self._transactions.refused if event is TxnEvent.REFUSED else {}
+        log.warning("transaction failed", extra={"transactional_id": self.number, "phase": self.phase, "why": str(why)})
+        self._go(event)
+        if self.phase is TxnPhase.ABORT:
+            self._go(self._transactions.end(self._clock.deadline(ANSWER_SECONDS), commit=False))
+        now = self._clock.monotonic()
+        for at, each in self.partitions.items():
+            each.opened = None
+            each.halt(_reason(each, refused[at], sizes.get(at, 0)) if at in refused else None if refused else why, now)
+        self._recover_all()
+        self._look_for_leaders()
+
+    def _recover_all(self) -> None:
+        self.partitions.clear()
+        for each in self.members:
+            each.halt(None, self._clock.monotonic())
+
+    def _abort(self) -> None:
+        """One partition of it cannot be committed; its own halt says why."""
+        self._go(TxnEvent.REFUSED)
+        self._go(self._transactions.end(self._clock.deadline(ANSWER_SECONDS), commit=False))
+        for each in self.partitions.values():
+            each.opened = None
+        self._recover_all()
+
+    def _look_for_leaders(self) -> None:
+        topics = sorted(self._destination.topics())
+        try:
+            self._destination.refresh(topics, self._clock.deadline(ANSWER_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.warning("destination does not tell its leaders", extra={"reason": why.reason})
+
+
+def _reason(of: TransactionPartition, why: TanistError, size: int) -> TanistError | None:
+    """Why the partition fails; None: it is read again, in smaller batches. `size`: bytes of its largest batch."""
+    too_large = isinstance(why, MessageTooLarge | RecordListTooLarge)
+    if too_large and (smaller := of.merging.refused(size)):
+        of.merging = smaller
+        return None
+    return translate_refusal(why)

@@ -1,0 +1,115 @@
+"""One partition of this engine: its source, its pipeline, and what its open transaction holds of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.appending import CopiedRecord
+from tanist.domain.fake_group import CopiedPosition
+from tanist.domain.mapped_runs import encoded, extended
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, topic_id_text
+from tanist.domain.offset_map import OffsetRange
+from tanist.fetcher.engines.batches.partition import BatchPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.kafka.protocol.batch import BatchHeader
+
+PUBLISHED_AT_BYTES: Final = 256
+"""Ranges ride with every commit of the position, so they are published before they are many."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """What an open transaction holds of a partition. `end`: behind its records; `begun_at`: monotonic seconds.
+
+    `misplaced`: something lies at another offset than where the mirror partition ended.
+    """
+
+    begun_at: float
+    position: SourceOffset
+    end: DestinationOffset
+    runs: tuple[OffsetRange, ...]
+    appended: list[BatchHeader] = field(default_factory=list)
+    misplaced: bool = False
+
+
+@dataclass(slots=True)
+class TransactionPartition(BatchPartition):
+    """Owned by the engine. `committed`: what the last transaction committed, or recovery has read."""
+
+    committed: CopiedPosition | None = None
+    committed_at: float = 0.0
+    """Monotonic seconds."""
+    opened: Opened | None = None
+
+    @property
+    def in_flight(self) -> bool:
+        return self.opened is not None
+
+    @property
+    def quiet(self) -> bool:
+        return self.opened is None and not self.pipeline.steps
+
+    def open(self, now: float) -> Opened:
+        """What the open transaction holds of it; from now on it holds something."""
+        if self.opened is None:
+            assert self.committed is not None  # noqa: S101  # recovery has read or chosen it
+            last = self.committed
+            self.opened = Opened(now, last.position, self.pipeline.end, last.runs)
+        return self.opened
+
+    def appended(self, header: BatchHeader, base: DestinationOffset, now: float) -> None:
+        """A batch of the source was appended at `base`, in the open transaction."""
+        opened = self.open(now)
+        opened.runs = extended(opened.runs, OffsetRange(SourceOffset(header.base_offset), base))
+        opened.position = max(opened.position, SourceOffset(header.next_offset))
+        opened.end = self.pipeline.end = DestinationOffset(base + header.record_count)
+        opened.appended.append(header)
+
+    def passed(self, until: SourceOffset, now: float) -> None:
+        """The source has no record up to `until`."""
+        self.open(now).position = until
+
+    def to_commit(self) -> CopiedPosition:
+        """What the open transaction commits: where the copy goes on, behind its marker."""
+        opened, last, spec = self.opened, self.committed, self.assigned.spec
+        assert opened is not None  # noqa: S101  # the caller's contract
+        assert last is not None  # noqa: S101
+        end = DestinationOffset(opened.end + bool(opened.appended))
+        runs = extended(opened.runs, OffsetRange(opened.position, end))
+        return CopiedPosition(opened.position, spec.id, last.source_topic_id, end, last.count + 1, runs)
+
+    def was_committed(self, position: CopiedPosition, now: float, epoch: EpochMs) -> None:
+        """The transaction is decided. `now`: monotonic seconds, `epoch`: the same, ms since 1970."""
+        opened, self.opened = self.opened, None
+        assert opened is not None  # noqa: S101  # the caller's contract
+        self.committed, self.committed_at = position, now
+        self.pipeline.end = position.end
+        self.pipeline.landed_until, self.pipeline.landed_end = position.position, position.end
+        for header in opened.appended:
+            self.records += header.record_count
+            self.bytes += header.size
+            self.latency = self.latency.counted(epoch - header.max_timestamp, header.record_count)
+            self.last_mirrored_epoch = max(self.last_mirrored_epoch, header.leader_epoch)
+            if header.leader_epoch >= 0:
+                self.copied_record = CopiedRecord(SourceOffset(header.next_offset), header.leader_epoch)
+
+    @property
+    def publishable(self) -> Sequence[OffsetRange]:
+        """The committed ranges that are to be published now; empty: they may go on riding."""
+        runs = self.committed.runs if self.committed is not None else ()
+        return runs if len(encoded(runs)) > PUBLISHED_AT_BYTES else ()
+
+    def begin_at(self, position: SourceOffset, end: DestinationOffset, runs: tuple[OffsetRange, ...]) -> CopiedPosition:
+        """A first position of this copy, which the next transaction commits."""
+        topic = self.assigned.source_topic_id
+        topic_id = "" if topic is None else topic_id_text(topic)
+        return CopiedPosition(position, self.assigned.spec.id, topic_id, end, 0, runs)
+
+    def were_published(self) -> None:
+        """The committed ranges are published, so the next commit does not repeat them."""
+        if self.committed is not None:
+            self.committed = replace(self.committed, runs=())

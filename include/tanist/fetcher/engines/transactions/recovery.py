@@ -1,0 +1,189 @@
+"""Where the copy of a partition goes on: at the position that its last transaction has committed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.appending import CopiedRecord, Pipeline
+from tanist.domain.compaction import CaughtUp
+from tanist.domain.errors import ForeignWrite, Stopped, TanistError
+from tanist.domain.fake_group import MirrorPositionLost, MirrorTruncated, copied_position
+from tanist.domain.mapped_runs import extended, first_runs
+from tanist.domain.names import SourceOffset, topic_id_text
+from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.recovery import LostSpan, NotCommittedYet, ResumePoint, SourceBehind
+from tanist.fetcher.engines.batches.evidence import ids_and_ends
+from tanist.fetcher.engines.engine import Phase
+from tanist.fetcher.runs import LossRecords
+from tanist.kafka.protocol.frames import FetchLimits, Isolation
+from tanist.kafka.protocol.record_proof import visible
+from tanist.kafka.wire import requests
+from tanist.kafka.wire.leaders import value
+from tanist.kafka.wire.requests import End
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from tanist.domain.fake_group import CopiedPosition
+    from tanist.domain.log_ends import CopyEnds
+    from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.fetcher.engines.transactions.partition import TransactionPartition
+    from tanist.fetcher.runs import OffsetRuns
+    from tanist.fetcher.tools import FetcherThreadTools
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+    from tanist.ports.positions import CommittedPosition
+
+RECOVERY_SECONDS: Final = 10.0
+_READ: Final = 1 << 20
+
+
+class MappedRecovery:
+    """Owned by the fetcher thread."""
+
+    def __init__(self, routers: tuple[Router, Router], runs: OffsetRuns, tools: FetcherThreadTools) -> None:
+        self._source, self._destination = routers
+        self._runs = runs
+        self._clock = tools.clock
+        self._losses = LossRecords(tools)
+        self._state = tools.state
+
+    def recover(
+        self,
+        partitions: Sequence[TransactionPartition],
+        positions: Mapping[TopicPartition, CommittedPosition | TanistError],
+    ) -> list[Phase | TanistError]:
+        """COPY or the error, for each. `positions`: as committed, read after the last epoch had begun."""
+        found: list[Phase | TanistError] = []
+        try:
+            by = self._clock.deadline(RECOVERY_SECONDS)
+            seen = ids_and_ends(self._destination, [each.at for each in partitions], by)
+            starts = requests.list_offsets(self._source, dict.fromkeys((p.at for p in partitions), End.EARLIEST), by)
+            ends = requests.list_offsets(self._source, dict.fromkeys((p.at for p in partitions), End.LOG_END), by)
+            for each in partitions:
+                by = self._clock.deadline(RECOVERY_SECONDS)
+                found.append(self._recover(each, seen[each.at], (starts[each.at], ends[each.at]), positions, by))
+        except Stopped:
+            raise
+        except TanistError as why:
+            found += [why] * (len(partitions) - len(found))
+        return found
+
+    def _recover(
+        self,
+        of: TransactionPartition,
+        seen: tuple[UUID | None, CopyEnds] | TanistError,
+        source: tuple[int | TanistError, int | TanistError],
+        positions: Mapping[TopicPartition, CommittedPosition | TanistError],
+        by: Deadline,
+    ) -> Phase | TanistError:
+        try:
+            of.topic_id, copy = value(seen)
+            start, end = SourceOffset(value(source[0])), SourceOffset(value(source[1]))
+            held = positions.get(of.at)
+            last = self._begun(of, copy, start, by) if held is None else self._committed(of, value(held), copy, by)
+            last = self._above(of, last, copy, start, by)
+            if last.position > end:
+                raise SourceBehind(f"{of.at}: the source ends at {end}, before {last.position}, which was copied")
+            self._same_history(of, last.position, by)
+            self._settle_tombstones(of, by)
+        except Stopped:
+            raise
+        except TanistError as why:
+            return why
+        of.committed, of.committed_at, of.opened = last, self._clock.monotonic(), None
+        of.log_start = copy.start
+        of.pipeline = Pipeline.resume(ResumePoint(last.position, copy.end, 0), OffsetMap())
+        of.last_epoch = -1
+        return Phase.COPY
+
+    def _committed(
+        self, of: TransactionPartition, held: CommittedPosition, copy: CopyEnds, by: Deadline
+    ) -> CopiedPosition:
+        """What the last transaction has committed, and the mirror partition agrees.
+
+        Raises:
+            PositionNotOurs, UnreadableRanges: somebody else has committed it. MirrorTruncated: its log is shorter.
+            ForeignWrite: somebody else has written to it. NotCommittedYet: its followers have not caught up.
+        """
+        topic = of.assigned.source_topic_id
+        topic_id = "" if topic is None else topic_id_text(topic)
+        last = copied_position(of.at, held.offset, held.metadata, of.assigned.spec.id, topic_id)
+        if copy.high_watermark != copy.end:
+            raise NotCommittedYet(f"{of.at}: the high watermark {copy.high_watermark} is below the end {copy.end}")
+        if copy.end < last.end - 1:
+            raise MirrorTruncated(f"{of.at} ends at {copy.end}, but was copied up to {last.end}")
+        if copy.end < last.end:
+            raise NotCommittedYet(f"{of.at}: the marker of its last transaction is not written yet")
+        if self._has_records(of, max(copy.start, last.end), copy.end, by):
+            raise ForeignWrite(f"{of.at} has records between {last.end} and {copy.end} that this mirror did not write")
+        return last
+
+    def _begun(self, of: TransactionPartition, copy: CopyEnds, start: SourceOffset, by: Deadline) -> CopiedPosition:
+        """The first position of a copy, or the last one that is on record, if nothing was copied since.
+
+        What an aborted transaction has left is no record.
+
+        Raises:
+            MirrorPositionLost: something was copied since, and nobody knows how far.
+            NotCommittedYet: as above.
+        """
+        if copy.high_watermark != copy.end:
+            raise NotCommittedYet(f"{of.at}: the high watermark {copy.high_watermark} is below the end {copy.end}")
+        published = self._runs.published(of.at, by)
+        known = published[-1] if published else None
+        if self._has_records(of, known.destination if known else copy.start, copy.end, by):
+            raise MirrorPositionLost(f"{of.at} has records, and the group of the mirror's positions has none of it")
+        if known is not None:
+            return of.begin_at(known.source, copy.end, ())
+        return of.begin_at(start, copy.end, first_runs(start, copy.end))
+
+    def _above(
+        self, of: TransactionPartition, last: CopiedPosition, copy: CopyEnds, start: SourceOffset, by: Deadline
+    ) -> CopiedPosition:
+        """`last`, or the source's log start, where the source has deleted what lies between.
+
+        Raises:
+            UncopiedRecordsDeleted: the mirror does not continue after a loss. NotOurs, TanistError: as `LossRecords`.
+        """
+        if last.position >= start:
+            return last
+        lost = self._losses.record(of.assigned, of.topic_id, LostSpan(last.position, start), by)
+        of.note = f"the source deleted offsets {lost} before they were copied"
+        return replace(last, position=start, runs=extended(last.runs, OffsetRange(start, copy.end)))
+
+    def _has_records(self, of: TransactionPartition, start: int, until: DestinationOffset, by: Deadline) -> bool:
+        """Whether a reader of committed records finds one in the mirror partition from `start` up to `until`."""
+        limits = FetchLimits(max_wait_ms=0, isolation=Isolation.READ_COMMITTED)
+        while start < until:
+            fetched = value(requests.fetch(self._destination, {of.at: start}, by, limits, _READ)[of.at])
+            seen = visible(fetched.records, fetched.aborted)
+            if any(header.next_offset > start and header.base_offset < until for header, _ in seen.batches):
+                return True
+            if seen.until is None or seen.until <= start:
+                return False
+            start = seen.until
+        return False
+
+    def _same_history(self, of: TransactionPartition, position: SourceOffset, by: Deadline) -> None:
+        """Raises SourceTruncated: the source has lost a record that was copied (KIP-101)."""
+        if of.copied_record is None:
+            stored = self._state(by).progress(of.assigned.spec, of.assigned.state_partition, of.at)
+            if stored.record is None:
+                return
+            of.copied_record = CopiedRecord(*stored.record)
+        epochs = {of.at: of.copied_record.epoch}
+        end = value(requests.offset_for_leader_epoch(self._source, epochs, by)[of.at])
+        if lost := of.copied_record.lost(position, end.end_offset):
+            raise lost
+
+    def _settle_tombstones(self, of: TransactionPartition, by: Deadline) -> None:
+        """Store that tombstones may be missing, where they were read too late."""
+        lost, now = of.tombstones, self._clock.now()
+        if of.committed is None and not of.records:
+            lost.caught_up = CaughtUp(now)
+        if lost.hole is not None:
+            self._runs.tombstones_missed(of.assigned, lost.hole, lost.caught_up, now, by)
+            lost.hole, lost.settled_at = None, now

@@ -1,0 +1,74 @@
+"""The position of a mirror, written back to its source after the fact, so that tools show its lag (KIP-656).
+
+Nothing reads it: the position that counts is at the destination, in the transaction of its records.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.fake_group import group_of
+from tanist.kafka.wire.groups import commit_plainly
+from tanist.ports.positions import CommittedPosition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.names import SourceOffset, TopicPartition
+    from tanist.fetcher.engines.transactions.partition import TransactionPartition
+    from tanist.fetcher.tools import FetcherThreadTools
+    from tanist.kafka.wire.router import Router
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 1.0
+"""The copy waits so long at most for a source that does not answer."""
+AFTER_FAILURE_SECONDS: Final = 60.0
+
+
+class WriteBack:
+    """Owned by the fetcher thread."""
+
+    def __init__(self, source: Router, tools: FetcherThreadTools) -> None:
+        self._source = source
+        self._clock = tools.clock
+        self._group = group_of(tools.spec.mirror)
+        self._written: dict[TopicPartition, SourceOffset] = {}
+        self._next_at = float("-inf")
+        self._failed = ""
+
+    def write(self, partitions: Iterable[TransactionPartition]) -> None:
+        """Commit at the source what has moved. That it cannot be done is logged, and hinders nothing."""
+        now = self._clock.monotonic()
+        if now < self._next_at:
+            return
+        self._next_at = now + EVERY_SECONDS
+        moved: dict[TopicPartition, SourceOffset] = {
+            each.assigned.at_source: each.committed.position
+            for each in partitions
+            if each.committed is not None and each.committed.count
+            if self._written.get(each.assigned.at_source) != each.committed.position
+        }
+        if not moved:
+            return
+        positions = {at: CommittedPosition(offset, "") for at, offset in moved.items()}
+        try:
+            failed = commit_plainly(self._source, self._group, positions, self._clock.deadline(ANSWER_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            failed = why
+        if failed is None:
+            self._written |= moved
+            self._failed = ""
+            return
+        self._next_at = now + AFTER_FAILURE_SECONDS
+        if failed.name != self._failed:
+            self._failed = failed.name
+            log.warning(
+                "the position of the mirror is not written back to the source",
+                extra={"error": failed.name, "reason": failed.reason},
+            )

@@ -1,0 +1,297 @@
+"""Copies with mapped offsets between real brokers: batches and positions in transactions of ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as Place
+
+from tanist.domain.endpoint import Address, Endpoint
+from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
+from tanist.domain.names import MirrorPartition, SourceOffset
+from tanist.domain.offset_map import OffsetMap
+from tanist.domain.records import MirrorSpec, OffsetMode
+from tanist.fetcher.claims import Claims
+from tanist.fetcher.engines.transactions import owned_id, write_back
+from tanist.fetcher.runs import OffsetRuns
+from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.groups import fetch_positions
+from tests.fakes.cluster import worker_store
+from tests.kafka.fetcher.logs import read
+from tests.kafka.fetcher.rig import Rig, RigCluster, soon, transact, until, value
+from tests.kafka.fetcher.test_writers import broken
+from tests.kafka.fetcher.worker import process
+from tests.kafka.wire.test_copy_transactions import OF_A_TRANSACTION
+from tests.storm.proxy import Door, Held, Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+FIVE: Final = [b"%d" % n for n in range(5)]
+
+
+@pytest.fixture
+def mapped(sides: tuple[RigCluster, RigCluster]) -> Rig:
+    """A mirror with mapped offsets between two brokers."""
+    rig = Rig(*sides)
+    rig.spec = mapped_spec(rig.spec)
+    return rig
+
+
+def mapped_spec(spec: MirrorSpec) -> MirrorSpec:
+    name = uuid4().hex
+    return replace(
+        spec, mirror_id=name, offsets=OffsetMode.MAPPED, transactional_id=f"tanist-{name}", transaction_ms=100
+    )
+
+
+def committed(rig: Rig, at: MirrorPartition) -> CopiedPosition:
+    """Where the copy goes on, as the brokers have it."""
+    found = value(
+        fetch_positions(rig.destination.router, [group_of(rig.spec.mirror)], soon())[group_of(rig.spec.mirror)]
+    )
+    held = value(found[at])
+    return copied_position(at, held.offset, held.metadata, rig.spec.id, held.metadata.split(" ")[2])
+
+
+def offsets(rig: Rig, at: MirrorPartition) -> OffsetMap:
+    """The map as any reader can have it: what is published, and what rides with the position."""
+    runs = OffsetRuns(rig.spec, rig.store, Claims("reader", rig.store, SystemClock()))
+    position = committed(rig, at)
+    return OffsetMap.of((*runs.published(at, soon()), *position.runs), position.position)
+
+
+def must_be_equal(rig: Rig, partitions: Sequence[MirrorPartition]) -> int:
+    """The records, for readers who read committed, and where the map says they are; their number."""
+    source = read(rig.source.servers, partitions, "read_committed")
+    copy = read(rig.destination.servers, partitions, "read_committed")
+    for at in partitions:
+        assert [each.content for each in copy[at]] == [each.content for each in source[at]], at
+        found = offsets(rig, at)
+        pairs = [(one.offset, other.offset) for one, other in zip(source[at], copy[at], strict=True)]
+        assert [(one, found.locate(SourceOffset(one))) for one, _ in pairs] == pairs
+        before = -1
+        for one, other in pairs:  # also of the offsets between two records
+            for position in range(before + 1, one):
+                between = found.locate(SourceOffset(position))
+                assert between <= other
+                assert not any(between <= copied < other for _, copied in pairs)
+            before = one
+    return sum(map(len, source.values()))
+
+
+def test_every_committed_record_is_in_the_copy_once_and_the_map_says_where(mapped: Rig, topic_name: str) -> None:
+    rig, dice = mapped, Random(5)
+    at = rig.create(topic_name, 3)
+    with rig.copier(at) as copier:
+        for n in range(30):
+            each = dice.choice(at)
+            if dice.random() < 0.5:
+                rig.source.produce(each, FIVE[: dice.randrange(1, 5)])
+            else:
+                rig.source.transaction(each, FIVE, commit=dice.random() < 0.6)
+            if n % 10 == 9:
+                rig.copied(copier)
+        rig.copied(copier)
+    assert must_be_equal(rig, at) > 30
+    with rig.copier(at) as copier:  # and the next worker goes on where the last one was
+        rig.source.produce(at[0], FIVE)
+        rig.copied(copier)
+    must_be_equal(rig, at)
+
+
+def test_tools_at_the_source_show_the_lag_of_the_mirror(
+    mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1.6: the position is written back there, under the name of the mirror."""
+    monkeypatch.setattr(write_back, "EVERY_SECONDS", 0.1)
+    rig = mapped
+    (at,) = rig.create(topic_name)
+    group = group_of(rig.spec.mirror)
+
+    def told() -> int:
+        found = value(fetch_positions(rig.source.router, [group], soon())[group])
+        return value(found[at]).offset if at in found else -1
+
+    with rig.copier([at]) as copier:
+        rig.source.produce(at, FIVE)
+        rig.copied(copier)
+        until(lambda: told() == len(FIVE), 10)
+
+
+def test_ranges_are_published_before_they_are_many(mapped: Rig, topic_name: str) -> None:
+    rig = mapped
+    rig.spec = replace(rig.spec, transaction_ms=1)
+    (at,) = rig.create(topic_name)
+    with rig.copier([at]) as copier:
+        for _ in range(120):
+            rig.source.produce(at, [b"one"])
+            rig.copied(copier)
+    held = rig.destination.router, committed(rig, at)
+    assert len(held[1].metadata) < 600
+    assert len(OffsetRuns(rig.spec, rig.store, Claims("r", rig.store, SystemClock())).published(at, soon())) > 40
+    must_be_equal(rig, [at])
+
+
+def test_a_position_that_somebody_else_has_committed_is_never_used(mapped: Rig, topic_name: str) -> None:
+    rig = mapped
+    at = rig.create(topic_name, 2)
+    with rig.copier(at) as copier:
+        for each in at:
+            rig.source.produce(each, FIVE)
+        rig.copied(copier)
+    group = group_of(rig.spec.mirror)
+    rewound = ConsumerGroupTopicPartitions(group, [Place(topic_name, 0, 0)])
+    rig.destination.admin.alter_consumer_group_offsets([rewound])[group].result(20)
+    with rig.copier(at) as copier:
+        assert broken(copier, at[0]) == "POSITION_NOT_OURS"
+        rig.source.produce(at[1], FIVE)
+        rig.copied(copier, only=[at[1]])
+
+
+def test_a_group_of_positions_that_was_deleted_is_never_begun_anew(mapped: Rig, topic_name: str) -> None:
+    rig = mapped
+    rig.spec = replace(rig.spec, mirror=type(rig.spec.mirror)(f"m-{uuid4().hex}"))
+    (at,) = rig.create(topic_name)
+    with rig.copier([at]) as copier:
+        rig.source.produce(at, FIVE)
+        rig.copied(copier)
+    group = group_of(rig.spec.mirror)
+    rig.destination.admin.delete_consumer_groups([group])[group].result(20)
+    with rig.copier([at]) as copier:
+        assert broken(copier, at) == "POSITION_LOST"
+    must_have(rig, at, FIVE)
+
+
+def must_have(rig: Rig, at: MirrorPartition, wanted: Sequence[bytes]) -> None:
+    assert [each.value for each in read(rig.destination.servers, [at], "read_committed")[at]] == list(wanted)
+
+
+def test_records_of_others_in_the_copy_stop_its_partition(mapped: Rig, topic_name: str) -> None:
+    rig = mapped
+    at = rig.create(topic_name, 2)
+    with rig.copier(at) as copier:
+        rig.source.produce(at[0], FIVE)
+        rig.copied(copier)
+        rig.destination.produce(at[0], [b"foreign"])
+        rig.source.produce(at[0], FIVE)
+        rig.source.produce(at[1], FIVE)
+        assert broken(copier, at[0]) == "FOREIGN_WRITE"
+        rig.copied(copier, only=[at[1]])
+    must_have(rig, at[0], [*FIVE, b"foreign"])
+
+
+def test_a_record_that_is_too_large_fails_alone(mapped: Rig, topic_name: str) -> None:
+    rig = mapped
+    rig.destination.create(topic_name, 2, config={"max.message.bytes": "2000"})
+    at = rig.source.create(topic_name, 2)
+    with rig.copier(at) as copier:
+        rig.source.produce(at[0], [b"fits"])
+        rig.copied(copier)
+        rig.source.produce(at[0], [b"x" * 5_000])
+        for n in range(5):
+            rig.source.produce(at[1], [b"%d" % n])
+        assert broken(copier, at[0]) == "RECORD_TOO_LARGE"
+        rig.copied(copier, only=[at[1]])
+    must_be_equal(rig, [at[1]])
+    must_have(rig, at[0], [b"fits"])
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3, 4))])
+def test_killed_and_frozen_owners_neither_lose_nor_repeat(
+    mapped: Rig, topic_name: str, tmp_path: Path, seed: int
+) -> None:
+    """Two workers that both believe that they hold the lease: the brokers fence all but the last one."""
+    rig, dice, store = mapped, Random(seed), tmp_path / "state"
+    at, rig.store = rig.create(topic_name, 3), worker_store(store)
+    producer = rig.source.producer(transactional_id=f"t-{uuid4().hex}", linger_ms=0)
+    producer.init_transactions(20)
+    with ExitStack() as workers:
+        running = [workers.enter_context(process(rig, at, store, f"w{n}")) for n in range(2)]
+        for n in range(60):
+            victim = dice.randrange(2)
+            frozen, killed = dice.random() < 0.2, dice.random() < 0.15
+            if frozen:
+                os.kill(running[victim].pid, signal.SIGSTOP)
+            values = [b"%d-%d" % (n, m) for m in range(dice.randrange(1, 200))]
+            transact(producer, dice.choice(at), values, commit=dice.random() < 0.7)
+            time.sleep(0.25)  # noqa: TID251  # workers copy meanwhile
+            if frozen:
+                os.kill(running[victim].pid, signal.SIGCONT)
+            if killed:
+                running[victim].kill()
+                running[victim] = workers.enter_context(process(rig, at, store, f"w{n + 2}"))
+    with rig.copier(at, topic_ids={}) as copier:
+        rig.copied(copier)
+    assert must_be_equal(rig, at) > 1_000
+    assert committed(rig, at[0]).count > 3
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
+def test_brokers_that_die_under_open_transactions_neither_lose_nor_repeat(
+    into_trio: Rig, topic_name: str, seed: int
+) -> None:
+    """Leaders, coordinators of the transactions and of the group among them."""
+    rig, dice = into_trio, Random(seed)
+    rig.spec = mapped_spec(rig.spec)
+    at = rig.create(topic_name, 6)
+    with rig.copier(at) as copier:
+        for n in range(6):
+            for m in range(20):
+                rig.source.transaction(dice.choice(at), [b"%d-%d" % (n, m)] * dice.randrange(1, 50), commit=m % 4 > 0)
+            broker = dice.choice(rig.destination.cluster.brokers).id
+            rig.destination.cluster.kill(broker)
+            rig.source.produce(dice.choice(at), FIVE)
+            rig.destination.cluster.start_broker(broker)
+        rig.copied(copier, 90)
+    assert must_be_equal(rig, at) > 1_000
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
+def test_requests_that_are_lost_or_late_neither_lose_nor_repeat(
+    mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Two workers behind proxies that hold back, cut and release requests of every kind that a transaction has."""
+    monkeypatch.setattr(owned_id, "ANSWER_SECONDS", 1.5)
+    rig, dice = mapped, Random(seed)
+    at = rig.create(topic_name, 3)
+    held: list[Held] = []
+    with Proxy() as proxy, ExitStack() as owners:
+        doors = [proxy.door(rig.destination.cluster) for _ in range(2)]
+        for n, door in enumerate(doors):
+            copier = rig.copier(at, name=f"w{n}")
+            copier.destination = through(rig.destination.cluster.endpoint(), door)
+            owners.enter_context(copier)
+        began = time.monotonic()
+        while time.monotonic() - began < 20:
+            door = dice.choice(doors)
+            if dice.random() < 0.3:
+                held.append(door.hold(dice.choice(OF_A_TRANSACTION), skip=dice.randrange(4)))
+            if held and dice.random() < 0.4:
+                held.pop(dice.randrange(len(held))).release()
+            if dice.random() < 0.1:
+                door.cut()
+            values = [b"%d" % each for each in range(dice.randrange(1, 50))]
+            rig.source.transaction(dice.choice(at), values, commit=dice.random() < 0.7)
+            time.sleep(0.1)  # noqa: TID251  # workers copy meanwhile
+        for late in held:
+            late.release()
+    with rig.copier(at) as copier:
+        rig.copied(copier)
+    assert must_be_equal(rig, at) > 500
+
+
+def through(endpoint: Endpoint, door: Door) -> Endpoint:
+    """The same cluster, by the door of a proxy."""
+    host_ports = [each.rpartition(":") for each in door.bootstrap_servers.split(",")]
+    return replace(endpoint, bootstrap=tuple(Address(host, int(port)) for host, _, port in host_ports))

@@ -1,0 +1,93 @@
+"""A mirror with mapped offsets in memory: what its worker has committed and published is what a test says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.fake_group import CopiedPosition, group_of
+from tanist.domain.mapped_runs import OffsetRangesWritten, encoded
+from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.offset_map import OffsetRange
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, OffsetMode
+from tanist.usecases.mirror import OpenMirror
+from tests.builders import AT, DR, a_mirror, a_partition, a_topic
+from tests.fakes.cluster import nowhere, pair_with
+from tests.fakes.failover import GuardedCluster
+from tests.fakes.positions import MemoryGroups, MemoryPositions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.state_view import StateView
+    from tanist.ports.cluster import Cluster, ClusterPair
+
+TOPIC_ID: Final = "id-of-orders"
+RUNS: Final = tuple(
+    OffsetRange(SourceOffset(source), DestinationOffset(destination))
+    for source, destination in ((0, 0), (10, 11), (20, 23), (30, 34))
+)
+"""Three transactions of ten records, a marker behind each; an aborted record before the third."""
+SPEC: Final = a_mirror(
+    mirror_id="m-1",
+    source_cluster_id="id-east",
+    destination_cluster_id="id-west",
+    offsets=OffsetMode.MAPPED,
+    transactional_id="tanist-dr-m",
+    data_id=ProducerId(-1),
+    marker_id=ProducerId(-1),
+    start_id=ProducerId(-1),
+)
+
+
+@dataclass
+class MappedMirror:
+    """Of `orders`, one partition with 40 records at the source; the copy is as `copy` has made it."""
+
+    east: GuardedCluster = field(default_factory=lambda: GuardedCluster("east").with_topic("orders", 1, 40))
+    west: GuardedCluster = field(default_factory=lambda: GuardedCluster("west"))
+    pair: ClusterPair = field(default_factory=pair_with)
+
+    def __post_init__(self) -> None:
+        self.groups, self.source_groups = MemoryGroups(self.west), MemoryGroups(self.east)
+        self.west.with_topic(STATE_TOPIC).with_topic(OFFSETS_TOPIC).with_topic(GROUPS_TOPIC).with_topic("orders")
+        topic = a_topic(source_topic_id=TOPIC_ID, mirror_id=SPEC.mirror_id)
+        self.west.write(STATE_TOPIC, SPEC, topic, a_partition(mirror_id=SPEC.mirror_id))
+
+    def copy(self, runs: Sequence[OffsetRange] = RUNS, published: int = 0) -> None:
+        """The copy ends where the last of `runs` begins; the first ones are in `__mirror_offsets`, no longer beside it.
+
+        An aborted attempt has left two records more.
+        """
+        last = runs[-1]
+        self.west.grow(AT, last.destination + 2 - self.west.ends[AT][2])
+        self.publish(runs[:published])
+        self.commit(last.source, self.proof(last, runs[published:]).metadata)
+
+    def publish(self, runs: Sequence[OffsetRange]) -> None:
+        """One piece of the map."""
+        if runs:
+            piece = OffsetRangesWritten(mirror=DR, partition=AT, source=runs[0].source, ranges=encoded(runs))
+            self.west.write(OFFSETS_TOPIC, piece)
+
+    def commit(self, offset: int, metadata: str) -> None:
+        """A position of the mirror itself."""
+        self.groups.commit(group_of(DR), TopicPartition(*AT), offset, metadata)
+
+    def proof(self, last: OffsetRange, runs: Sequence[OffsetRange], **others: str) -> CopiedPosition:
+        """Of this mirror and this topic, unless `others` says otherwise."""
+        plain = {"mirror_id": SPEC.mirror_id, "source_topic_id": TOPIC_ID} | others
+        return CopiedPosition(position=last.source, end=last.destination, count=1, runs=tuple(runs), **plain)
+
+    def state(self) -> StateView:
+        """What is on record."""
+        return self.west.view(STATE_TOPIC)
+
+    def destination(self) -> Cluster:
+        """With the groups that it has."""
+        return replace(self.west.side(), positions=lambda mirror: MemoryPositions(self.groups, mirror))
+
+    def clusters(self) -> OpenMirror:
+        """Both of them."""
+        source = replace(self.east.side(), positions=lambda mirror: MemoryPositions(self.source_groups, mirror))
+        return OpenMirror(spec=SPEC, source=source, destination=self.destination(), pair=self.pair, from_source=nowhere)

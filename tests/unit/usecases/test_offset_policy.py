@@ -1,0 +1,141 @@
+"""Where the records of a mirror are in its copy now, by what is published and by the mirror's own positions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tanist.domain.broker_errors import GroupAuthorizationFailed
+from tanist.domain.detached_record import TopicDetached
+from tanist.domain.fake_group import group_of
+from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
+from tanist.domain.state_record import Tombstone
+from tanist.ports.positions import CommittedPosition
+from tanist.usecases.offset_policy import offset_policy
+from tests.builders import AT, DR, a_mirror
+from tests.fakes.state import WORKER, MemoryStateStore
+from tests.unit.usecases.mapped import RUNS, SPEC, MappedMirror
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.offset_map import OffsetMap
+    from tanist.ports.clock import Deadline
+    from tanist.ports.positions import CommittedOf
+
+EVERY: Final = range(45)
+
+
+def map_now(mirror: MappedMirror) -> OffsetMap:
+    by, stored = mirror.west.clock.deadline(10), mirror.west.view(OFFSETS_TOPIC)
+    return offset_policy(SPEC, mirror.destination(), mirror.state(), stored, by).map_of(AT)
+
+
+def places(found: OffsetMap) -> list[int]:
+    return [found.locate(SourceOffset(n)) for n in EVERY]
+
+
+@pytest.mark.parametrize("published", range(5))
+def test_the_map_is_the_same_wherever_its_ranges_are(published: int) -> None:
+    mirror = MappedMirror()
+    mirror.copy(published=published)
+    found = map_now(mirror)
+    assert (found.runs, found.until, found.unread) == (RUNS, 30, "")
+    assert [found.locate(SourceOffset(n)) for n in (0, 9, 10, 19, 20, 29, 30, 44)] == [0, 9, 11, 20, 23, 32, 34, 34]
+    assert found.origin(DestinationOffset(36)) == 30
+
+
+def test_ranges_that_leave_the_position_while_it_is_read_are_read_where_they_went() -> None:
+    """The view of `__mirror_offsets` that the caller has is from before they were published."""
+    mirror = MappedMirror()
+    mirror.copy()
+    before = mirror.west.view(OFFSETS_TOPIC)
+    mirror.copy(published=3)
+    policy = offset_policy(SPEC, mirror.destination(), mirror.state(), before, mirror.west.clock.deadline(10))
+    assert policy.map_of(AT).runs == RUNS
+
+
+def test_an_open_transaction_has_not_moved_the_position_yet() -> None:
+    mirror = MappedMirror()
+    mirror.copy(RUNS[:3])
+    epoch = mirror.groups.init("tanist-dr-m-7")
+    new = CommittedPosition(30, mirror.proof(RUNS[3], RUNS).metadata)
+    mirror.groups.send("tanist-dr-m-7", epoch, group_of(DR), {AT: new})
+    assert map_now(mirror).until == 20
+    mirror.groups.end("tanist-dr-m-7", epoch, commit=True)
+    assert map_now(mirror).until == 30
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        pytest.param("a consumer's", "POSITION_NOT_OURS", id="somebody else's"),
+        pytest.param("tanist m-1 id-of-orders 34 1 A*", "UNREADABLE_RANGES", id="damaged"),
+        pytest.param(None, "has no position", id="missing"),
+    ],
+)
+def test_without_a_position_of_ours_what_was_published_is_all_that_is_known(metadata: str | None, why: str) -> None:
+    mirror = MappedMirror()
+    mirror.copy(published=3)
+    if metadata is None:
+        mirror.groups.groups.clear()
+    else:
+        mirror.commit(30, metadata)
+    found = map_now(mirror)
+    assert (found.runs, found.until) == (RUNS[:3], 20)
+    assert why in found.unread
+    assert found.locate(SourceOffset(44)) == 23
+
+
+@pytest.mark.parametrize(
+    "others", [{"mirror_id": "m-0"}, {"source_topic_id": "id-of-an-earlier-one"}], ids=["mirror", "topic"]
+)
+def test_the_position_of_another_mirror_or_topic_of_that_name_is_not_used(others: Mapping[str, str]) -> None:
+    mirror = MappedMirror()
+    mirror.copy()
+    mirror.commit(30, mirror.proof(RUNS[3], RUNS, **others).metadata)
+    found = map_now(mirror)
+    assert (found.runs, found.until) == ((), 0)
+    assert "POSITION_NOT_OURS" in found.unread
+
+
+def test_a_group_that_may_not_be_described_leaves_what_was_published() -> None:
+    class Refused:
+        def committed(
+            self, groups: list[str], _by: Deadline, *, stable: bool
+        ) -> Mapping[str, CommittedOf | TanistError]:
+            assert not stable
+            return {group: GroupAuthorizationFailed("DESCRIBE on group") for group in groups}
+
+    mirror = MappedMirror()
+    mirror.copy(published=2)
+    there = replace(mirror.destination(), positions=lambda _: Refused())  # type: ignore[arg-type, return-value]
+    stored = mirror.west.view(OFFSETS_TOPIC)
+    found = offset_policy(SPEC, there, mirror.state(), stored, mirror.west.clock.deadline(10)).map_of(AT)
+    assert (found.until, "DESCRIBE on group" in found.unread) == (10, True)
+
+
+def test_a_detached_topic_keeps_its_map() -> None:
+    mirror = MappedMirror()
+    mirror.copy()
+    kept = mirror.state().topic(DR, AT.topic)
+    assert kept is not None
+    gone = TopicDetached(
+        mirror=DR, topic=AT.topic, cluster_id="id-west", kept=kept, at=kept.changed_at, mirror_id=SPEC.mirror_id
+    )
+    store = MemoryStateStore(mirror.west, STATE_TOPIC, WORKER)
+    store.append([Tombstone(kept.key), gone], mirror.west.clock.deadline(1))
+    assert mirror.state().topic(DR, AT.topic) is None
+    assert map_now(mirror).until == 30
+
+
+def test_identical_offsets_ask_no_group() -> None:
+    mirror, spec = MappedMirror(), a_mirror()
+    there = replace(mirror.destination(), positions=None)  # type: ignore[arg-type]
+    stored = mirror.west.view(OFFSETS_TOPIC)
+    policy = offset_policy(spec, there, mirror.state(), stored, mirror.west.clock.deadline(10))
+    assert places(policy.map_of(AT)) == list(EVERY)
