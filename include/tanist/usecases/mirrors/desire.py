@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tanist.ports.logs import LogPrefixes
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror, Rehearsal
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
 
 
 class MirrorTopicAlreadyPaused(Refused):

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tanist.ports.state import StateStore
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.create import CreateRequest
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
 
 _NO_ID: Final = ProducerId(-1)
 
