@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from bench import mm2_run, relay, tanist_run
+from bench import relay
 from bench.load import PARTITIONS, batch_kilobytes, produce
 from bench.pair import delete_topics
 from bench.sampling import Watch, figures, peak_megabytes
@@ -17,21 +17,9 @@ if TYPE_CHECKING:
     from bench.load import Load
     from bench.pair import Pair
     from bench.sampling import Figures
-    from tanist_testkit.sandbox.processes import Process
+    from bench.sides import Side
 
 _TELL_EVERY: Final = 500_000  # records
-
-
-class MirroredSide(Protocol):
-    """A module that copies."""
-
-    @property
-    def NAME(self) -> str: ...  # noqa: N802 -- a constant of the module
-    def start(self, pair: Pair, load: Load) -> Process: ...
-    def copy_of(self, topic: str) -> str: ...
-
-
-SIDES: Final[tuple[MirroredSide, MirroredSide]] = (tanist_run, mm2_run)
 
 
 @dataclass(slots=True)
@@ -40,43 +28,47 @@ class Measured:
 
     load: Load
     batch_kb: float
+    sides: tuple[Side, ...]
+    """The first is ours, the last the peer."""
     relay_mb_per_cpu_s: float
     """Median of as many rounds: what a process reaches that passes the same bytes from socket to socket unseen."""
     rounds: dict[str, list[Figures]] = field(default_factory=dict)
 
 
-def compare(pair: Pair, loads: Sequence[Load], rounds: int, say: Callable[[str], None]) -> list[Measured]:
-    """Measure `loads`; the side that begins alternates.
+def compare(
+    pair: Pair, loads: Sequence[Load], sides: tuple[Side, ...], rounds: int, say: Callable[[str], None]
+) -> list[Measured]:
+    """Measure `loads`, each by every one of `sides`; the side that begins alternates.
 
     Raises:
         TanistError: a side did not do its work.
     """
-    found = [_loaded(pair, load, rounds, say) for load in loads]
+    found = [_loaded(pair, load, sides, rounds, say) for load in loads]
     kept = tuple(load.topic for load in loads)
     for measured in found:
         say(f"{measured.load.title}: warm-up, not measured")
-        _run(pair, tanist_run, measured.load, kept)
+        _run(pair, sides[0], measured.load, kept)
         for number in range(rounds):
-            for side in SIDES if number % 2 == 0 else reversed(SIDES):
+            for side in sides if number % 2 == 0 else reversed(sides):
                 result = _run(pair, side, measured.load, kept)
-                measured.rounds.setdefault(side.NAME, []).append(result)
+                measured.rounds.setdefault(side.name, []).append(result)
                 say(_line(measured.load, number, side, result))
     return found
 
 
-def _loaded(pair: Pair, load: Load, rounds: int, say: Callable[[str], None]) -> Measured:
+def _loaded(pair: Pair, load: Load, sides: tuple[Side, ...], rounds: int, say: Callable[[str], None]) -> Measured:
     def report(sent: int) -> None:
         if sent % _TELL_EVERY == 0:
             say(f"loading {load.title}: {sent / load.records:.0%}")
 
     produce(pair, load, report)
     relayed = median(relay.mb_per_cpu_s(pair, load) for _ in range(rounds))
-    return Measured(load, batch_kilobytes(pair, load), relayed)
+    return Measured(load, batch_kilobytes(pair, load), sides, relayed)
 
 
-def _run(pair: Pair, mirrored: MirroredSide, load: Load, kept: tuple[str, ...]) -> Figures:
+def _run(pair: Pair, mirrored: Side, load: Load, kept: tuple[str, ...]) -> Figures:
     """One copy of one topic by one side; nothing of it is left."""
-    watch = Watch(pair, mirrored.copy_of(load.topic), PARTITIONS, load.records)
+    watch = Watch(pair, mirrored.copy_of(load.topic), PARTITIONS, load.records, more=mirrored.markers)
     begun = pair.clock.monotonic()
     process = mirrored.start(pair, load)
     try:
@@ -89,6 +81,6 @@ def _run(pair: Pair, mirrored: MirroredSide, load: Load, kept: tuple[str, ...]) 
     return figures(watch.samples, load, peak)
 
 
-def _line(load: Load, number: int, mirrored: MirroredSide, found: Figures) -> str:
+def _line(load: Load, number: int, mirrored: Side, found: Figures) -> str:
     speed = f"{found.mb_per_s:.0f} MB/s, {found.mb_per_cpu_s:.0f} MB per CPU-s, {found.peak_mb:.0f} MB"
-    return f"{load.title}: round {number + 1}, {mirrored.NAME}: {speed}"
+    return f"{load.title}: round {number + 1}, {mirrored.name}: {speed}"

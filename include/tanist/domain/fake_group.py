@@ -55,7 +55,7 @@ class CopiedPosition:
 
     `mirror_id`, `source_topic_id`: of what is copied; brokers older than 2.8 have no topic ids, it is empty then.
     `end`: of the copy, behind the marker of the transaction that committed it. `count`: of the transactions of this
-    partition; it only grows. `runs`: the ranges of the offset map that are not published yet.
+    partition; it only grows. `runs`: the last range of the offset map that is published, and all that are not.
     """
 
     position: SourceOffset

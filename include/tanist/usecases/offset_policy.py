@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from tanist.domain.answers import attempt
 from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
-from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
+from tanist.domain.fake_group import copied_position, group_of
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.ports.positions import CommittedPosition
 
 if TYPE_CHECKING:
+    from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -40,9 +41,9 @@ def offset_policy(
     for at, found in copied_positions(spec, destination, state, by).items():
         if isinstance(found, TanistError):
             unread[at] = f"where the copy goes on is unknown: {found.name}: {found.reason}"
-        elif found is None:
+        elif found is None and not state.promoted(spec.mirror, at.topic):
             unread[at] = f"group {group_of(spec.mirror)!r} at {spec.destination!r} has no position of the copy"
-        else:
+        elif found is not None:
             known[at] = found
     return OffsetPolicy.of(destination.state(OFFSETS_TOPIC, by), spec, known, unread)
 

@@ -41,6 +41,8 @@ _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, None})
 """After these a mirror partition differs from its source; a failure without a name could be one of them."""
 SILENT_MS: Final = 30_000
 """A worker that has not reported for this long counts as dead."""
+REPORT_MS: Final = 5_000
+"""How often a worker reports itself."""
 
 
 def make_plan(intent: Intent, facts: Facts, steps: tuple[str, ...]) -> Plan:
