@@ -1,4 +1,4 @@
-"""One whole comparison: load once, warm up, then all replicators in turn, each into topics that were not there before."""
+"""One whole comparison: load once, warm up, then each in turn, into topics that were not there before."""
 
 from __future__ import annotations
 
