@@ -31,27 +31,27 @@ OF_OURS: Final = 0.5
 
 
 def medians(rounds: Sequence[Figures]) -> dict[str, float]:
-    """Of all rounds of one side."""
+    """Of all rounds of one."""
     return {each.name: median(getattr(round_, each.name) for round_ in rounds) for each in fields(Figures)}
 
 
 def ratios(measured: Measured) -> dict[str, float]:
     """Ours by the peer's, figure by figure."""
-    return by(measured, measured.sides[-1].name)
+    return by(measured, measured.replicators[-1].name)
 
 
 def by(measured: Measured, other: str) -> dict[str, float]:
-    """Ours by those of another side, figure by figure."""
-    ours, theirs = (medians(measured.rounds[name]) for name in (measured.sides[0].name, other))
+    """Ours by those of another, figure by figure."""
+    ours, theirs = (medians(measured.rounds[name]) for name in (measured.replicators[0].name, other))
     return {name: ours[name] / theirs[name] for name in ours}
 
 
 def table(measured: Measured) -> Table:
-    """One load: all sides, and the ratios of ours by each other."""
+    """One load: all replicators, and the ratios of ours by each other."""
     load = measured.load
     made = Table(title=f"{load.title}, source batches of {measured.batch_kb:.0f} kB", title_justify="left")
     made.add_column("")
-    names = [side.name for side in measured.sides]
+    names = [each.name for each in measured.replicators]
     for name in (*names, *(f"by {other}" for other in names[1:]), "TCP relay"):
         made.add_column(name, justify="right")
     figures = [medians(measured.rounds[name]) for name in names]
@@ -77,8 +77,8 @@ def missed(found: Sequence[Measured]) -> list[str]:
 
 
 def _targets(measured: Measured) -> tuple[tuple[str, str, float], ...]:
-    load, peer = measured.load, measured.sides[-1].name
-    between = tuple((side.name, TARGET, OF_OURS) for side in measured.sides[1:-1])
+    load, peer = measured.load, measured.replicators[-1].name
+    between = tuple((each.name, TARGET, OF_OURS) for each in measured.replicators[1:-1])
     return ((peer, TARGET, load.target), (peer, RATE, load.rate_target), *between)
 
 

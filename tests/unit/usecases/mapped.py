@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.fake_group import CopiedPosition, group_of
 from tanist.domain.mapped_runs import OffsetRangesWritten, encoded
 from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset, TopicPartition
-from tanist.domain.offset_map import OffsetRange
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, OffsetMode
 from tanist.usecases.mirror import OpenMirror
+from tanist.usecases.offset_policy import offset_policy
 from tests.builders import AT, DR, a_mirror, a_partition, a_topic
 from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.failover import GuardedCluster
@@ -81,6 +82,11 @@ class MappedMirror:
     def state(self) -> StateView:
         """What is on record."""
         return self.west.view(STATE_TOPIC)
+
+    def map_now(self) -> OffsetMap:
+        """Of the partition, as it is read from the destination."""
+        by, stored = self.west.clock.deadline(10), self.west.view(OFFSETS_TOPIC)
+        return offset_policy(SPEC, self.destination(), self.state(), stored, by).map_of(AT)
 
     def destination(self) -> Cluster:
         """Where the copy is."""

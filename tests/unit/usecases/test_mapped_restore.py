@@ -12,17 +12,15 @@ from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.saved_state import SavedState
 from tanist.ports.fencing import ProducerFence
 from tanist.usecases.mirrors.create import CreateRequest
-from tanist.usecases.offset_policy import offset_policy
 from tanist.usecases.state.rebuild import MappedMirrorNotRebuilt, RebuildTools, rebuild
 from tanist.usecases.state.restore import RestoredMirror, RestoreTools, restore
-from tests.builders import AT, DR, a_command
-from tests.unit.usecases.mapped import RUNS, SPEC, MappedMirror
+from tests.builders import DR, a_command
+from tests.unit.usecases.mapped import RUNS, MappedMirror
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from tanist.domain.names import MirrorPartition
-    from tanist.domain.offset_map import OffsetMap
     from tanist.domain.writer_identity import WriterIdentity
     from tanist.ports.clock import Deadline
 
@@ -76,17 +74,12 @@ def restored(mirror: MappedMirror, state: SavedState, logs: Logs) -> RestoredMir
     return found
 
 
-def map_now(mirror: MappedMirror) -> OffsetMap:
-    by, stored = mirror.west.clock.deadline(10), mirror.west.view(OFFSETS_TOPIC)
-    return offset_policy(SPEC, mirror.destination(), mirror.state(), stored, by).map_of(AT)
-
-
 def test_what_was_published_of_the_map_is_saved_and_restored() -> None:
     mirror = MappedMirror()
     mirror.copy(published=3)
     found = restored(mirror, saved(mirror), Logs())
     assert (found.waiting(), found.warnings, dict(found.promoted)) == (("orders",), (), {})
-    assert (map_now(mirror).runs, map_now(mirror).until, map_now(mirror).unread) == (RUNS, 30, "")
+    assert (mirror.map_now().runs, mirror.map_now().until, mirror.map_now().unread) == (RUNS, 30, "")
 
 
 def test_what_was_published_since_the_export_is_missed_and_not_guessed() -> None:
@@ -96,7 +89,7 @@ def test_what_was_published_since_the_export_is_missed_and_not_guessed() -> None
     mirror.publish(RUNS[1:3])
     mirror.commit(30, mirror.proof(RUNS[3], RUNS[2:]).metadata)
     restored(mirror, state, Logs())
-    found = map_now(mirror)
+    found = mirror.map_now()
     assert (found.runs, found.until) == (RUNS[:2], 10)
     assert "`__mirror_offsets` has them no more" in found.unread
 

@@ -37,14 +37,14 @@ class LogsSeen:
     """The logs of a saved mirror. `fenced`: partitions with a producer fence, and what shows it.
 
     `starts`: the log start of those that exist; `missing`: topics that do not. Of mapped offsets only: `ends`: where
-    the copied records end; `doubts`: whether a partition was failed over cannot be told, and why.
+    the copied records end; `uncertainties`: whether a partition was failed over cannot be told, and why.
     """
 
     fenced: Mapping[MirrorPartition, str]
     starts: Mapping[MirrorPartition, int]
     missing: tuple[str, ...]
     ends: Mapping[MirrorPartition, int] = field(default_factory=dict)
-    doubts: tuple[str, ...] = ()
+    uncertainties: tuple[str, ...] = ()
 
 
 def logs_of(before: StateView, spec: MirrorSpec) -> tuple[TopicDesired, ...]:
@@ -71,7 +71,7 @@ def look_at_logs(
     logs = inspection.writers(partitions, by)
     positions = known(copied_positions(spec, destination, before, by)) if spec.is_mapped else {}
     copied = {at: each for at, each in positions.items() if each is not None}
-    doubts: list[str] = []
+    uncertainties: list[str] = []
     fenced: dict[MirrorPartition, str] = {}
     starts: dict[MirrorPartition, int] = {}
     missing: set[str] = set()
@@ -86,8 +86,8 @@ def look_at_logs(
             continue
         starts[at] = log.start
         position = copied.get(at)
-        if spec.is_mapped and (doubt := _doubt(at, log, position)):
-            doubts.append(doubt)
+        if spec.is_mapped and (why_not := _uncertainty(at, log, position)):
+            uncertainties.append(why_not)
         why = log.fence(spec.writer) if not spec.is_mapped else position and log.written_behind(position.end)
         if why:
             fenced[at] = f"{at}: {why}"
@@ -101,11 +101,11 @@ def look_at_logs(
         starts=starts,
         missing=tuple(sorted(missing)),
         ends={at: int(each.end) for at, each in copied.items()},
-        doubts=tuple(doubts),
+        uncertainties=tuple(uncertainties),
     )
 
 
-def _doubt(at: MirrorPartition, log: LogWriters, position: CopiedPosition | None) -> str:
+def _uncertainty(at: MirrorPartition, log: LogWriters, position: CopiedPosition | None) -> str:
     """Why it cannot be told whether a mapped partition was failed over since the export; empty: it can be."""
     if position is not None and (log.end <= position.end or log.written_behind(position.end)):
         return ""

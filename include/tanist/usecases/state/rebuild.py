@@ -57,8 +57,8 @@ _NO_ID: Final = ProducerId(-1)
 class MappedMirrorNotRebuilt(Refused):
     name = "MAPPED_MIRROR_NOT_REBUILT"
     operator_action = (
-        "restore its state from the last export (`tanist state restore`); without one, delete its copies and create it "
-        "again (`tanist mirrors create`), so that all is copied again; nothing was changed"
+        "restore its state from the last export (docs/operations.md); without one, delete its copies and create it "
+        "again (docs/mirroring.md), so that all is copied again; nothing was changed"
     )
 
 

@@ -194,7 +194,7 @@ class _Examination:
             changed=not present,
             warnings=(
                 *promotion_warnings(spec, fold(NOTHING_YET, written.values()), promoted, {e.topic for e in derived}),
-                *seen.doubts,
+                *seen.uncertainties,
                 *_warnings(spec, before, seen.missing, source_read=source is not None or is_followed(spec)),
             ),
         )

@@ -10,6 +10,7 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.fake_group import MOST_BYTES
 from tanist.domain.gap_markers import MarkerEpoch
 from tanist.domain.mapped_runs import encoded
+from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.engines.transactions.owned_id import OwnedId
 from tanist.fetcher.engines.transactions.partition import TransactionPartition
 from tanist.fetcher.engines.transactions.reading import SourceReadings
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import BrokerId, MirrorPartition
     from tanist.domain.offset_map import OffsetRange
     from tanist.fetcher.assignment import Assigned, Report
-    from tanist.fetcher.engines.engine import Incoming, Phase, Trouble
+    from tanist.fetcher.engines.engine import Incoming, Trouble
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
 
@@ -89,7 +90,11 @@ class TransactionEngine:
         except TanistError as why:
             return [why] * len(partitions)
         of.resumed()
-        return self._recovery.recover(partitions, positions)
+        found = self._recovery.recover(partitions, positions)
+        for each, outcome in zip(partitions, found, strict=True):
+            if outcome is Phase.COPY and each.committed is not None and not each.committed.count:
+                of.commit_again(each)  # a copy that has no record yet has a position, too
+        return found
 
     def read(self, partitions: Sequence[TransactionPartition], *, hurry: bool) -> Incoming | None:
         hurry = hurry or any(each.opened is not None for each in partitions)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Replicator:
     """`copy_of`: what it calls the copy of a topic. `markers`: the copy has those of transactions, too."""
 
     name: str
@@ -28,15 +28,15 @@ class Side:
     markers: bool = False
 
 
-IDENTICAL: Final = Side(tanist_run.NAME, tanist_run.start, tanist_run.copy_of)
-MAPPED: Final = Side(
+IDENTICAL: Final = Replicator(tanist_run.NAME, tanist_run.start, tanist_run.copy_of)
+MAPPED: Final = Replicator(
     "tanist mapped",
     partial(tanist_run.start, options=("--offsets", "mapped")),
     tanist_run.copy_of,
     markers=True,
 )
-MM2: Final = Side(mm2_run.NAME, mm2_run.start, mm2_run.copy_of)
-MM2_EXACTLY_ONCE: Final = Side(
+MM2: Final = Replicator(mm2_run.NAME, mm2_run.start, mm2_run.copy_of)
+MM2_EXACTLY_ONCE: Final = Replicator(
     "MM2 exactly once",
     partial(
         mm2_run.start,
