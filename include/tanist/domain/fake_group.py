@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import PartitionBroken
-from tanist.domain.mapped_runs import decoded, encoded
+from tanist.domain.mapped_runs import OffsetRangesWritten, decoded, encoded
 from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.offset_map import OffsetRange
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName, MirrorPartition
-    from tanist.domain.offset_map import OffsetRange
 
 MOST_BYTES: Final = 4_096
 """The default of `offset.metadata.max.bytes`; a proof is far shorter."""
@@ -100,3 +100,17 @@ def copied_position(
         )
     end, count = DestinationOffset(int(proof["end"])), int(proof["count"])
     return CopiedPosition(SourceOffset(offset), mirror_id, source_topic_id, end, count, decoded(proof["runs"]))
+
+
+def published_whole(
+    mirror: MirrorName, mirror_id: str, at: MirrorPartition, copied: CopiedPosition
+) -> OffsetRangesWritten:
+    """All ranges beside a position, and the position itself as the last one, so that the map needs no position more.
+
+    `extended` leaves out a range that has the shift of the one before; here the last one says where the copy ends.
+    """
+    last = OffsetRange(copied.position, copied.end)
+    runs = (*(run for run in copied.runs if run.source < copied.position), last)
+    return OffsetRangesWritten(
+        mirror=mirror, mirror_id=mirror_id, partition=at, source=runs[0].source, ranges=encoded(runs)
+    )

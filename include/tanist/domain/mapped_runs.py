@@ -19,7 +19,6 @@ from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tanist.domain.fake_group import CopiedPosition
 
 _MORE: Final = 0x80
 _BITS: Final = 0x7F
@@ -126,17 +125,3 @@ def appended(runs: Sequence[OffsetRange], batches: Iterable[OffsetRange]) -> tup
     for each in batches:
         found = extended(found, each)
     return found
-
-
-def published_whole(
-    mirror: MirrorName, mirror_id: str, at: MirrorPartition, copied: CopiedPosition
-) -> OffsetRangesWritten:
-    """All ranges beside a position, and the position itself as the last one, so that the map needs no position more.
-
-    `extended` leaves out a range that has the shift of the one before; here the last one says where the copy ends.
-    """
-    last = OffsetRange(copied.position, copied.end)
-    runs = (*(run for run in copied.runs if run.source < copied.position), last)
-    return OffsetRangesWritten(
-        mirror=mirror, mirror_id=mirror_id, partition=at, source=runs[0].source, ranges=encoded(runs)
-    )

@@ -13,10 +13,8 @@ from tanist.domain.gap_markers import LAST_EPOCH
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.names import MirrorName, ProducerId
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.names import ProducerId
 
-_SHORT: Final = 8  # characters of a mirror id, which is a UUID: its first group
 COPYING_EPOCH: Final = 0
 """The producer epoch in which workers append records."""
 FENCED_EPOCH: Final = 1
@@ -91,19 +89,3 @@ class TransactionalWriter(NamedTuple):
 
 
 WriterIdentity: TypeAlias = ProducerIds | TransactionalWriter
-
-
-def transactional_id_prefix(mirror: MirrorName, mirror_id: str) -> str:
-    """What the transactional ids of a mirror begin with. A later mirror of its name has another one.
-
-    It begins with `tanist-`, for which the login of mirrors has WRITE.
-    """
-    return f"tanist-{mirror}-{mirror_id[:_SHORT]}"
-
-
-def transactional_id_of(spec: MirrorSpec, state_partition: int) -> str:
-    """In whose transactions the partitions of one state partition are copied to a mirror with mapped offsets.
-
-    Only the worker that holds the lease of that state partition may use it.
-    """
-    return f"{spec.transactional_id}-{state_partition}"

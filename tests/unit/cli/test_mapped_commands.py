@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
 import typer
 
 from tanist.cli.app import app
-from tanist.domain.names import ProducerId
-from tanist.domain.records import OffsetMode
-from tanist.domain.writer_identity import transactional_id_prefix
 from tests.reference import commands_of
 from tests.unit.cli.in_memory import use
-from tests.unit.usecases.failover.in_memory import FailoverWorld
+from tests.unit.usecases.failover.mapped import MappedWorld
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,27 +87,6 @@ ELSEWHERE: Final = {
     "validate": "needs Spark",
 }
 """Why a command is not tried here."""
-CONFIGS: Final = (("retention.ms", "-1"), ("retention.bytes", "-1"), ("cleanup.policy", "delete"))
-
-
-class MappedWorld(FailoverWorld):
-    """Its mirror has mapped offsets, and topics at both sides that keep their records."""
-
-    def __init__(self) -> None:
-        super().__init__(held=CONFIGS)
-
-    def _register(self) -> None:
-        none = ProducerId(-1)
-        self.spec = replace(
-            self.spec,
-            offsets=OffsetMode.MAPPED,
-            data_id=none,
-            marker_id=none,
-            start_id=none,
-            transactional_id=transactional_id_prefix(self.mirror, "0f3b5a5e-1111"),
-            transaction_ms=500,
-        )
-        super()._register()
 
 
 @pytest.fixture

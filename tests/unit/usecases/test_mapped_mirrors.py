@@ -19,7 +19,7 @@ from tanist.domain.rights import CLUSTER, TABLE, Notice, Requirement, Use
 from tanist.domain.selection import Selection
 from tanist.domain.states import DesiredState
 from tanist.domain.topic_configs import altered_configs, while_mapped
-from tanist.domain.writer_identity import transactional_id_of
+from tanist.domain.transactional_ids import transactional_id_of
 from tanist.usecases.items import copying_item, offsets_line, spec_item
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
@@ -32,11 +32,13 @@ from tests.builders import DR, a_command, a_worker
 from tests.fakes.cluster import pair_with
 from tests.fakes.failover import GuardedCluster
 from tests.fakes.logs import MemoryLogs
+from tests.fakes.positions import MemoryGroups, MemoryPositions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
 
 MAPPED = CreateRequest(mirror="dr", include=("orders",), offsets=OffsetMode.MAPPED)
 LEAST = {("ALTER", CLUSTER), ("CLUSTER_ACTION", CLUSTER), ("ALTER_CONFIGS", CLUSTER), ("DELETE", "orders")}
@@ -50,6 +52,11 @@ class Pair:
     def __init__(self) -> None:
         self.east = GuardedCluster("east").with_topic("orders", 2, 10, retention_ms="1000").with_topic("payments")
         self.west = GuardedCluster("west")
+        self.groups = MemoryGroups(self.west)
+
+    def at_west(self) -> Cluster:
+        """West with the positions of groups, of which there are none."""
+        return replace(self.west.side(), positions=lambda mirror: MemoryPositions(self.groups, mirror))
 
     def create(self, request: CreateRequest = MAPPED, **command: Any) -> Any:
         return create(request, self.east.side(), self.west.side(), a_command(**command))
@@ -389,7 +396,7 @@ def test_a_sync_goes_on_without_the_right_to_see_acls(pair: Pair) -> None:
 
 def test_list_and_describe_say_what_kind_of_mirror_it_is(pair: Pair) -> None:
     pair.create(replace(MAPPED, transaction_ms=100))
-    (found,) = Describer(pair.west.side(), lambda _: pair.east.side()).describe(DR, a_command())
+    (found,) = Describer(pair.at_west(), lambda _: pair.east.side()).describe(DR, a_command())
     assert copying_item(found)["transaction_ms"] == 100
     assert copying_item(found)["offsets"] == "mapped"
     assert offsets_line(found.spec) == "mirror dr: mapped offsets, a transaction every 100 ms: consumers read committed"

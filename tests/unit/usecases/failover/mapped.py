@@ -13,7 +13,7 @@ from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.promotions import copy_blocked_reason
 from tanist.domain.records import OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC, OffsetMode
 from tanist.domain.state_record import state_partition_of
-from tanist.domain.writer_identity import transactional_id_of
+from tanist.domain.transactional_ids import transactional_id_of
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 
@@ -30,6 +30,8 @@ MAPPED: dict[str, Any] = {
     "marker_id": NONE,
     "start_id": NONE,
 }
+KEPT = (("retention.ms", "-1"), ("retention.bytes", "-1"), ("cleanup.policy", "delete"))
+"""How long topics keep records at both sides: a mapped copy deletes its own as the source does."""
 
 
 @dataclass
@@ -109,7 +111,7 @@ class MappedWorld(FailoverWorld):
     used: dict[str, ProducerEpoch]
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(spec_fields=MAPPED, **more)
+        super().__init__(spec_fields=MAPPED, **{"held": KEPT} | more)
 
     def id_of(self, at: TopicPartition) -> str:
         """The transactional id in which a partition is copied."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import PartitionBroken, TanistError
 from tanist.domain.failover.run_lineage import of_run
+from tanist.domain.fake_group import published_whole
 from tanist.domain.lineage import TopicLineage
-from tanist.domain.mapped_runs import OffsetRangesWritten, published_whole
 from tanist.domain.names import MirrorPartition
 from tanist.domain.writers import transactional_writers
 from tanist.usecases.failover.step import must_all
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.plan import Intent, TopicIntent
     from tanist.domain.fake_group import CopiedPosition
+    from tanist.domain.mapped_runs import OffsetRangesWritten
     from tanist.domain.records import CopiedUpTo
     from tanist.ports.fencing import TransactionFence
     from tanist.usecases.failover.step import StepContext
