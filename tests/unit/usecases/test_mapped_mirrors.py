@@ -315,6 +315,7 @@ def test_doctor_is_content_with_the_rights_of_a_producer(pair: Pair) -> None:
     pair.create()
     found = pair.doctor()
     assert {name for name, check in found.items() if check.verdict is not Verdict.PASS} == {"failover of dr on west"}
+    assert "the producer fence" not in found["failover of dr on west"].reason
     assert not [name for name in found if name.startswith(("reversal", "producer.id"))]
     assert found["transactions on west"].observed == "verified"
 
