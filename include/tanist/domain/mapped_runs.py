@@ -19,7 +19,6 @@ from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-
 _MORE: Final = 0x80
 _BITS: Final = 0x7F
 
@@ -125,3 +124,12 @@ def appended(runs: Sequence[OffsetRange], batches: Iterable[OffsetRange]) -> tup
     for each in batches:
         found = extended(found, each)
     return found
+
+
+def continues(published: Iterable[OffsetRange], riding: Sequence[OffsetRange]) -> bool:
+    """Whether no range is missing between those that are published and those that ride with a position.
+
+    The last published one rides on: it, or the next one where it has no record, begins where that one begins in the
+    copy. State topics that were restored from an older export lack what was published since.
+    """
+    return not riding or riding[0].source == 0 or any(each.destination == riding[0].destination for each in published)

@@ -6,15 +6,16 @@ offsets, and `TransactionalWriter` of one with mapped offsets.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias
 
 from tanist.domain.gap_markers import LAST_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.names import ProducerId
+    from tanist.domain.names import MirrorName, ProducerId
 
+_SHORT: Final = 8  # characters of a mirror id, which is a UUID: its first group
 COPYING_EPOCH: Final = 0
 """The producer epoch in which workers append records."""
 FENCED_EPOCH: Final = 1
@@ -89,3 +90,28 @@ class TransactionalWriter(NamedTuple):
 
 
 WriterIdentity: TypeAlias = ProducerIds | TransactionalWriter
+MarkingWriter: TypeAlias = ProducerIds
+"""The kind that fills gaps with markers, so that offsets stay identical; who only asks it need not know of its ids."""
+
+
+def transactional_id_prefix(mirror: MirrorName, mirror_id: str) -> str:
+    """What the transactional ids of a mirror begin with. A later mirror of its name has another one.
+
+    It begins with `tanist-`, for which the login of mirrors has WRITE.
+    """
+    return f"tanist-{mirror}-{mirror_id[:_SHORT]}"
+
+
+class _HasTransactionalId(Protocol):
+    """A `MirrorSpec`, whose module knows this one."""
+
+    @property
+    def transactional_id(self) -> str: ...
+
+
+def transactional_id_of(spec: _HasTransactionalId, state_partition: int) -> str:
+    """In whose transactions the partitions of one state partition are copied to a mirror with mapped offsets.
+
+    Only the worker that holds the lease of that state partition may use it.
+    """
+    return f"{spec.transactional_id}-{state_partition}"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.names import MirrorPartition
 from tanist.domain.records import STATE_PARTITIONS
 from tanist.domain.state_record import state_partition_of
-from tanist.domain.transactional_ids import transactional_id_of
-from tanist.domain.writer_identity import ProducerEpoch, TransactionalWriter
+from tanist.domain.writer_identity import ProducerEpoch, TransactionalWriter, transactional_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,7 +19,7 @@ from tanist.domain.rights import CLUSTER, TABLE, Notice, Requirement, Use
 from tanist.domain.selection import Selection
 from tanist.domain.states import DesiredState
 from tanist.domain.topic_configs import altered_configs, while_mapped
-from tanist.domain.transactional_ids import transactional_id_of
+from tanist.domain.writer_identity import transactional_id_of
 from tanist.usecases.items import copying_item, offsets_line, spec_item
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync

@@ -11,7 +11,7 @@ from tanist.domain.broker_errors import GroupAuthorizationFailed
 from tanist.domain.detached_record import TopicDetached
 from tanist.domain.fake_group import group_of
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, PromotionEpoch
 from tanist.domain.state_record import Tombstone
 from tanist.ports.positions import CommittedPosition
 from tanist.usecases.offset_policy import offset_policy
@@ -117,6 +117,31 @@ def test_a_group_that_may_not_be_described_leaves_what_was_published() -> None:
     stored = mirror.west.view(OFFSETS_TOPIC)
     found = offset_policy(SPEC, there, mirror.state(), stored, mirror.west.clock.deadline(10)).map_of(AT)
     assert (found.until, "DESCRIBE on group" in found.unread) == (10, True)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_ranges_that_were_lost_with_the_state_topics_are_missed(left: int) -> None:
+    """Restored from an older export they lack what was published since: a position in between would be a guess."""
+    mirror = MappedMirror()
+    mirror.publish(RUNS[:left])
+    mirror.copy()
+    mirror.commit(30, mirror.proof(RUNS[3], RUNS[2:]).metadata)
+    found = map_now(mirror)
+    assert found.runs == RUNS[:left]
+    assert found.until == (RUNS[left - 1].source if left else 0)
+    assert "its ranges before source offset 20 were published" in found.unread
+    mirror.publish(RUNS[left:3])
+    assert (map_now(mirror).runs, map_now(mirror).unread) == (RUNS, "")
+
+
+def test_what_a_failover_has_published_outlives_the_positions() -> None:
+    """Nobody commits them again after it, so they expire."""
+    mirror = MappedMirror()
+    mirror.copy(published=4)
+    mirror.groups.groups.clear()
+    mirror.west.write(STATE_TOPIC, PromotionEpoch(mirror=DR, topic=AT.topic, count=1))
+    found = map_now(mirror)
+    assert (found.runs, found.until, found.unread) == (RUNS, 30, "")
 
 
 def test_a_detached_topic_keeps_its_map() -> None:

@@ -30,7 +30,7 @@ from tanist.domain.records import (
 )
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import DesiredState
-from tanist.domain.transactional_ids import transactional_id_prefix
+from tanist.domain.writer_identity import transactional_id_prefix
 from tanist.usecases import snapshot
 from tanist.usecases.mirror import distinct, same_as_pinned
 from tanist.usecases.mirrors import take, transactions, writers

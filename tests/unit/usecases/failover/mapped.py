@@ -13,7 +13,7 @@ from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.promotions import copy_blocked_reason
 from tanist.domain.records import OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC, OffsetMode
 from tanist.domain.state_record import state_partition_of
-from tanist.domain.transactional_ids import transactional_id_of
+from tanist.domain.writer_identity import transactional_id_of
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 
@@ -30,8 +30,6 @@ MAPPED: dict[str, Any] = {
     "marker_id": NONE,
     "start_id": NONE,
 }
-KEPT = (("retention.ms", "-1"), ("retention.bytes", "-1"), ("cleanup.policy", "delete"))
-"""How long topics keep records at both sides: a mapped copy deletes its own as the source does."""
 
 
 @dataclass
@@ -111,7 +109,7 @@ class MappedWorld(FailoverWorld):
     used: dict[str, ProducerEpoch]
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(spec_fields=MAPPED, **{"held": KEPT} | more)
+        super().__init__(**{"spec_fields": MAPPED, "held": (("compression.type", "gzip"),)} | more)
 
     def id_of(self, at: TopicPartition) -> str:
         """The transactional id in which a partition is copied."""
@@ -122,9 +120,8 @@ class MappedWorld(FailoverWorld):
         now = self.groups.group(group_of(self.mirror)).now(at)
         start = SourceOffset(0)
         if now is None:
-            end = self.west.ends[at][2] - len(self.copier.open.get(at, ()))
-            runs = first_runs(start, DestinationOffset(end))
-            return CopiedPosition(start, self.spec.id, f"id-of-{at.topic}", DestinationOffset(0), 0, runs)
+            begin = DestinationOffset(0)
+            return CopiedPosition(start, self.spec.id, f"id-of-{at.topic}", begin, 0, first_runs(start, begin))
         return copied_position(at, now.offset, now.metadata, self.spec.id, f"id-of-{at.topic}")
 
     def tick(self) -> None:

@@ -138,11 +138,11 @@ class TransactionEngine:
         return found
 
     def _may_append(self, of: TransactionPartition) -> bool:
-        runs = of.committed.runs if of.committed is not None else ()
-        if len(encoded(runs)) < MOST_UNPUBLISHED_BYTES:
+        if not _rides_too_much(of):
             return True
-        self._publish({of.at: runs}, [of])
-        if of.committed is not None and not of.committed.runs:
+        if of.committed is not None:
+            self._publish({of.at: of.committed.runs}, [of])
+        if not _rides_too_much(of):
             return True
         of.halt(self._unpublished, self._clock.monotonic())
         return False
@@ -177,3 +177,8 @@ class TransactionEngine:
             end = ends[each.at]
             if isinstance(end, TanistError) or end != each.pipeline.end:
                 each.halt(end if isinstance(end, TanistError) else None, self._clock.monotonic())
+
+
+def _rides_too_much(of: TransactionPartition) -> bool:
+    """Whether the ranges beside its position are so many that a commit would be refused."""
+    return of.committed is not None and len(encoded(of.committed.runs)) >= MOST_UNPUBLISHED_BYTES

@@ -18,7 +18,7 @@ from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.fake_group import group_of
 from tanist.domain.mapped_settings import TIMEOUT_MS, interval_ms
 from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
-from tanist.domain.transactional_ids import transactional_id_of
+from tanist.domain.writer_identity import transactional_id_of
 from tanist.fetcher.claims import NotOurs
 from tanist.kafka.wire.copy_transactions import CopiedBatch, CopyTransactions
 from tanist.ports.positions import CommittedPosition

@@ -137,7 +137,7 @@ class MappedRecovery:
         if self._has_records(of, known.destination if known else copy.start, copy.end, by):
             raise MirrorPositionLost(f"{of.at} has records, and the group of the mirror's positions has none of it")
         if known is not None:
-            return of.begin_at(known.source, copy.end, ())
+            return of.begin_at(known.source, copy.end, (known,))
         return of.begin_at(start, copy.end, first_runs(start, copy.end))
 
     def _above(
