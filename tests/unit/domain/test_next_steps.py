@@ -25,6 +25,7 @@ from tanist.domain.next_steps.step import Guidance, NextStage
 from tanist.domain.next_steps.together import together
 from tanist.domain.next_steps.unread import unread
 from tanist.domain.offset_map import OffsetMap
+from tanist.domain.records import OffsetMode
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.tails import FindingKind, PendingTail, TailFinding, TailStage
 from tests import quoted
@@ -415,3 +416,14 @@ def test_the_plan_of_a_first_step_is_named_and_no_other() -> None:
     waiting = WaitingPlan(plan="cafe", intent=words, at=EpochMs(0), approved=False)
     assert told(a_situation(waiting=(waiting,))).plan == "cafe"
     assert told(a_situation((DOWN,), waiting=(waiting,))).plan == ""
+
+
+def test_a_mapped_mirror_that_has_failed_over_is_told_what_to_do_instead_of_its_way_back() -> None:
+    """Whether its old source answers or not: nobody waits for it."""
+    mapped = a_mirror(offsets=OffsetMode.MAPPED, transactional_id="tanist-dr-1")
+    place = MirrorPlace(spec=mapped, left=True, last=a_run())
+    for answers in (True, False):
+        found = guide(failed_over(place=place, source_answers=answers))
+        assert (found.stage, found.steps) == (NextStage.FAILED_OVER, ())
+        (said,) = [each for each in found.missing if each.startswith("NO_WAY_BACK")]
+        assert "`tanist mirrors create`" in said

@@ -218,7 +218,7 @@ def _access(
     denying = rights.denying_needs() if spec.deny_writers else ()
     of_destination = (*rights.fetcher_needs(names, mapped=spec.is_mapped), *rights.position_needs(spec))
     back = () if spec.is_mapped else names[:_MOST_TOPICS]
-    failover = partial(rights.failover_needs, topics=names, mapped=spec.is_mapped)
+    failover = partial(rights.failover_needs, topics=names, spec=spec)
     needs = (
         (of_copying, spec.source, rights.source_needs(names)),
         (of_copying, spec.destination, of_destination),
