@@ -80,6 +80,8 @@ class Use(StrEnum):
     PLAN = "`failover plan` and `approve`"
     APPROVE = "`failover approve`"
     RUN = "`failover run`"
+    RUN_IDENTICAL = "`failover run` with identical offsets"
+    RUN_MAPPED = "`failover run` with mapped offsets"
     NOTIFY = "`failover run`, after the switch"
     RETURN = "way back"
 
@@ -296,12 +298,19 @@ TABLE: Final[tuple[Requirement, ...]] = (
         _MIRROR, _DESTINATION, Use.RUN,
         ("READ", "Topic", APPROVALS_TOPIC, "reading approvals", "hold"),
         ("DESCRIBE_CONFIGS", "Topic", APPROVALS_TOPIC, "checking that approvals are kept", "hold"),
-        ("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the producer fence", "seal"),
         ("DESCRIBE", "Cluster", CLUSTER, "reading who may write", "open"),
         ("ALTER", "Cluster", CLUSTER, "granting producers WRITE at a failover", "open"),
         ("ALTER_CONFIGS", "Topic", Each.TOPIC, "restoring topic configurations at a failover", "configs"),
         ("WRITE", "Topic", Each.TOPIC, "the canary transaction of a failover", "canary"),
         ("READ", "Topic", Each.TOPIC, "finding where copied records end at a failover", "seal"),
+    ),
+    *_rows(
+        _MIRROR, _DESTINATION, Use.RUN_IDENTICAL,
+        ("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the producer fence", "seal"),
+    ),
+    *_rows(
+        _MIRROR, _DESTINATION, Use.RUN_MAPPED,
+        ("WRITE", "TransactionalId", "tanist-*", "the producer fence", "seal"),
     ),
     *_rows(
         _MIRROR, _SOURCE, Use.NOTIFY,
@@ -374,7 +383,9 @@ def required(found: Iterable[Requirement], names: Iterable[str] = ()) -> tuple[R
     )
 
 
-def step_needs(step: str) -> str:
-    """What a step of a failover needs, for people; empty: nothing of its own."""
-    found = [(each.where, each.of(each.resource).title) for each in TABLE if step and each.step == step]
+def step_needs(step: str, *, mapped: bool) -> str:
+    """What a step of a failover needs, for people; empty: nothing of its own. `mapped`: offsets of the mirror are."""
+    other = Use.RUN_IDENTICAL if mapped else Use.RUN_MAPPED
+    own = [each for each in TABLE if step and each.step == step and each.use is not other]
+    found = [(each.where, each.of(each.resource).title) for each in own]
     return ", ".join(f"{title} at the {where}" for where, title in dict.fromkeys(found))

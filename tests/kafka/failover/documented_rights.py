@@ -31,7 +31,7 @@ def grant_documented(cluster: SandboxCluster, topic: str, group: str) -> None:
 def _documented(cluster: SandboxCluster, topic: str, group: str) -> Iterator[AclBinding]:
     """Of a row that names several operations the first is enough. Each cluster is a source and a destination."""
     for row in TABLE:
-        if row.use in {Use.FOLLOW, Use.SAVE, Use.MAPPED, Use.POSITIONS}:
+        if row.use in {Use.FOLLOW, Use.SAVE, Use.MAPPED, Use.POSITIONS, Use.RUN_MAPPED}:
             continue  # not of a mirror that Tanist copies with identical offsets
         needed = row.of(group if row.resource is Each.GROUP else topic).rights[0]
         yield acl_of(needed, cluster.spec.principal(_LOGINS[row.who]))

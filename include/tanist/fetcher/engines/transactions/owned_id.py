@@ -16,6 +16,7 @@ from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge
 from tanist.domain.copying import Append, Refuse
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.fake_group import group_of
+from tanist.domain.mapped_settings import TIMEOUT_MS, interval_ms
 from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
 from tanist.domain.writer_identity import transactional_id_of
 from tanist.fetcher.claims import NotOurs
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TRANSACTION_TIMEOUT_MS: Final = 60_000
-"""So long after its owner has died the brokers abort a transaction, unless the next owner takes over before."""
-TRANSACTION_MS: Final = 500
-"""A transaction ends so long after it began, unless the mirror has another setting."""
 TRANSACTION_BYTES: Final = 64 << 20
 ANSWER_SECONDS: Final = 15.0
 DECIDED_WITHIN_SECONDS: Final = 30.0
@@ -74,9 +71,9 @@ class OwnedId:
         self._clock = tools.clock
         self._claims = tools.claims
         spec = tools.spec
-        self._every = (spec.transaction_ms or TRANSACTION_MS) / 1000
+        self._every = interval_ms(spec) / 1000
         name = transactional_id_of(spec, number)
-        self._transactions = CopyTransactions(destination, name, group_of(spec.mirror), TRANSACTION_TIMEOUT_MS)
+        self._transactions = CopyTransactions(destination, name, group_of(spec.mirror), TIMEOUT_MS)
 
     # ── a new epoch ───────────────────────────────────────────────────────────────────────────────────────────────
 
