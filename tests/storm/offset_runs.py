@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, TopicPartition
 
+from tanist.domain.endpoint import Address, Endpoint
+from tanist.domain.errors import TanistError
 from tanist.domain.fake_group import copied_position, group_of
 from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten
 from tanist.kafka.protocol.stored import decode
+from tanist.kafka.wire.groups import fetch_positions
+from tanist.kafka.wire.router import Router
 from tanist_testkit.verify.clients import consumer
 from tanist_testkit.verify.reading import bounds
 from tanist_testkit.verify.traces import Place
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 def maps(bootstrap: str, by: Deadline, clock: Clock, *, mirror: str = "") -> dict[Place, OffsetMap]:
     """Of every partition that has runs. `mirror`: one with mapped offsets, whose positions have the last runs."""
-    positions = _positions(bootstrap, group_of(MirrorName(mirror)), by, clock) if mirror else {}
+    positions = _positions(bootstrap, group_of(MirrorName(mirror)), by) if mirror else {}
     at = Place(OFFSETS_TOPIC, 0)
     log = bounds(bootstrap, [at], by, clock)[at]
     client = consumer(bootstrap)
@@ -52,18 +55,25 @@ def _runs(record: OffsetRangeWritten | OffsetRangesWritten) -> tuple[OffsetRange
     return (OffsetRange(record.source, record.destination),)
 
 
-def _positions(bootstrap: str, group: str, by: Deadline, clock: Clock) -> dict[Place, CopiedPosition]:
-    """What is committed in the group of the mirror's positions, whatever mirror and topic it says it is of."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-    found = asked[group].result(by.left(clock.monotonic()))
-    return {
-        Place(each.topic, each.partition): copied_position(
-            MirrorPartition(each.topic, each.partition), each.offset, each.metadata, *each.metadata.split(" ")[1:3]
-        )
-        for each in found.topic_partitions
-        if each.offset >= 0
-    }
+def _positions(bootstrap: str, group: str, by: Deadline) -> dict[Place, CopiedPosition]:
+    """What is committed in the group of the mirror's positions, whatever mirror and topic it says it is of.
+
+    Read as the product does: librdkafka gives metadata of the answer's buffer, which does not end where they do.
+    """
+    pairs = (each.rpartition(":") for each in bootstrap.split(","))
+    endpoint = Endpoint(name="storm", bootstrap=tuple(Address(host, int(port)) for host, _, port in pairs))
+    with Router(endpoint, "tanist-storm") as router:
+        held = fetch_positions(router, [group], by)[group]
+    if isinstance(held, TanistError):
+        raise held
+    found = {}
+    for at, each in held.items():
+        if isinstance(each, TanistError):
+            raise each
+        mirror_id, topic_id = each.metadata.split(" ")[1:3]
+        there = MirrorPartition(at.topic, at.partition)
+        found[Place(*at)] = copied_position(there, each.offset, each.metadata, mirror_id, topic_id)
+    return found
 
 
 def _until_end(client: Consumer, by: Deadline, clock: Clock) -> Iterator[OffsetRangeWritten | OffsetRangesWritten]:
