@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, TopicPartition
 
+from tanist.domain.broker_errors import UnstableOffsetCommit
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.errors import TanistError
 from tanist.domain.fake_group import copied_position, group_of
 from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.names import MirrorName, MirrorPartition
@@ -64,6 +64,11 @@ def _positions(bootstrap: str, group: str, by: Deadline) -> dict[Place, CopiedPo
     endpoint = Endpoint(name="storm", bootstrap=tuple(Address(host, int(port)) for host, _, port in pairs))
     with Router(endpoint, "tanist-storm") as router:
         held = fetch_positions(router, [group], by)[group]
+        while not isinstance(held, TanistError) and any(
+            isinstance(each, UnstableOffsetCommit) for each in held.values()
+        ):
+            router.pause(0.1, by)  # what an open transaction is about to move
+            held = fetch_positions(router, [group], by)[group]
     if isinstance(held, TanistError):
         raise held
     found = {}

@@ -232,6 +232,9 @@ class Storm:
                 (east, west), partitions, lambda at: _locate(runs, Place(at.topic, at.partition)), isolation
             )
             self.screen.detail = f"{sum(map(len, source.values())):,} records"
+        if self.mapped:  # below the first record there may be what an aborted transaction has left
+            begun = {place: _locate(runs, place)(source[place].start) for place in places}
+            copy = {at: replace(each, start=max(each.start, begun[at])) for at, each in copy.items()}
         surplus = {place: copy[place].end - _locate(runs, place)(source[place].end) for place in places}
         at_end = {place: copy[place].end - source[place].end for place in places}
         return Outcome(
