@@ -63,18 +63,13 @@ def _positions(bootstrap: str, group: str, by: Deadline) -> dict[Place, CopiedPo
     pairs = (each.rpartition(":") for each in bootstrap.split(","))
     endpoint = Endpoint(name="storm", bootstrap=tuple(Address(host, int(port)) for host, _, port in pairs))
     with Router(endpoint, "tanist-storm") as router:
-        held = fetch_positions(router, [group], by)[group]
-        while not isinstance(held, TanistError) and any(
-            isinstance(each, UnstableOffsetCommit) for each in held.values()
-        ):
+        held = value(fetch_positions(router, [group], by)[group])
+        while any(isinstance(each, UnstableOffsetCommit) for each in held.values()):
             router.pause(0.1, by)  # what an open transaction is about to move
-            held = fetch_positions(router, [group], by)[group]
-    if isinstance(held, TanistError):
-        raise held
+            held = value(fetch_positions(router, [group], by)[group])
     found = {}
-    for at, each in held.items():
-        if isinstance(each, TanistError):
-            raise each
+    for at, answer in held.items():
+        each = value(answer)
         mirror_id, topic_id = each.metadata.split(" ")[1:3]
         there = MirrorPartition(at.topic, at.partition)
         found[Place(*at)] = copied_position(there, each.offset, each.metadata, mirror_id, topic_id)
