@@ -18,9 +18,7 @@ from tanist.domain.offset_map import OffsetRange
 from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored, stored_since
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tanist.domain.fake_group import CopiedPosition
+    from collections.abc import Iterable, Iterator, Sequence
 
 _MORE: Final = 0x80
 _BITS: Final = 0x7F
@@ -157,18 +155,10 @@ def first_runs(start: SourceOffset, end: DestinationOffset) -> tuple[OffsetRange
     return (zero,) if start == 0 else (zero, OffsetRange(start, end))
 
 
-def published_whole(
-    mirror: MirrorName, mirror_id: str, at: MirrorPartition, copied: CopiedPosition
-) -> OffsetRangesWritten:
-    """All ranges beside a position, and the position itself as the last one, so that the map needs no position more."""
-    last = OffsetRange(copied.position, copied.end)
-    runs = (*(run for run in copied.runs if run.source < copied.position), last)
-    return OffsetRangesWritten(
-        mirror=mirror,
-        mirror_id=mirror_id,
-        partition=at,
-        source=runs[0].source,
-        until=copied.position,
-        ranges=encoded(runs),
-        size=copied.size,
-    )
+def continues(published: Iterable[OffsetRange], riding: Sequence[OffsetRange]) -> bool:
+    """Whether no range is missing between those that are published and those that ride with a position.
+
+    What is published last rides on (`without_records`), so both have the source offset at which the latter begin. State
+    topics that were restored from an older export lack what was published since.
+    """
+    return not riding or riding[0].source == 0 or any(each.source == riding[0].source for each in published)

@@ -10,8 +10,9 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
+from tanist.domain.mapped_runs import continues
 from tanist.domain.names import SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 
@@ -73,12 +74,9 @@ class OffsetPolicy:
             spans[anchors.partition] += anchors.spans
         for at, some in spans.items():
             ranges[at] += (end for span in some for end in (span.start, span.until))
-        for at, copied in positions.items():
-            ranges[at] += copied.runs
-            detailed[at] += [(copied.runs[0].source, copied.position)] if copied.runs else []
         maps = {
-            at: _mapped(ranges[at], positions.get(at), unread.get(at, ""), _not_within(spans[at], detailed[at]))
-            for at in {*ranges, *unread}
+            at: _mapped(_Published(ranges[at], detailed[at], spans[at]), positions.get(at), unread.get(at, ""))
+            for at in {*ranges, *positions, *unread}
         }
         return cls(MappingProxyType(maps), _NOTHING_COPIED)
 
@@ -105,12 +103,27 @@ class OffsetPolicy:
         return self.map_of(at).locate(offset)
 
 
-def _mapped(
-    found: Sequence[OffsetRange], copied: CopiedPosition | None, unread: str, unwalked: Iterable[AnchoredSpan]
-) -> OffsetMap:
+class _Published(NamedTuple):
+    """What is on record of a partition: ranges, where they are all that there are, and what lies between anchors."""
+
+    ranges: Sequence[OffsetRange]
+    detailed: Sequence[_Stretch]
+    spans: Sequence[AnchoredSpan]
+
+
+def _mapped(published: _Published, copied: CopiedPosition | None, unread: str) -> OffsetMap:
+    ranges, detailed, spans = published
     if copied is not None:
-        return OffsetMap.of(found, copied.position, unwalked=unwalked)
-    return OffsetMap.of(found, max(found).source if found else SourceOffset(0), unread, unwalked)
+        if continues(ranges, copied.runs):
+            riding = [(copied.runs[0].source, copied.position)] if copied.runs else []
+            unwalked = _not_within(spans, (*detailed, *riding))
+            return OffsetMap.of((*ranges, *copied.runs), copied.position, unwalked=unwalked)
+        unread = (
+            f"its ranges before source offset {copied.runs[0].source} were published, and `__mirror_offsets` has them "
+            "no more"
+        )
+    until = max(ranges).source if ranges else SourceOffset(0)
+    return OffsetMap.of(ranges, until, unread, _not_within(spans, detailed))
 
 
 def _not_within(spans: Iterable[AnchoredSpan], detailed: Iterable[_Stretch]) -> Iterator[AnchoredSpan]:

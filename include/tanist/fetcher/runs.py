@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from tanist.domain.fake_group import published
 from tanist.domain.losses import (
     MOST_RANGES,
     LostOffsets,
@@ -14,7 +15,6 @@ from tanist.domain.losses import (
     UncopiedRecordsDeleted,
     with_range,
 )
-from tanist.domain.mapped_runs import published_whole
 from tanist.domain.names import topic_id_text
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.offset_policy import OffsetPolicy
@@ -80,7 +80,7 @@ class OffsetRuns:
     def publish(self, positions: Mapping[MirrorPartition, CopiedPosition], by: Deadline) -> None:
         """Publish committed ranges of mapped partitions. They stay true, so a late or repeated one does no harm."""
         spec = self.spec
-        records = [published_whole(spec.mirror, spec.mirror_id, at, each) for at, each in positions.items()]
+        records = [published(spec.mirror, at, each, spec.mirror_id) for at, each in positions.items()]
         self._store.append(records, by)
 
     def pieces(self) -> StateView:

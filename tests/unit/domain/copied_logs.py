@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.anchors import OffsetAnchorsWritten, PlacedRecords, Walked, expanded, known
-from tanist.domain.fake_group import CopiedPosition
+from tanist.domain.fake_group import CopiedPosition, published
 from tanist.domain.mapped_runs import (
     OffsetRangesWritten,
     extended,
     first_runs,
     moved,
-    published_whole,
     without_records,
 )
 from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset
@@ -80,7 +79,7 @@ class CopiedLog:
 
     def publish(self) -> OffsetRangesWritten:
         """All ranges that ride with the position."""
-        piece = published_whole(DR, SPEC.mirror_id, AT, self.last)
+        piece = published(DR, AT, self.last, SPEC.mirror_id)
         self.stored[piece.key] = piece
         self.last = replace(self.last, runs=without_records(self.last.runs), size=0)
         return piece

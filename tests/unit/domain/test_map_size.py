@@ -1,4 +1,4 @@
-"""How much `__mirror_offsets` has of a copy, by the real encoders: the figures of docs/mirroring.md."""
+"""How much `__mirror_offsets` has of a copy, by the real encoders: the figures of docs/concepts.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from tanist.domain.mapped_runs import extended, moved, published_whole, without_records
+from tanist.domain.fake_group import published
+from tanist.domain.mapped_runs import extended, moved, without_records
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 from tanist.kafka.protocol.stored import encode
@@ -33,7 +34,7 @@ class Figures(CopiedLog):
         runs = moved(runs, OffsetRange(position, end))
         self.last = replace(last, position=position, end=end, runs=runs, size=last.size + size)
         if len(runs) > 90:  # some 256 characters
-            piece = published_whole(DR, SPEC.mirror_id, AT, self.last)
+            piece = published(DR, AT, self.last, SPEC.mirror_id)
             self.stored[piece.key] = piece
             self.last = replace(self.last, runs=without_records(runs), size=0)
 

@@ -29,6 +29,7 @@ def _always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def must_be_exact(copied: CopiedLog, found: OffsetMap) -> None:
     """At every position; of records that are gone it is only said that they are."""
+    assert not found.unread
     copy = Span(DestinationOffset(copied.log_start), copied.last.end)
     assert all(span.until.destination <= copied.log_start for span in found.unwalked), (
         "of what is gone nothing is known"

@@ -235,7 +235,7 @@ class Observer:
         starts = {at: _log_start(source.ends.found.get(there), last.get(there)) for at, there in theirs.items()}
         asked = {at: (start,) for at, start in starts.items() if start is not None}
         cut = {at: each for at, each in asked.items() if offsets.in_copy(at, each[0]) < copies.found[at].start}
-        offsets = detailed(offsets, destination.cluster, cut, by)
+        offsets = detailed(offsets, destination.cluster, cut, by) if cut else offsets
         replicas = known(destination.in_sync(partitions, by))
         written_by = writers(view, spec, partitions)
         barriers = known(destination.producer_fences(written_by, by))

@@ -111,6 +111,6 @@ class TransactionPartition(BatchPartition):
         return CopiedPosition(position, self.assigned.spec.id, topic_id, end, 0, runs)
 
     def were_published(self) -> None:
-        """The committed ranges are published, so the next commit repeats only from where on there is no record."""
+        """The committed ranges are published; the next commit repeats the last ones only, so that both continue."""
         if self.committed is not None:
             self.committed = replace(self.committed, runs=without_records(self.committed.runs), size=0)

@@ -11,7 +11,7 @@ from tanist.domain.errors import ForeignWrite, Stopped, TanistError
 from tanist.domain.fake_group import MirrorPositionLost, MirrorTruncated, copied_position
 from tanist.domain.mapped_runs import first_runs, moved, without_records
 from tanist.domain.names import SourceOffset, topic_id_text
-from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.offset_map import OffsetRange
 from tanist.domain.recovery import LostSpan, NotCommittedYet, ResumePoint, SourceBehind
 from tanist.fetcher.engines.batches.evidence import ids_and_ends
 from tanist.fetcher.engines.engine import Phase
@@ -95,7 +95,7 @@ class MappedRecovery:
             return why
         of.committed, of.committed_at, of.opened = last, self._clock.monotonic(), None
         of.log_start = copy.start
-        of.pipeline = Pipeline.resume(ResumePoint(last.position, copy.end, 0), OffsetMap())
+        of.pipeline = Pipeline.resume(ResumePoint(last.position, copy.end, 0))
         of.last_epoch = -1
         return Phase.COPY
 
