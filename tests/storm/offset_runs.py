@@ -16,6 +16,7 @@ from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten
 from tanist.kafka.protocol.stored import decode
 from tanist.kafka.wire.groups import fetch_positions
+from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.router import Router
 from tanist_testkit.verify.clients import consumer
 from tanist_testkit.verify.reading import bounds
