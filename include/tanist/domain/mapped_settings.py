@@ -28,13 +28,17 @@ class NotSupported(UnsupportedVersion):
 
 
 class Delivery(StrEnum):
-    """How often a record of the source is in the read-committed view of the mirror topic."""
+    """How often a record of the source is in the read-committed view of the mirror topic.
+
+    At least once: batches are in no transaction, positions are committed behind them, and what was appended and not
+    committed when a worker died is appended again.
+    """
 
     EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 
 
 def interval_ms(spec: MirrorSpec) -> int:
-    """After how many milliseconds a transaction of the mirror is committed."""
+    """After how many milliseconds a transaction of the mirror is committed, or its positions alone."""
     return spec.transaction_ms or DEFAULT_INTERVAL_MS
 
 

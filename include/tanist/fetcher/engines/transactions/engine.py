@@ -84,12 +84,15 @@ class TransactionEngine:
             return [unready] * len(partitions)
         try:
             positions = of.positions()
+            kept_out = of.fence(self._recovery.appended_to(partitions, positions))
         except Stopped:
             raise
         except TanistError as why:
             return [why] * len(partitions)
         of.resumed()
-        return self._recovery.recover(partitions, positions)
+        going = [each for each in partitions if each.at not in kept_out]
+        found = iter(self._recovery.recover(going, positions))
+        return [kept_out[each.at] if each.at in kept_out else next(found) for each in partitions]
 
     def read(self, partitions: Sequence[TransactionPartition], *, hurry: bool) -> Incoming | None:
         hurry = hurry or any(each.opened is not None for each in partitions)
@@ -100,7 +103,7 @@ class TransactionEngine:
         del until  # every answer is waited for: the buffers are used again
         for number, some in self._by_id(partitions).items():
             of = self._id(number)
-            of.members = some
+            of.follow(some)
             of.append([each for each in some if each.pipeline.steps and self._may_append(each)])
         ranges: dict[MirrorPartition, Sequence[OffsetRange]] = {}
         for each in self._ids.values():

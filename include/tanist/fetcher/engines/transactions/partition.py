@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import CopiedRecord
-from tanist.domain.fake_group import CopiedPosition
+from tanist.domain.fake_group import NO_PRODUCER, CopiedPosition
 from tanist.domain.mapped_runs import encoded, extended
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, topic_id_text
 from tanist.domain.offset_map import OffsetRange
@@ -15,6 +15,7 @@ from tanist.fetcher.engines.batches.partition import BatchPartition
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tanist.domain.names import ProducerId
     from tanist.kafka.protocol.batch import BatchHeader
 
 PUBLISHED_AT_BYTES: Final = 256
@@ -23,7 +24,9 @@ PUBLISHED_AT_BYTES: Final = 256
 
 @dataclass(slots=True)
 class Opened:
-    """What an open transaction holds of a partition. `end`: behind its records; `begun_at`: monotonic seconds.
+    """What an open transaction holds of a partition; at least once: what was appended since the last commit.
+
+    `end`: behind its records; `begun_at`: monotonic seconds.
 
     `misplaced`: something lies at another offset than where the mirror partition ended.
     """
@@ -53,6 +56,12 @@ class TransactionPartition(BatchPartition):
     def quiet(self) -> bool:
         return self.opened is None and not self.pipeline.steps
 
+    @property
+    def next_position(self) -> SourceOffset:
+        """What of the source comes next, if all that was taken so far is committed."""
+        assert self.committed is not None  # noqa: S101  # recovery has read or chosen it
+        return self.committed.position if self.opened is None else self.opened.position
+
     def open(self, now: float) -> Opened:
         """What the open transaction holds of it; from now on it holds something."""
         if self.opened is None:
@@ -73,14 +82,17 @@ class TransactionPartition(BatchPartition):
         """The source has no record up to `until`."""
         self.open(now).position = until
 
-    def to_commit(self) -> CopiedPosition:
-        """What the open transaction commits: where the copy goes on, behind its marker."""
+    def to_commit(self, producer_id: ProducerId = NO_PRODUCER) -> CopiedPosition:
+        """What the open transaction commits: where the copy goes on, behind its marker.
+
+        `producer_id`: who appends to it outside of transactions, so that there is no marker.
+        """
         opened, last, spec = self.opened, self.committed, self.assigned.spec
         assert opened is not None  # noqa: S101  # the caller's contract
         assert last is not None  # noqa: S101
-        end = DestinationOffset(opened.end + bool(opened.appended))
+        end = DestinationOffset(opened.end + (bool(opened.appended) and producer_id == NO_PRODUCER))
         runs = extended(opened.runs, OffsetRange(opened.position, end))
-        return CopiedPosition(opened.position, spec.id, last.source_topic_id, end, last.count + 1, runs)
+        return CopiedPosition(opened.position, spec.id, last.source_topic_id, end, last.count + 1, runs, producer_id)
 
     def was_committed(self, position: CopiedPosition, now: float, epoch: EpochMs) -> None:
         """The transaction is decided. `now`: monotonic seconds, `epoch`: the same, ms since 1970."""
