@@ -85,12 +85,13 @@ class TransactionPartition(BatchPartition):
     def to_commit(self, producer_id: ProducerId = NO_PRODUCER) -> CopiedPosition:
         """What the open transaction commits: where the copy goes on, behind its marker.
 
-        `producer_id`: who appends to it outside of transactions, so that there is no marker.
+        `producer_id`: who appends to it outside of transactions, so that there is no marker. Where nothing was appended
+        the end stays: behind it there may be first copies, the only ones until they are copied again.
         """
         opened, last, spec = self.opened, self.committed, self.assigned.spec
         assert opened is not None  # noqa: S101  # the caller's contract
         assert last is not None  # noqa: S101
-        end = DestinationOffset(opened.end + (bool(opened.appended) and producer_id == NO_PRODUCER))
+        end = DestinationOffset(opened.end + (producer_id == NO_PRODUCER)) if opened.appended else last.end
         runs = extended(opened.runs, OffsetRange(opened.position, end))
         return CopiedPosition(opened.position, spec.id, last.source_topic_id, end, last.count + 1, runs, producer_id)
 

@@ -190,7 +190,7 @@ class MappedRecovery:
             return last
         lost = self._losses.record(of.assigned, of.topic_id, LostSpan(last.position, start), by)
         of.note = f"the source deleted offsets {lost} before they were copied"
-        return replace(last, position=start, runs=extended(last.runs, OffsetRange(start, copy.end)))
+        return replace(last, position=start, end=copy.end, runs=extended(last.runs, OffsetRange(start, copy.end)))
 
     def _records(
         self, of: TransactionPartition, start: int, until: DestinationOffset, by: Deadline
