@@ -18,8 +18,9 @@ from tanist.cli.mirror_following import (
 from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit, say
 from tanist.domain.compaction import Holes
+from tanist.domain.delivery import Delivery
 from tanist.domain.losses import OnLoss
-from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, LONGEST_INTERVAL_MS, SHORTEST_INTERVAL_MS, Delivery
+from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, LONGEST_INTERVAL_MS, SHORTEST_INTERVAL_MS
 from tanist.domain.records import MirrorSpec, OffsetMode, SmallBatches
 from tanist.usecases.items import spec_item
 from tanist.usecases.mirrors.administer import Alteration

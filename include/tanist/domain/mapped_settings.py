@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Misconfigured, UnsupportedVersion
@@ -25,16 +24,6 @@ DETACH: Final = "remove --keep-copy: detaching a topic, to go on with its copy l
 
 class NotSupported(UnsupportedVersion):
     operator_action = "choose the value that this version supports; nothing was changed"
-
-
-class Delivery(StrEnum):
-    """How often a record of the source is in the read-committed view of the mirror topic.
-
-    At least once: batches are in no transaction, positions are committed behind them, and what was appended and not
-    committed when a worker died is appended again.
-    """
-
-    EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 
 
 def interval_ms(spec: MirrorSpec) -> int:

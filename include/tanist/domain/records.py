@@ -13,9 +13,9 @@ from typing import Final
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.compaction import Holes
 from tanist.domain.copier import Copier
+from tanist.domain.delivery import Delivery
 from tanist.domain.fences import FencedTopic
 from tanist.domain.losses import OnLoss
-from tanist.domain.mapped_settings import Delivery
 from tanist.domain.names import (
     DestinationOffset,
     EpochMs,

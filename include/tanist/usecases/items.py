@@ -6,7 +6,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.checks import Check, Mode, Verdict
-from tanist.domain.mapped_settings import Delivery, interval_ms
+from tanist.domain.delivery import Delivery
+from tanist.domain.mapped_settings import interval_ms
 from tanist.domain.state_record import stored_name
 from tanist.domain.transaction_support import REQUESTS
 from tanist.usecases.mirrors.describe import row_reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from random import Random
 from threading import Event, Thread
@@ -11,17 +12,20 @@ from uuid import uuid4
 
 import pytest
 
+from tanist.domain.delivery import Delivery
 from tanist.domain.fake_group import NO_PRODUCER
-from tanist.domain.mapped_settings import Delivery
 from tanist.domain.names import SourceOffset
 from tanist.domain.states import Finding
+from tanist.fetcher.engines.transactions import owned_id
 from tanist.kafka.wire.requests import End
 from tests.fakes.cluster import worker_store
 from tests.kafka.fetcher.logs import read
 from tests.kafka.fetcher.rig import Rig, RigCluster, transact, until
-from tests.kafka.fetcher.test_mapped import FIVE, committed, mapped_spec, must_be_equal, must_have, offsets
+from tests.kafka.fetcher.test_mapped import FIVE, committed, mapped_spec, must_be_equal, must_have, offsets, through
 from tests.kafka.fetcher.test_writers import broken
 from tests.kafka.fetcher.worker import process
+from tests.kafka.wire.test_copy_transactions import OF_A_TRANSACTION
+from tests.storm.proxy import Held, Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -213,3 +217,34 @@ def test_records_of_others_are_told_from_our_own(rig: Rig, topic_name: str) -> N
         rig.destination.produce(at, [b"foreign"])
         rig.source.produce(at, FIVE)
         assert broken(copier, at) == "FOREIGN_WRITE"
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
+def test_requests_that_are_lost_or_late_lose_nothing_and_leave_no_hole(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Two workers that both believe that they hold the lease, behind proxies that hold back, cut and release."""
+    monkeypatch.setattr(owned_id, "ANSWER_SECONDS", 1.5)
+    dice = Random(seed)
+    at = rig.create(topic_name, 3)
+    held: list[Held] = []
+    with Proxy() as proxy, ExitStack() as owners, Load(rig, at, seed):
+        doors = [proxy.door(rig.destination.cluster) for _ in range(2)]
+        for n, door in enumerate(doors):
+            copier = rig.copier(at, name=f"w{n}", topic_ids={})
+            copier.destination = through(rig.destination.cluster.endpoint(), door)
+            owners.enter_context(copier)
+        began = time.monotonic()
+        while time.monotonic() - began < 20:
+            door = dice.choice(doors)
+            if dice.random() < 0.3:
+                held.append(door.hold(dice.choice(OF_A_TRANSACTION), skip=dice.randrange(4)))
+            if held and dice.random() < 0.4:
+                held.pop(dice.randrange(len(held))).release()
+            if dice.random() < 0.1:
+                door.cut()
+            time.sleep(0.1)  # noqa: TID251  # workers copy meanwhile
+        for late in held:
+            late.release()
+    settled(rig, at)
+    assert repeated(rig, at) > 0

@@ -12,7 +12,7 @@ from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.adoption import OppositeMirror
 from tanist.domain.copier import Copier
-from tanist.domain.mapped_settings import Delivery
+from tanist.domain.delivery import Delivery
 from tanist.domain.names import MirrorName
 from tanist.domain.problems import Problems, each, exit_code
 from tanist.domain.records import (

@@ -25,11 +25,11 @@ from tanist.usecases.mirrors.follow import refuse_options, setting_problems
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tanist.domain.delivery import Delivery
     from tanist.domain.detached_record import TopicDetached
     from tanist.domain.fences import FencedTopic
     from tanist.domain.kept_fences import FenceGroup
     from tanist.domain.losses import OnLoss
-    from tanist.domain.mapped_settings import Delivery
     from tanist.domain.records import OffsetMode, SmallBatches, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import RetentionHeld

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from tanist.domain.compaction import Holes
+from tanist.domain.delivery import Delivery
 from tanist.domain.errors import MirrorExists, Misconfigured, SameCluster, TanistError
 from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import (
     ADOPT,
     DEFAULT_INTERVAL_MS,
-    Delivery,
     NotSupported,
     interval_problem,
     not_with_mapped,

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.appending import translate_refusal
 from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge
 from tanist.domain.copying import Append, Refuse
+from tanist.domain.delivery import Delivery
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.fake_group import NO_PRODUCER, group_of
-from tanist.domain.mapped_settings import TIMEOUT_MS, Delivery, interval_ms
+from tanist.domain.mapped_settings import TIMEOUT_MS, interval_ms
 from tanist.domain.recovery import NotCommittedYet
 from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
 from tanist.domain.writer_identity import transactional_id_of
