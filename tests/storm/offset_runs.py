@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from tanist.domain.fake_group import copied_position, group_of
+from tanist.domain.mapped_runs import OffsetRangesWritten
+from tanist.domain.names import MirrorName, MirrorPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten
 from tanist.kafka.protocol.stored import decode
@@ -19,11 +23,13 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
+    from tanist.domain.fake_group import CopiedPosition
     from tanist.ports.clock import Clock, Deadline
 
 
-def maps(bootstrap: str, by: Deadline, clock: Clock) -> dict[Place, OffsetMap]:
-    """Of every partition that has runs."""
+def maps(bootstrap: str, by: Deadline, clock: Clock, *, mirror: str = "") -> dict[Place, OffsetMap]:
+    """Of every partition that has runs. `mirror`: one with mapped offsets, whose positions have the last runs."""
+    positions = _positions(bootstrap, group_of(MirrorName(mirror)), by, clock) if mirror else {}
     at = Place(OFFSETS_TOPIC, 0)
     log = bounds(bootstrap, [at], by, clock)[at]
     client = consumer(bootstrap)
@@ -31,24 +37,47 @@ def maps(bootstrap: str, by: Deadline, clock: Clock) -> dict[Place, OffsetMap]:
     try:
         client.assign([TopicPartition(*at, log.start)])
         for record in _until_end(client, by, clock) if log.end > log.start else ():
-            found[Place(*_place(record))].append(OffsetRange(record.source, record.destination))
+            found[Place(*_place(record))] += _runs(record)
     finally:
         client.close()
-    return {place: OffsetMap.of(runs) for place, runs in found.items()}
+    for place, held in positions.items():
+        found[place] += held.runs
+    untils = {place: held.position for place, held in positions.items()}
+    return {place: OffsetMap.of(runs, untils.get(place)) for place, runs in found.items()}
 
 
-def _until_end(client: Consumer, by: Deadline, clock: Clock) -> Iterator[OffsetRangeWritten]:
+def _runs(record: OffsetRangeWritten | OffsetRangesWritten) -> tuple[OffsetRange, ...]:
+    if isinstance(record, OffsetRangesWritten):
+        return record.runs
+    return (OffsetRange(record.source, record.destination),)
+
+
+def _positions(bootstrap: str, group: str, by: Deadline, clock: Clock) -> dict[Place, CopiedPosition]:
+    """What is committed in the group of the mirror's positions, whatever mirror and topic it says it is of."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    found = asked[group].result(by.left(clock.monotonic()))
+    return {
+        Place(each.topic, each.partition): copied_position(
+            MirrorPartition(each.topic, each.partition), each.offset, each.metadata, *each.metadata.split(" ")[1:3]
+        )
+        for each in found.topic_partitions
+        if each.offset >= 0
+    }
+
+
+def _until_end(client: Consumer, by: Deadline, clock: Clock) -> Iterator[OffsetRangeWritten | OffsetRangesWritten]:
     while by.left(clock.monotonic()):
         for message in client.consume(1000, 0.2):
             problem = message.error()
             if problem is not None and problem.code() == KafkaError._PARTITION_EOF:
                 return
             if problem is None and isinstance(
-                record := decode(message.key() or b"", message.value()), OffsetRangeWritten
+                record := decode(message.key() or b"", message.value()), OffsetRangeWritten | OffsetRangesWritten
             ):
                 yield record
     raise TimeoutError(OFFSETS_TOPIC)
 
 
-def _place(record: OffsetRangeWritten) -> tuple[str, int]:
+def _place(record: OffsetRangeWritten | OffsetRangesWritten) -> tuple[str, int]:
     return record.partition.topic, record.partition.partition

@@ -201,6 +201,7 @@ TABLE: Final[tuple[Requirement, ...]] = (
     *_rows(
         _MIRROR, _SOURCE, Use.MAPPED,
         ("READ*", "Topic", STATE_TOPIC, "reading whether another cluster took over from it"),
+        ("DESCRIBE_CONFIGS*", "Topic", STATE_TOPIC, "checking that state is kept, if the source has that topic"),
         ("DESCRIBE?", "Cluster", CLUSTER, "reading who may write (without it a failover grants nobody WRITE)"),
     ),
     *_rows(
@@ -209,7 +210,6 @@ TABLE: Final[tuple[Requirement, ...]] = (
         ("READ", "Topic", Each.TOPIC, "finding the end of the mirror topics"),
         ("CREATE*", "Topic", Each.TOPIC, "creating mirror topics (or CREATE on the cluster)"),
         *_STATE_ROWS,
-        ("IDEMPOTENT_WRITE*", "Cluster", CLUSTER, "producer ids, before Kafka 2.8"),
         ("DESCRIBE_CONFIGS?", "Cluster", CLUSTER, "knowing whether brokers have super users, or verify transactions"),
         _LOCK,
     ),
@@ -218,10 +218,12 @@ TABLE: Final[tuple[Requirement, ...]] = (
         ("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "writing the control markers that keep offsets identical"),
         ("ALTER_CONFIGS", "Topic", Each.TOPIC, "deferring retention while topics are mirrored"),
         ("DELETE", "Topic", Each.TOPIC, "setting the log start of mirror topics"),
+        ("IDEMPOTENT_WRITE*", "Cluster", CLUSTER, "producer ids, before Kafka 2.8"),
         ("ALTER_CONFIGS?", "Cluster", CLUSTER, "remembering producer ids longer (`producer.id.expiration.ms`)"),
     ),
     *_rows(
         _MIRROR, _DESTINATION, Use.MAPPED,
+        ("DESCRIBE_CONFIGS", "Topic", Each.TOPIC, "comparing topic configurations with the source's"),
         ("ALTER_CONFIGS?", "Topic", Each.TOPIC, "keeping topic configurations as at the source (`metadata sync`)"),
         ("WRITE", "TransactionalId", "tanist-*", "appending records in transactions"),
         ("DESCRIBE", "TransactionalId", "tanist-*", "finding the coordinator of these transactions"),

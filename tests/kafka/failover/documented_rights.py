@@ -34,10 +34,11 @@ def _documented(cluster: SandboxCluster, topic: str, group: str) -> Iterator[Acl
         if row.use in {Use.FOLLOW, Use.SAVE, Use.MAPPED, Use.POSITIONS}:
             continue  # not of a mirror that Tanist copies with identical offsets
         needed = row.of(group if row.resource is Each.GROUP else topic).rights[0]
-        yield _acl(needed, cluster.spec.principal(_LOGINS[row.who]))
+        yield acl_of(needed, cluster.spec.principal(_LOGINS[row.who]))
 
 
-def _acl(needed: Permission, principal: str) -> AclBinding:
+def acl_of(needed: Permission, principal: str) -> AclBinding:
+    """The ACL that grants it; a name that ends in `*` is a prefix."""
     name, pattern = needed.resource, LITERAL
     if name.endswith("*") and name != "*":
         name, pattern = name.removesuffix("*"), PREFIXED

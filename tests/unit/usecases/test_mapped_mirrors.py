@@ -13,6 +13,7 @@ from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
 from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, NotSupported
+from tanist.domain.metadata import Kind, Outcome
 from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, OffsetMode, TopicDesired
 from tanist.domain.rights import CLUSTER, TABLE, Notice, Requirement, Use
@@ -193,7 +194,7 @@ def test_topics_that_have_records_are_refused_with_another_way_on_than_adopting_
         pair.create()
     assert "--adopt" not in str(refused.value)
     prefixes: Any = object()
-    with pytest.raises(NotSupported, match=r"--adopt: taking a topic that has records is not possible with mapped"):
+    with pytest.raises(NotSupported, match=r"has mapped offsets, .* not possible yet: --adopt"):
         create(MAPPED, pair.east.side(), pair.west.side(), a_command(), prefixes)
     assert not pair.west.calls
 
@@ -395,6 +396,13 @@ def test_a_sync_of_metadata_keeps_retention_as_at_the_source(pair: Pair) -> None
     pair.east.with_topic("orders", 2, retention_ms="9")
     sync(asked, pair.west.side(), lambda _: pair.east.side(), a_command())
     assert pair.west.topics["orders"].configs["retention.ms"] == "9"
+
+
+def test_a_sync_goes_on_without_the_right_to_see_acls(pair: Pair) -> None:
+    pair.create()
+    pair.east.denied = {("DESCRIBE", CLUSTER)}
+    (row,) = sync(MetadataRequest(mirror="dr"), pair.west.side(), lambda _: pair.east.side(), a_command()).rows
+    assert (row.kind, row.verdict) == (Kind.ACL, Outcome.SKIPPED)
 
 
 def test_list_and_describe_say_what_kind_of_mirror_it_is(pair: Pair) -> None:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogPrefixes
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
 
 EXPIRATION: Final = "producer.id.expiration.ms"
 LONGEST_EXPIRATION_MS: Final = 2_147_483_647
@@ -178,7 +178,7 @@ def examine(
     """
     found = ProblemCollector(wrong(request))
     if request.mapped and prefixes is not None:
-        found.problems.append(not_with_mapped(f"mirror {request.mirror!r}", ADOPT))
+        found.problems.append(not_with_mapped(request.mirror, ADOPT))
     if source.name == destination.name:
         found.problems.append(SameCluster(f"{source.name!r} is the source and the destination"))
         found.raise_all()  # before the network is asked

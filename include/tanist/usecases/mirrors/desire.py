@@ -14,14 +14,7 @@ from tanist.domain.detached import (
     forgotten,
     refusal,
 )
-from tanist.domain.errors import (
-    MirrorTopicAlreadyPaused,
-    MirrorTopicNotPaused,
-    Misconfigured,
-    TanistError,
-    TopicAlreadyInMirror,
-    TopicNotInMirror,
-)
+from tanist.domain.errors import Misconfigured, Refused, TanistError, TopicAlreadyInMirror, TopicNotInMirror
 from tanist.domain.mapped_settings import ADOPT, must_be_identical
 from tanist.domain.names import mirror_name
 from tanist.domain.owners import Owners
@@ -50,7 +43,17 @@ if TYPE_CHECKING:
     from tanist.ports.logs import LogPrefixes
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror, Rehearsal
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
+
+
+class MirrorTopicAlreadyPaused(Refused):
+    name = "MIRROR_TOPIC_ALREADY_PAUSED"
+    operator_action = "`tanist mirrors resume` starts it again"
+
+
+class MirrorTopicNotPaused(Refused):
+    name = "MIRROR_TOPIC_NOT_PAUSED"
+    operator_action = "see `tanist mirrors describe`"
 
 
 def must_be_free(view: StateView, mirror: MirrorName, topics: Iterable[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.acl_entries import ANYBODY
 from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
@@ -25,11 +25,13 @@ from tanist.domain.metadata import is_fenced
 from tanist.domain.originals import Originals
 from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, about
+from tanist.domain.records import TopicDesired
+from tanist.domain.states import DesiredState
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, differences, plan_configs
+from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
 from tanist.usecases.mirrors.observe import read_promotions
-from tanist.usecases.mirrors.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,15 +39,22 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.adoption import OppositeMirror
     from tanist.domain.compaction import Holes
-    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.names import EpochMs
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
+    from tanist.domain.topic_configs import TopicConfigs
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.topics import NewTopic, TopicFacts
-    from tanist.usecases.mirrors.adopting import Adoption
+    from tanist.ports.topics import TopicFacts
     from tanist.usecases.mirrors.observe import DestinationTopic
     from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
+
+
+_WRITERS_UNKNOWN: Final = (
+    "who may write to it at the source is not known (that needs DESCRIBE on Cluster kafka-cluster there): a failover "
+    "grants nobody WRITE"
+)
 
 
 class MappedNotEmpty(DestinationNotEmpty):
@@ -77,6 +86,73 @@ class Situation:
     detached: Mapping[str, TopicDesired] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
     pair: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """One topic that can be added. `changes`: configs to alter if the mirror topic exists already.
+
+    `writers_known`: whether `deferred_acls` are those of the source, which this login may not read everywhere.
+
+    `copy_starts`: as `TopicDesired` has them, of a topic that is adopted; of one that `continues`, because it was
+    detached, the ends of its copy.
+    """
+
+    source: TopicFacts
+    configs: TopicConfigs
+    replication_factor: int | None
+    deferred_acls: tuple[AclEntry, ...] = ()
+    writers_known: bool = True
+    exists: bool = False
+    changes: Mapping[str, str | None]
+    copy_starts: tuple[int, ...] = ()
+    continues: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is not at the destination as it is at the source."""
+        found = [f"{self.name}: {name} is not copied: {why}" for name, why in self.configs.dropped]
+        if not self.writers_known:
+            found.append(f"{self.name}: {_WRITERS_UNKNOWN}")
+        return tuple(found)
+
+    def new_topic(self) -> NewTopic:
+        return NewTopic(
+            name=self.name,
+            partitions=self.source.partitions,
+            replication_factor=self.replication_factor,
+            configs=self.configs.now,
+        )
+
+    def desired(self, spec: MirrorSpec, promotion_epoch: int, now: EpochMs) -> TopicDesired:
+        return TopicDesired(
+            mirror=spec.mirror,
+            mirror_id=spec.mirror_id,
+            topic=self.name,
+            desired=DesiredState.MIRRORING,
+            source_topic_id=self.source.topic_id,
+            partitions=self.source.partitions,
+            offsets=spec.offsets,
+            deferred_configs=self.configs.deferred,
+            deferred_acls=self.deferred_acls,
+            promotion_epoch=promotion_epoch,
+            copy_starts=self.copy_starts,
+            changed_at=now,
+        )
+
+
+class Adopting(Protocol):
+    """Takes topics that have records: `adopting.Adoption`."""
+
+    def adopt(
+        self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
+    ) -> Mapping[str, TopicPlan]:
+        """`plans`, with the offsets where their copying begins. Raises why a topic is not taken."""
+        ...
 
 
 def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
@@ -134,7 +210,7 @@ def examine(
     names: Sequence[str],
     situation: Situation,
     by: Deadline,
-    adoption: Adoption | None = None,
+    adoption: Adopting | None = None,
 ) -> tuple[TopicPlan, ...]:
     """How each of the source's topics `names` is added. Changes nothing.
 

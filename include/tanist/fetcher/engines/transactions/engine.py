@@ -10,6 +10,7 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.fake_group import MOST_BYTES
 from tanist.domain.gap_markers import MarkerEpoch
 from tanist.domain.mapped_runs import encoded
+from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.engines.transactions.owned_id import OwnedId
 from tanist.fetcher.engines.transactions.partition import TransactionPartition
 from tanist.fetcher.engines.transactions.reading import SourceReadings
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import BrokerId, MirrorPartition
     from tanist.domain.offset_map import OffsetRange
     from tanist.fetcher.assignment import Assigned, Report
-    from tanist.fetcher.engines.engine import Incoming, Phase, Trouble
+    from tanist.fetcher.engines.engine import Incoming, Trouble
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
 
@@ -91,8 +92,11 @@ class TransactionEngine:
             return [why] * len(partitions)
         of.resumed()
         going = [each for each in partitions if each.at not in kept_out]
-        found = iter(self._recovery.recover(going, positions))
-        return [kept_out[each.at] if each.at in kept_out else next(found) for each in partitions]
+        found = dict(zip([each.at for each in going], self._recovery.recover(going, positions), strict=True))
+        for each in going:
+            if found[each.at] is Phase.COPY and each.committed is not None and not each.committed.count:
+                of.commit_again(each)  # a copy that has no record yet has a position, too
+        return [kept_out[each.at] if each.at in kept_out else found[each.at] for each in partitions]
 
     def read(self, partitions: Sequence[TransactionPartition], *, hurry: bool) -> Incoming | None:
         hurry = hurry or any(each.opened is not None for each in partitions)
@@ -141,11 +145,11 @@ class TransactionEngine:
         return found
 
     def _may_append(self, of: TransactionPartition) -> bool:
-        runs = of.committed.runs if of.committed is not None else ()
-        if len(encoded(runs)) < MOST_UNPUBLISHED_BYTES:
+        if not _rides_too_much(of):
             return True
-        self._publish({of.at: runs}, [of])
-        if of.committed is not None and not of.committed.runs:
+        if of.committed is not None:
+            self._publish({of.at: of.committed.runs}, [of])
+        if not _rides_too_much(of):
             return True
         of.halt(self._unpublished, self._clock.monotonic())
         return False
@@ -180,3 +184,8 @@ class TransactionEngine:
             end = ends[each.at]
             if isinstance(end, TanistError) or end != each.pipeline.end:
                 each.halt(end if isinstance(end, TanistError) else None, self._clock.monotonic())
+
+
+def _rides_too_much(of: TransactionPartition) -> bool:
+    """Whether the ranges beside its position are so many that a commit would be refused."""
+    return of.committed is not None and len(encoded(of.committed.runs)) >= MOST_UNPUBLISHED_BYTES

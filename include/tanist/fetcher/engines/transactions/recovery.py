@@ -13,7 +13,7 @@ from tanist.domain.errors import ForeignWrite, Stopped, TanistError
 from tanist.domain.fake_group import NO_PRODUCER, MirrorPositionLost, MirrorTruncated, copied_position
 from tanist.domain.mapped_runs import extended, first_runs
 from tanist.domain.names import SourceOffset, topic_id_text
-from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.offset_map import OffsetRange
 from tanist.domain.recovery import LostSpan, NotCommittedYet, ResumePoint, SourceBehind
 from tanist.fetcher.engines.batches.evidence import ids_and_ends
 from tanist.fetcher.engines.engine import Phase
@@ -121,7 +121,7 @@ class MappedRecovery:
             return why
         of.committed, of.committed_at, of.opened = last, self._clock.monotonic(), None
         of.log_start = copy.start
-        of.pipeline = Pipeline.resume(ResumePoint(last.position, copy.end, 0), OffsetMap())
+        of.pipeline = Pipeline.resume(ResumePoint(last.position, copy.end, 0))
         of.last_epoch = -1
         return Phase.COPY
 
@@ -175,7 +175,7 @@ class MappedRecovery:
         if any(self._records(of, known.destination if known else copy.start, copy.end, by)):
             raise MirrorPositionLost(f"{of.at} has records, and the group of the mirror's positions has none of it")
         if known is not None:
-            return of.begin_at(known.source, copy.end, ())
+            return of.begin_at(known.source, copy.end, (known,))
         return of.begin_at(start, copy.end, first_runs(start, copy.end))
 
     def _above(
