@@ -135,3 +135,24 @@ def test_the_delivery_of_a_mirror_is_altered_while_producers_write(pair: Pair) -
     for at, records in acknowledged.items():
         copied = [value for partition, _, value in rows if partition == at.partition][1:]
         assert copied == [records[offset] for offset in sorted(records)]
+
+
+def test_the_number_of_records_that_a_killed_worker_repeats_is_shown(pair: Pair) -> None:
+    """S1.4: as the reason of their partition, which the next worker has counted."""
+    worker = pair.worker()
+    name = "mapped-counted"
+    pair.east.topic(name, 12)
+    assert pair.east.writes(name, range(12), partitions=12)
+    mapped = ("--offsets", "mapped", "--delivery", "at-least-once", "--transaction-ms", "10000")
+    pair.tanist("mirrors", "create", name, "--source", "east", "--topic", name, *mapped)
+    pair.tanist("mirrors", "wait", name, *WAIT)
+    with busily(pair.east, name) as acknowledged:
+        pair.clock.wait(4)
+        worker.send(signal.SIGKILL)
+        pair.worker("w2")
+        until(lambda: "record(s)" in pair.tanist("mirrors", "describe", name).out, 60)
+    pair.tanist("mirrors", "wait", name, *WAIT)
+    rows = pair.west.read(name, partitions=12)
+    for at, records in acknowledged.items():
+        copied = [value for partition, _, value in rows if partition == at.partition][1:]
+        assert list(dict.fromkeys(copied)) == [records[offset] for offset in sorted(records)]
