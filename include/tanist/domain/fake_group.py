@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import PartitionBroken
 from tanist.domain.mapped_runs import OffsetRangesWritten, decoded, encoded
-from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 
 if TYPE_CHECKING:
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 4_096
 """The default of `offset.metadata.max.bytes`; a proof is far shorter."""
-_PROOF: Final = re.compile(r"tanist (?P<mirror>\S+) (?P<topic>\S*) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)")
+_PROOF: Final = re.compile(
+    r"tanist (?P<mirror>\S+) (?P<topic>\S*) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)(?: (?P<producer>\d+))?"
+)
+NO_PRODUCER: Final = ProducerId(-1)
+"""Everything was appended in transactions."""
 _NAME: Final = re.compile(r"tanist-[^/]+/positions")
 
 
@@ -56,6 +60,8 @@ class CopiedPosition:
     `mirror_id`, `source_topic_id`: of what is copied; brokers older than 2.8 have no topic ids, it is empty then.
     `end`: of the copy, behind the marker of the transaction that committed it. `count`: of the transactions of this
     partition; it only grows. `runs`: the last range of the offset map that is published, and all that are not.
+    `producer_id`: who may have appended behind `end` outside of transactions. Those records of the source are appended
+    again, so what lies behind `end` and is this producer's is a first copy that the map does not name.
     """
 
     position: SourceOffset
@@ -64,11 +70,13 @@ class CopiedPosition:
     end: DestinationOffset
     count: int
     runs: tuple[OffsetRange, ...] = ()
+    producer_id: ProducerId = NO_PRODUCER
 
     @property
     def metadata(self) -> str:
         """As it is committed beside the offset."""
-        return f"tanist {self.mirror_id} {self.source_topic_id} {self.end} {self.count} {encoded(self.runs)}"
+        producer = "" if self.producer_id == NO_PRODUCER else f" {self.producer_id}"
+        return f"tanist {self.mirror_id} {self.source_topic_id} {self.end} {self.count} {encoded(self.runs)}{producer}"
 
 
 def published(mirror: MirrorName, at: MirrorPartition, copied: CopiedPosition, mirror_id: str) -> OffsetRangesWritten:
@@ -110,4 +118,7 @@ def copied_position(
             f"{mirror_id} and {source_topic_id}"
         )
     end, count = DestinationOffset(int(proof["end"])), int(proof["count"])
-    return CopiedPosition(SourceOffset(offset), mirror_id, source_topic_id, end, count, decoded(proof["runs"]))
+    producer = ProducerId(int(proof["producer"] or NO_PRODUCER))
+    return CopiedPosition(
+        SourceOffset(offset), mirror_id, source_topic_id, end, count, decoded(proof["runs"]), producer
+    )
