@@ -18,6 +18,7 @@ from tanist.cli.mirror_following import (
 from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit, say
 from tanist.domain.compaction import Holes
+from tanist.domain.delivery import Delivery
 from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, LONGEST_INTERVAL_MS, SHORTEST_INTERVAL_MS
 from tanist.domain.records import MirrorSpec, OffsetMode, SmallBatches
@@ -66,6 +67,13 @@ TransactionOption = Annotated[
         f"{LONGEST_INTERVAL_MS} (default for a new mirror: {DEFAULT_INTERVAL_MS}).",
     ),
 ]
+DeliveryOption = Annotated[
+    Delivery | None,
+    typer.Option(
+        help="With mapped offsets: whether records are copied in transactions, or may be there twice after a worker "
+        "has died (default for a new mirror: exactly-once)."
+    ),
+]
 DenyWritersOption = Annotated[
     bool | None,
     typer.Option(
@@ -95,6 +103,7 @@ def alter(
     merge_small_batches: SmallBatchesOption = None,
     on_loss: OnLossOption = None,
     transaction_ms: TransactionOption = None,
+    delivery: DeliveryOption = None,
     offsets: Annotated[
         OffsetMode | None, typer.Option(help="How source and destination offsets relate; no mirror can change that.")
     ] = None,
@@ -108,10 +117,10 @@ def alter(
 ) -> None:
     """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
 
-    --topic and --exclude replace the mirror's filters. --merge-small-batches, --on-loss and --transaction-ms apply to
-    all topics within seconds: with --on-loss continue, partitions that FAILED with UNCOPIED_RECORDS_DELETED continue
-    behind the loss. --no-deny-writers allows exactly those again that were denied; run the same command again if it was
-    interrupted.
+    --topic and --exclude replace the mirror's filters. --merge-small-batches, --on-loss, --transaction-ms and
+    --delivery apply to all topics within seconds: with --on-loss continue, partitions that FAILED with
+    UNCOPIED_RECORDS_DELETED continue behind the loss. --no-deny-writers allows exactly those again that were denied;
+    run the same command again if it was interrupted.
 
     Of a mirror that somebody else copies, --strategy, --mm2-aliases, --poll-timeout and the options for groups apply
     from the next translation on. An empty value takes a filter, a strategy or aliases away: --group-exclude ''.
@@ -126,6 +135,7 @@ def alter(
         merge_small_batches=merge_small_batches,
         on_loss=on_loss,
         transaction_ms=transaction_ms,
+        delivery=delivery,
         offsets=offsets,
         deny_writers=deny_writers,
         strategies=_given(strategy),

@@ -20,6 +20,7 @@ from tanist.cli.mirror_following import (
 )
 from tanist.cli.mirror_removal import TOPIC_COLUMNS
 from tanist.cli.mirror_settings import (
+    DeliveryOption,
     DenyWritersOption,
     HolesOption,
     OnLossOption,
@@ -42,7 +43,6 @@ from tanist.cli.output import emit, one_line, say
 from tanist.domain.copier import Copier
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_allow, commands_to_lift
-from tanist.domain.mapped_settings import Delivery
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode, TopicDesired
 from tanist.domain.tails import commands_to_release
@@ -106,16 +106,15 @@ def create(
     mm2_aliases: AliasesOption = None,
     poll_timeout: PollTimeoutOption = None,
     transaction_ms: TransactionOption = None,
-    delivery: Annotated[
-        Delivery | None, typer.Option(help="How often a record is delivered (default, and the only one: exactly-once).")
-    ] = None,
+    delivery: DeliveryOption = None,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
     The same specification again changes nothing; the same name with another specification is refused.
 
     With --offsets mapped records are copied in transactions, at offsets of the mirror topic's own. That takes no more
-    rights than a producer has, and consumers of the mirror topics must read committed.
+    rights than a producer has, and consumers of the mirror topics must read committed. With --delivery at-least-once
+    they need not, and records may be there twice after a worker has died.
 
     With --copied-by mm2 or other somebody else copies the records: nothing is created or copied, and without --topic
     all topics but internal ones are in the mirror. Its groups are followed by `tanist fetcher run` and translated by

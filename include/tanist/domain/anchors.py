@@ -69,11 +69,12 @@ class Walked:
     """What was read of a span of a copy: where the records lie that a reader of committed records sees.
 
     `gap`: the first offset that neither a record nor a marker nor an aborted batch has, which a cleaner has removed;
-    None: all are there.
+    None: all are there. `plain`: the first record that is in no transaction, and so may be there again; None: none is.
     """
 
     places: tuple[PlacedRecords, ...]
     gap: DestinationOffset | None = None
+    plain: DestinationOffset | None = None
 
 
 def anchored(
@@ -130,6 +131,8 @@ def expanded(span: AnchoredSpan, walked: Walked, start: DestinationOffset) -> tu
     lost = span.records - found
     if walked.gap is not None:
         return f"offset {walked.gap} of the copy is gone: a cleaner has removed records"
+    if walked.plain is not None:
+        return f"the record at offset {walked.plain} of the copy is in no transaction: it may be there more than once"
     if lost < 0 or (lost > 0 and start <= span.start.destination):
         there = f"from offset {span.start.destination} up to {span.until.destination}"
         return f"the copy has {found} record(s) {there}, of {span.records} copied ones: somebody else was there"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import PartitionBroken
 from tanist.domain.mapped_runs import OffsetRangesWritten, decoded, encoded
-from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 
 if TYPE_CHECKING:
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 4_096
 """The default of `offset.metadata.max.bytes`; a proof is far shorter."""
 _PROOF: Final = re.compile(
-    r"tanist (?P<mirror>\S+) (?P<topic>\S*) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)(?: (?P<size>\d+))?"
+    r"tanist (?P<mirror>\S+) (?P<topic>\S*) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)"
+    r"(?: (?P<size>\d+)(?: (?P<producer>\d+))?)?"
 )
+NO_PRODUCER: Final = ProducerId(-1)
+"""Everything was appended in transactions."""
 _NAME: Final = re.compile(r"tanist-[^/]+/positions")
 
 
@@ -59,6 +62,8 @@ class CopiedPosition:
     `end`: of the copy, behind the marker of the transaction that committed it. `count`: of the transactions of this
     partition; it only grows. `runs`: the last ranges of the offset map that are published, from where on the source had
     no record then, and all that are not. `size`: bytes of the copy that the latter are about.
+    `producer_id`: who may have appended behind `end` outside of transactions. Those records of the source are appended
+    again, so what lies behind `end` and is this producer's is a first copy that the map does not name.
     """
 
     position: SourceOffset
@@ -68,11 +73,13 @@ class CopiedPosition:
     count: int
     runs: tuple[OffsetRange, ...] = ()
     size: int = 0
+    producer_id: ProducerId = NO_PRODUCER
 
     @property
     def metadata(self) -> str:
         """As it is committed beside the offset."""
-        size = f" {self.size}" if self.size else ""
+        producer = "" if self.producer_id == NO_PRODUCER else f" {self.producer_id}"
+        size = f" {self.size}{producer}" if self.size or producer else ""
         return f"tanist {self.mirror_id} {self.source_topic_id} {self.end} {self.count} {encoded(self.runs)}{size}"
 
 
@@ -118,5 +125,13 @@ def copied_position(
             f"{mirror_id} and {source_topic_id}"
         )
     end, count = DestinationOffset(int(proof["end"])), int(proof["count"])
-    size = int(proof["size"] or 0)
-    return CopiedPosition(SourceOffset(offset), mirror_id, source_topic_id, end, count, decoded(proof["runs"]), size)
+    return CopiedPosition(
+        SourceOffset(offset),
+        mirror_id,
+        source_topic_id,
+        end,
+        count,
+        decoded(proof["runs"]),
+        size=int(proof["size"] or 0),
+        producer_id=ProducerId(int(proof["producer"] or NO_PRODUCER)),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Misconfigured, UnsupportedVersion
@@ -28,14 +27,8 @@ class NotSupported(UnsupportedVersion):
     operator_action = "choose the value that this version supports; nothing was changed"
 
 
-class Delivery(StrEnum):
-    """How often a record of the source is in the read-committed view of the mirror topic."""
-
-    EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
-
-
 def interval_ms(spec: MirrorSpec) -> int:
-    """After how many milliseconds a transaction of the mirror is committed."""
+    """After how many milliseconds a transaction of the mirror is committed, or its positions alone."""
     return spec.transaction_ms or DEFAULT_INTERVAL_MS
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.compaction import Holes
 from tanist.domain.copier import Copier
+from tanist.domain.delivery import Delivery
 from tanist.domain.fences import FencedTopic
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import (
@@ -74,8 +75,7 @@ class MirrorSpec(StateRecord):
     offsets: OffsetMode = OffsetMode.IDENTICAL
     engine: Engine = Engine.BATCHES
     replication_factor: int | None = None
-    max_start_fill: int = 100_000_000
-    """Offsets that may be filled to bring a log to the source's log start; about 1.4 bytes each."""
+    max_start_fill: int = 100_000_000  # offsets that may be filled to bring a log to its start; about 1.4 bytes each
     data_id: ProducerId
     marker_id: ProducerId = field(metadata=stored_under("filler_id"))
     start_id: ProducerId
@@ -88,8 +88,7 @@ class MirrorSpec(StateRecord):
     """What offsets of compacted topics hold that have no record at the source any more. Earlier versions refused."""
     on_loss: OnLoss = OnLoss.CONTINUE
     """What is done when the source has deleted records that were not copied. Earlier versions continued."""
-    deny_writers: bool = False
-    """Whether other writers of a mirror topic are denied WRITE by name."""
+    deny_writers: bool = False  # whether other writers of a mirror topic are denied WRITE by name
     copied_by: Copier = field(default=Copier.TANIST, metadata=stored_since(2))
     """Earlier versions would copy: they do not read a mirror that somebody else copies."""
     rename: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # rules, see `domain.renaming`
@@ -101,6 +100,7 @@ class MirrorSpec(StateRecord):
     poll_timeout_ms: int = field(default=0, metadata=stored_since(1))  # of a request by timestamps; 0: the default
     transactional_id: str = field(default="", metadata=stored_since(3))  # of mapped offsets: what its ids begin with
     transaction_ms: int = field(default=0, metadata=stored_since(1))  # after this a transaction ends; 0: the default
+    delivery: Delivery = field(default=Delivery.EXACTLY_ONCE, metadata=stored_since(4))
 
     @property
     def is_mapped(self) -> bool:

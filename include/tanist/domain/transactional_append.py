@@ -1,5 +1,8 @@
 """When a transaction of a mirror goes on, how it ends, and who may begin the next one: a table.
 
+Of a mirror that delivers at least once the batches are in no transaction, but of the same producer and epoch. Its
+transactions hold positions alone, behind appends that were answered, so an abort has nothing to end.
+
 The broker remembers the last batches of a producer epoch also after its transaction was aborted, and compares nothing
 but id and epoch at the end of a transaction (ProducerStateEntry.findDuplicateBatch, TransactionCoordinator). So after
 an abort, and after any request without an answer, nothing more is sent in that epoch.
@@ -22,6 +25,9 @@ class TxnPhase(StrEnum):
     """InitProducerId without an id: fences every other owner, and aborts what is open. Only who holds the lease."""
     RESUME = "resume"
     """Read, in this order: whether the mirror still copies; the positions in the fake group, stable; the map."""
+    FENCE = "fence"
+    """Abort an empty transaction on partitions that were copied outside of transactions. The marker keeps out what an
+    earlier epoch still has on its way there: without a transaction no broker asks the coordinator about it."""
     APPEND = "append"
     """Add partitions, then append to them; sequences begin at 0 in a new epoch."""
     POSITIONS = "positions"
@@ -51,6 +57,13 @@ class TxnEvent(StrEnum):
     """PRODUCER_FENCED or INVALID_PRODUCER_EPOCH."""
     NOT_MIRRORED = "not mirrored"
     """The state says that the mirror does not copy any more, or the lease is another's."""
+    UNFENCED = "unfenced"
+    """An earlier epoch may still append to a partition outside of transactions."""
+    LEFT_OUT = "left out"
+    """Every partition was refused before a transaction began."""
+    NEW_EPOCH = "new epoch"
+    """Nothing is open. The mirror delivers otherwise from now on, or a batch that was refused has left a sequence out.
+    """
 
 
 TABLE: Final[Mapping[tuple[TxnPhase, TxnEvent], TxnPhase]] = MappingProxyType(
@@ -67,10 +80,18 @@ TABLE: Final[Mapping[tuple[TxnPhase, TxnEvent], TxnPhase]] = MappingProxyType(
         (TxnPhase.RESUME, TxnEvent.REFUSED): TxnPhase.RESUME,
         (TxnPhase.RESUME, TxnEvent.UNANSWERED): TxnPhase.RESUME,
         (TxnPhase.RESUME, TxnEvent.NOT_MIRRORED): TxnPhase.STOPPED,
+        (TxnPhase.RESUME, TxnEvent.UNFENCED): TxnPhase.FENCE,
+        (TxnPhase.FENCE, TxnEvent.DONE): TxnPhase.NEXT_EPOCH,
+        (TxnPhase.FENCE, TxnEvent.REFUSED): TxnPhase.NEXT_EPOCH,
+        (TxnPhase.FENCE, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,
+        (TxnPhase.FENCE, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
+        (TxnPhase.FENCE, TxnEvent.LEFT_OUT): TxnPhase.RESUME,
         (TxnPhase.APPEND, TxnEvent.DONE): TxnPhase.POSITIONS,
         (TxnPhase.APPEND, TxnEvent.REFUSED): TxnPhase.ABORT,
         (TxnPhase.APPEND, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,
         (TxnPhase.APPEND, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
+        (TxnPhase.APPEND, TxnEvent.UNFENCED): TxnPhase.FENCE,
+        (TxnPhase.APPEND, TxnEvent.NEW_EPOCH): TxnPhase.NEXT_EPOCH,
         (TxnPhase.POSITIONS, TxnEvent.DONE): TxnPhase.COMMIT,
         (TxnPhase.POSITIONS, TxnEvent.REFUSED): TxnPhase.ABORT,
         (TxnPhase.POSITIONS, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,

@@ -152,7 +152,7 @@ def _stays_stopped(topic: TopicDesired, held: PartitionObserved, report: Report)
 
 
 def _trouble(held: PartitionObserved | None, report: Report, claim_epoch: int, now: Moment) -> PartitionObserved | None:
-    """The same state with another reason: an error that lasts, or that has passed."""
+    """The same state with another reason: an error that lasts, or that has passed, or what recovery has to say."""
     if held is None or held.state is MirrorState.FAILED or held.row == RESUMED_ROW:
         return None
     error, since = report.error, report.failing_since
@@ -161,6 +161,9 @@ def _trouble(held: PartitionObserved | None, report: Report, claim_epoch: int, n
         return replace(held, error=error.name, reason=error.reason, claim_epoch=claim_epoch, at=now.epoch)
     if error is None and held.error is not None and report.finding is not None:
         return replace(held, error=None, reason=report.note, claim_epoch=claim_epoch, at=now.epoch)
+    is_copied = error is None and held.state is MirrorState.MIRRORING and report.finding is Finding.ALIGNED
+    if is_copied and report.note not in {"", held.reason}:
+        return replace(held, reason=report.note, claim_epoch=claim_epoch, at=now.epoch)
     if held.state is MirrorState.MIRRORING and held.topic_id != (topic := _copied_to(held, report)):
         return replace(held, topic_id=topic, claim_epoch=claim_epoch, at=now.epoch)
     return None

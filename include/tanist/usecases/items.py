@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.checks import Check, Mode, Verdict
+from tanist.domain.delivery import Delivery
 from tanist.domain.mapped_settings import interval_ms
 from tanist.domain.state_record import stored_name
 from tanist.domain.transaction_support import REQUESTS
@@ -81,14 +82,16 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
 
 
 def copying_item(described: Described) -> dict[str, Any]:
-    """How a mirror copies: its offsets, the interval of its transactions in ms (None: it has none), and versions.
+    """How a mirror copies: its offsets, its delivery, and versions.
 
-    The protocol versions of a cluster that does not answer are None.
+    `transaction_ms`: the interval of its transactions in ms; None: it has none. The protocol versions of a cluster that
+    does not answer are None.
     """
     spec, (source, destination) = described.spec, described.versions
     return {
         "offsets": spec.offsets,
         "transaction_ms": interval_ms(spec) if spec.is_mapped else None,
+        "delivery": spec.delivery,
         "source_versions": source,
         "destination_versions": destination,
     }
@@ -98,6 +101,11 @@ def offsets_line(spec: MirrorSpec) -> str:
     """For people, what is particular about the offsets of a mirror; empty: nothing."""
     if not spec.is_mapped:
         return ""
+    if spec.delivery is Delivery.AT_LEAST_ONCE:
+        return (
+            f"mirror {spec.mirror}: mapped offsets, at least once, positions every {interval_ms(spec)} ms: what was "
+            "appended in that time before a worker died is copied again"
+        )
     return f"mirror {spec.mirror}: mapped offsets, a transaction every {interval_ms(spec)} ms: consumers read committed"
 
 

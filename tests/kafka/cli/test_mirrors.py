@@ -140,7 +140,7 @@ BAD = {
     "unknown topic": (("{t}", "--topic", "{t}-nope"), 1, ["UNKNOWN_TOPIC"]),
     "unknown source": (("{t}", "--topic", "{t}", "--source", "nowhere"), 2, ["INVALID_CONFIG"]),
     "onto itself": (("{t}", "--topic", "{t}", "--source", "west"), 1, ["SAME_CLUSTER"]),
-    "at least once": (("{t}", "--topic", "{t}", "--delivery", "at-least-once"), 1, ["UNSUPPORTED_VERSION"]),
+    "at least once": (("{t}", "--topic", "{t}", "--delivery", "at-least-once"), 2, ["INVALID_CONFIG"]),
     "mapped, adopting": (("{t}", "--topic", "{t}", "--offsets", "mapped", "--adopt"), 1, ["UNSUPPORTED_VERSION"]),
     "mapped, too slow": (("{t}", "--offsets", "mapped", "--transaction-ms", "60000"), 2, ["INVALID_CONFIG"]),
     "records": (("{t}", "--topic", "{t}", "--engine", "records"), 1, ["UNSUPPORTED_VERSION"]),

@@ -9,7 +9,7 @@ from uuid import uuid4
 from confluent_kafka import Producer
 
 from tanist.domain.names import MirrorPartition
-from tests.kafka.failover.test_dead_source import killed_under_load
+from tests.kafka.failover.test_dead_source import busily, killed_under_load
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.fetcher.rig import transact, until
 
@@ -88,3 +88,71 @@ def test_unplanned_with_a_source_that_dies_under_load_and_a_worker_that_dies_wit
     assert len(rows) > 1_000
     assert pair.west.writes(name, range(12), partitions=12)
     pair.east.cluster.start()
+
+
+def test_at_least_once_with_a_source_and_a_worker_that_die_under_load(pair: Pair) -> None:
+    """S1.4: no acknowledged record that was copied is missing, in its order; the last ones may be there again."""
+    worker = pair.worker()
+    name = "mapped-again"
+    pair.east.topic(name, 12)
+    assert pair.east.writes(name, range(12), partitions=12)
+    mapped = ("--offsets", "mapped", "--delivery", "at-least-once")
+    pair.tanist("mirrors", "create", name, "--source", "east", "--topic", name, *mapped)
+    pair.tanist("mirrors", "wait", name, *WAIT)
+    assert "at least once" in pair.tanist("mirrors", "describe", name).err
+    acknowledged = killed_under_load(pair, name)
+    worker.send(signal.SIGKILL)
+    plan = pair.approved(name, mode="unplanned")
+    pair.tanist("failover", "run", name, "--plan", plan, *QUICK)
+    rows = pair.west.read(name, partitions=12)
+    for at, records in acknowledged.items():
+        copied = [value for partition, _, value in rows if partition == at.partition][1:]
+        wanted = [records[offset] for offset in sorted(records)]
+        first = list(dict.fromkeys(copied))
+        assert first == wanted[: len(first)]
+    assert len(rows) > 1_000
+    assert pair.west.writes(name, range(12), partitions=12)
+    pair.east.cluster.start()
+
+
+def test_the_delivery_of_a_mirror_is_altered_while_producers_write(pair: Pair) -> None:
+    """S1.8, as it is typed: a running worker follows."""
+    pair.worker()
+    name = "mapped-altered"
+    pair.east.topic(name, 12)
+    assert pair.east.writes(name, range(12), partitions=12)
+    mapped = ("--offsets", "mapped", "--delivery", "at-least-once")
+    pair.tanist("mirrors", "create", name, "--source", "east", "--topic", name, *mapped)
+    pair.tanist("mirrors", "wait", name, *WAIT)
+    with busily(pair.east, name) as acknowledged:
+        pair.clock.wait(2)
+        for delivery in ("exactly-once", "at-least-once", "exactly-once"):
+            pair.tanist("mirrors", "alter", name, "--delivery", delivery)
+            pair.clock.wait(4)
+    pair.tanist("mirrors", "wait", name, *WAIT)
+    assert "a transaction every" in pair.tanist("mirrors", "describe", name).err
+    rows = pair.west.read(name, partitions=12, isolation="read_committed")
+    for at, records in acknowledged.items():
+        copied = [value for partition, _, value in rows if partition == at.partition][1:]
+        assert copied == [records[offset] for offset in sorted(records)]
+
+
+def test_the_number_of_records_that_a_killed_worker_repeats_is_shown(pair: Pair) -> None:
+    """S1.4: as the reason of their partition, which the next worker has counted."""
+    worker = pair.worker()
+    name = "mapped-counted"
+    pair.east.topic(name, 12)
+    assert pair.east.writes(name, range(12), partitions=12)
+    mapped = ("--offsets", "mapped", "--delivery", "at-least-once", "--transaction-ms", "10000")
+    pair.tanist("mirrors", "create", name, "--source", "east", "--topic", name, *mapped)
+    pair.tanist("mirrors", "wait", name, *WAIT)
+    with busily(pair.east, name) as acknowledged:
+        pair.clock.wait(4)
+        worker.send(signal.SIGKILL)
+        pair.worker("w2")
+        until(lambda: "record(s)" in pair.tanist("mirrors", "describe", name).out, 60)
+    pair.tanist("mirrors", "wait", name, *WAIT)
+    rows = pair.west.read(name, partitions=12)
+    for at, records in acknowledged.items():
+        copied = [value for partition, _, value in rows if partition == at.partition][1:]
+        assert list(dict.fromkeys(copied)) == [records[offset] for offset in sorted(records)]

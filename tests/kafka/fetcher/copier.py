@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from tanist.domain.compaction import Holes
@@ -62,6 +62,7 @@ class Copier:
         self.claims = Claims(self.name, self.store, self.clock)
         self._leaders = SourceLeaders(lambda: self.source, f"test-{self.name}", self.clock)
         self.lanes = FetcherThreads(self._lane, self.clock)
+        self._assigned: dict[PartitionKey, Assigned] = {}
         self.made: list[FetcherThread] = []
         self.died: BaseException | None = None
         self._stopping = threading.Event()
@@ -71,6 +72,11 @@ class Copier:
         """Hold the lease of every slice for `seconds` from now on; 0: not any more."""
         self.lease_seconds = seconds
         self.claims.renew(Ownership(frozenset({SLICE}), self.clock.monotonic(), seconds))
+
+    def alter(self, spec: MirrorSpec) -> None:
+        """The settings of the mirror have changed, and the worker has read that."""
+        self.spec = spec
+        self._assigned = {key: replace(each, spec=spec) for key, each in self._assigned.items()}
 
     def __enter__(self) -> Self:
         self.own(self.lease_seconds)

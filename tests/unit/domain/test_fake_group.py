@@ -16,7 +16,7 @@ from tanist.domain.fake_group import (
     is_fake,
     published,
 )
-from tanist.domain.names import DestinationOffset, MirrorName, MirrorPartition, SourceOffset
+from tanist.domain.names import DestinationOffset, MirrorName, MirrorPartition, ProducerId, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 
 THERE: Final = MirrorPartition("orders", 3)
@@ -67,6 +67,12 @@ def test_no_group_of_a_consumer_is_taken_for_it() -> None:
 def test_an_offset_without_the_proof_of_this_very_mirror_and_topic_is_never_used(metadata: str) -> None:
     with pytest.raises(PositionNotOurs, match="orders-3: offset 120"):
         copied_position(THERE, OURS.position, metadata, MIRROR, TOPIC)
+
+
+@pytest.mark.parametrize(("size", "producer"), [(0, -1), (7, -1), (0, 0), (7, 12)])
+def test_how_much_is_unpublished_and_who_appends_are_told_apart(size: int, producer: int) -> None:
+    position = replace(OURS, size=size, producer_id=ProducerId(producer))
+    assert copied_position(THERE, position.position, position.metadata, MIRROR, TOPIC) == position
 
 
 def test_what_is_published_at_the_end_says_where_the_copy_ends() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain import thinning
-from tanist.domain.anchors import OffsetAnchorsWritten
+from tanist.domain.anchors import OffsetAnchorsWritten, expanded
 from tanist.domain.log_ends import Span
 from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.names import DestinationOffset, SourceOffset
@@ -156,6 +157,20 @@ def test_records_of_somebody_else_are_noticed() -> None:
     found = copied.expanded(span)
     assert isinstance(found, str)
     assert "somebody else was there" in found
+
+
+def test_records_in_no_transaction_may_be_there_twice_so_they_are_not_counted() -> None:
+    """Where the log begins within the span, a repeated record would pass for one before it."""
+    copied = CopiedLog()
+    for _ in range(60):
+        copied.transaction([(0, 5)])
+    copied.thinned(2_000)
+    (span, *_) = copied.map().unwalked
+    walk = copied.walk(span.start.destination, span.until.destination)
+    assert not isinstance(expanded(span, walk, span.start.destination), str)
+    found = expanded(span, replace(walk, plain=DestinationOffset(3)), DestinationOffset(3))
+    assert isinstance(found, str)
+    assert "the record at offset 3 of the copy is in no transaction" in found
 
 
 def test_a_compacted_copy_keeps_all_ranges() -> None:

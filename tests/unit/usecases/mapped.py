@@ -76,15 +76,10 @@ class MappedMirror:
 
     def proof(self, last: OffsetRange, runs: Sequence[OffsetRange], **others: str) -> CopiedPosition:
         """Of this mirror and this topic, unless `others` says otherwise."""
-        plain = {"mirror_id": SPEC.mirror_id, "source_topic_id": TOPIC_ID} | others
-        return CopiedPosition(
-            position=last.source,
-            mirror_id=plain["mirror_id"],
-            source_topic_id=plain["source_topic_id"],
-            end=last.destination,
-            count=1,
-            runs=tuple(runs),
-        )
+        ids = {"mirror_id": SPEC.mirror_id, "source_topic_id": TOPIC_ID} | others
+        mirror_id, source_topic_id = ids.pop("mirror_id"), ids.pop("source_topic_id")
+        assert not ids
+        return CopiedPosition(last.source, mirror_id, source_topic_id, last.destination, 1, tuple(runs))
 
     def state(self) -> StateView:
         """What is on record."""

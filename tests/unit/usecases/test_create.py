@@ -12,7 +12,7 @@ from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.adoption import OppositeMirror
 from tanist.domain.copier import Copier
-from tanist.domain.mapped_settings import Delivery
+from tanist.domain.delivery import Delivery
 from tanist.domain.names import MirrorName
 from tanist.domain.problems import Problems, each, exit_code
 from tanist.domain.records import (
@@ -177,7 +177,7 @@ Change = "Callable[[MemoryCluster, MemoryCluster], object]"
         pytest.param({"include": ("(a+)+",)}, None, ["INVALID_CONFIG"], id="a regular expression of death"),
         pytest.param({"include": ("nope",)}, None, ["UNKNOWN_TOPIC"], id="no such topic"),
         pytest.param({"include": ("orders", "n1", "n2")}, None, ["UNKNOWN_TOPIC"] * 2, id="two typing mistakes"),
-        pytest.param({"delivery": Delivery.AT_LEAST_ONCE}, None, ["UNSUPPORTED_VERSION"], id="at least once"),
+        pytest.param({"delivery": Delivery.AT_LEAST_ONCE}, None, ["INVALID_CONFIG"], id="at least once"),
         pytest.param({"engine": Engine.RECORDS}, None, ["UNSUPPORTED_VERSION"], id="records engine"),
         pytest.param({"replication_factor": 0}, None, ["INVALID_CONFIG"], id="replication factor 0"),
         pytest.param({"replication_factor": 9}, None, ["INVALID_CONFIG"], id="more replicas than brokers"),

@@ -10,8 +10,9 @@ import pytest
 from tanist.domain import errors
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.compaction import Holes
+from tanist.domain.delivery import Delivery
 from tanist.domain.mapped_runs import OffsetRangesWritten
-from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, Delivery, NotSupported
+from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, NotSupported
 from tanist.domain.metadata import Kind, Outcome
 from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, OffsetMode, TopicDesired
@@ -20,6 +21,7 @@ from tanist.domain.selection import Selection
 from tanist.domain.states import DesiredState
 from tanist.domain.topic_configs import altered_configs, while_mapped
 from tanist.domain.writer_identity import transactional_id_of
+from tanist.kafka.protocol.stored import encode
 from tanist.usecases.items import copying_item, offsets_line, spec_item
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
@@ -172,7 +174,6 @@ def test_a_dry_run_writes_nothing(pair: Pair) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"delivery": Delivery.AT_LEAST_ONCE}, "--delivery at-least-once: only exactly-once"),
         ({"holes": Holes.MARKERS}, "--holes is for mirrors with identical offsets"),
         ({"transaction_ms": 49}, "--transaction-ms 49 is not 50 to 30000"),
         ({"transaction_ms": 30_001}, "--transaction-ms 30001 is not 50 to 30000"),
@@ -182,7 +183,7 @@ def test_a_dry_run_writes_nothing(pair: Pair) -> None:
         ),
         (
             {"offsets": OffsetMode.IDENTICAL, "delivery": Delivery.AT_LEAST_ONCE},
-            "--delivery at-least-once: only exactly-once",
+            "--delivery at-least-once is for mirrors with mapped offsets",
         ),
     ],
 )
@@ -341,6 +342,23 @@ def test_the_interval_of_transactions_can_be_altered(pair: Pair) -> None:
     assert not pair.alter(transaction_ms=100, offsets=OffsetMode.MAPPED).changed
 
 
+def test_the_delivery_can_be_altered_and_earlier_workers_do_not_read_a_mirror_that_delivers_at_least_once(
+    pair: Pair,
+) -> None:
+    """S1.8."""
+    pair.create(replace(MAPPED, delivery=Delivery.AT_LEAST_ONCE))
+    assert pair.spec.delivery == "at-least-once"
+    assert b'"v":4' in (encode(pair.spec)[1] or b"")
+    assert "at least once, positions every 500 ms" in offsets_line(pair.spec)
+    assert not pair.create(MAPPED).changed
+    with pytest.raises(errors.MirrorExists, match="delivery at-least-once, not exactly-once"):
+        pair.create(replace(MAPPED, delivery=Delivery.EXACTLY_ONCE))
+    assert pair.alter(delivery=Delivery.EXACTLY_ONCE).changed
+    assert pair.spec.delivery == "exactly-once"
+    assert b'"v":3' in (encode(pair.spec)[1] or b"")
+    assert not pair.alter(delivery=Delivery.EXACTLY_ONCE).changed
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -359,7 +377,7 @@ def test_what_cannot_be_altered_is_refused_by_name(pair: Pair, changes: dict[str
 
 def test_a_mirror_with_identical_offsets_has_no_transactions(pair: Pair) -> None:
     pair.create(replace(MAPPED, offsets=OffsetMode.IDENTICAL))
-    for changes in ({"transaction_ms": 500}, {"offsets": OffsetMode.MAPPED}):
+    for changes in ({"transaction_ms": 500}, {"offsets": OffsetMode.MAPPED}, {"delivery": Delivery.AT_LEAST_ONCE}):
         with pytest.raises((NotSupported, errors.Misconfigured)):
             pair.alter(**changes)
 

@@ -21,15 +21,17 @@ def walked(
     A log without a cleaner has every offset: what no batch has, or a batch without a record for it, is a gap.
     """
     places: list[PlacedRecords] = []
-    at = begin
+    at, plain = begin, None
     for header, _, is_seen in batches:
         if header.base_offset > at or not (header.is_control or header.is_dense):
-            return Walked(tuple(places), at)
+            return Walked(tuple(places), at, plain)
         first, at = at, DestinationOffset(min(end, header.next_offset))
         if not is_seen:
             continue
+        if plain is None and not header.is_transactional:
+            plain = first
         if places and places[-1].first + places[-1].records == first:
             places[-1] = PlacedRecords(places[-1].first, places[-1].records + at - first)
         else:
             places.append(PlacedRecords(first, at - first))
-    return Walked(tuple(places), at if at < end else None)
+    return Walked(tuple(places), at if at < end else None, plain)

@@ -1,5 +1,7 @@
 """The transactions in which one thread appends batches that were readdressed in place, with their positions.
 
+Or the positions alone, behind batches of the same producer epoch that are in none: it fences these as well.
+
 Each method is a phase of `domain.transactional_append`, and returns what has happened in it.
 """
 
@@ -9,8 +11,8 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.broker_errors import InvalidProducerEpoch, OperationNotAttempted, ProducerFenced
-from tanist.domain.errors import BrokerError, Stopped, TanistError
-from tanist.domain.names import DestinationOffset, MirrorPartition
+from tanist.domain.errors import BrokerError, CouldNotTell, Stopped, TanistError
+from tanist.domain.names import DestinationOffset, MirrorPartition, ProducerId
 from tanist.domain.transactional_append import TxnEvent
 from tanist.kafka.protocol.batch import header_of, patch
 from tanist.kafka.protocol.codes import NONE, error_for
@@ -70,8 +72,9 @@ def _turns(batches: Sequence[CopiedBatch]) -> list[list[int]]:
 class CopyTransactions:
     """Of one transactional id. `error`: why the last phase was not done; None: it was.
 
-    Of the last `append`: `bases` has the offset of each batch, in their order; `refused` the partitions that broke it,
-    each with its own reason.
+    Of the last `append`: `bases` has the offset of each batch, in their order (-1: not appended); `refused` the
+    partitions that broke it, each with its own reason. `transactional`: whether batches are in transactions, or of the
+    same producer and epoch without one; whoever changes it begins an epoch before the next append.
     """
 
     def __init__(self, router: Router, name: str, group: str, timeout_ms: int) -> None:
@@ -83,10 +86,17 @@ class CopyTransactions:
         self._added: set[MirrorPartition] = set()
         self._verified: set[MirrorPartition] = set()
         """Those that have answered in this transaction. Until then an append to a leader waits alone: of an id one
-        verification at a time is pending, and the next one cancels it (AddPartitionsToTxnManager.addTxnData)."""
+        verification at a time is pending, and the next one cancels it (AddPartitionsToTxnManager.addTxnData). And a
+        leader that does not know the producer takes its second batch also where it has refused the first."""
         self.bases: list[DestinationOffset] = []
         self.refused: dict[MirrorPartition, TanistError] = {}
         self.error: TanistError | None = None
+        self.transactional = True
+
+    @property
+    def producer_id(self) -> ProducerId:
+        """Whose batches are appended in this epoch. Coordinators change it where its epochs are used up."""
+        return ProducerId(self._owned.producer.id)
 
     def take_over(self, by: Deadline) -> TxnEvent:
         """Fence every other owner. Only who holds the lease may."""
@@ -106,6 +116,13 @@ class CopyTransactions:
         if isinstance(found, TanistError):
             raise found
         return found
+
+    def fence(self, partitions: Collection[MirrorPartition], by: Deadline) -> TxnEvent:
+        """Abort an empty transaction on `partitions`: no earlier epoch can append there once its markers are written.
+
+        They are when the next epoch begins. `refused`: the partitions that kept it from beginning.
+        """
+        return self._phase(lambda: self._fence(partitions, by))
 
     def append(self, batches: Sequence[CopiedBatch], by: Deadline) -> TxnEvent:
         """Append in the order given, several batches of a partition in flight."""
@@ -147,13 +164,40 @@ class CopyTransactions:
         self._added.clear()
         self._verified.clear()
 
+    def _fence(self, partitions: Collection[MirrorPartition], by: Deadline) -> None:
+        self.refused = {}
+        self._add(partitions, by)
+        self._owned.end(by, commit=False, once=True)
+        self._forget_partitions()
+
     def _append(self, batches: Sequence[CopiedBatch], by: Deadline) -> None:
         self.bases, self.refused = [DestinationOffset(-1)] * len(batches), {}
-        self._add({each.at for each in batches} - self._added, by)
+        if self.transactional:
+            self._add({each.at for each in batches} - self._added, by)
+        leaders = {at: self._router.leader(at) for at in {each.at for each in batches}}
         in_flight: deque[_Posted] = deque()
+        try:
+            self._post(batches, leaders, in_flight, by)
+        except BrokerError as why:
+            if in_flight:  # not a refusal: whether they were appended is not known
+                raise CouldNotTell(f"batches are on their way: {why.reason}") from why
+            raise
+        if self.refused:
+            raise next(iter(self.refused.values()))
+
+    def _post(
+        self,
+        batches: Sequence[CopiedBatch],
+        leaders: Mapping[MirrorPartition, BrokerId],
+        in_flight: deque[_Posted],
+        by: Deadline,
+    ) -> None:
         for turn in _turns(batches):
             fresh = {batches[i].at for i in turn} - self._verified
-            for leader, some in self._by_leader(batches, turn).items():
+            led: defaultdict[BrokerId, list[int]] = defaultdict(list)
+            for i in turn:
+                led[leaders[batches[i].at]].append(i)
+            for leader, some in led.items():
                 appends = self._open(leader, by)
                 appends.post([self._patched(batches[i]) for i in some], by)
                 in_flight.append(_Posted(appends, some))
@@ -164,19 +208,11 @@ class CopyTransactions:
                 break
         while in_flight:
             self._collect(in_flight.popleft(), batches, by)
-        if self.refused:
-            raise next(iter(self.refused.values()))
-
-    def _by_leader(self, batches: Sequence[CopiedBatch], turn: Sequence[int]) -> Mapping[BrokerId, list[int]]:
-        leaders: defaultdict[BrokerId, list[int]] = defaultdict(list)
-        for i in turn:
-            leaders[self._router.leader(batches[i].at)].append(i)
-        return leaders
 
     def _patched(self, of: CopiedBatch) -> ProduceBatch:
         producer, sequence = self._owned.producer, self._sequences[of.at]
         self._sequences[of.at] = (sequence + header_of(of.payload).record_count) % _MODULUS
-        patch(of.payload, producer.id, producer.epoch, sequence, transactional=True)
+        patch(of.payload, producer.id, producer.epoch, sequence, transactional=self.transactional)
         return ProduceBatch(of.at.topic, of.at.partition, of.payload)
 
     def _collect(self, posted: _Posted, batches: Sequence[CopiedBatch], by: Deadline) -> None:
@@ -192,7 +228,8 @@ class CopyTransactions:
         held = self._appends.get(leader)
         if held is None or held.connection.lost:
             connection = self._router.connection(leader, by, channel="transactions")
-            held = self._appends[leader] = Appends(connection, transactional_id=self._owned.name)
+            transactional_id = self._owned.name if self.transactional else ""
+            held = self._appends[leader] = Appends(connection, transactional_id=transactional_id)
         return held
 
     def _add(self, partitions: Collection[MirrorPartition], by: Deadline) -> None:

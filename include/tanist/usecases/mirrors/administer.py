@@ -25,6 +25,7 @@ from tanist.usecases.mirrors.follow import refuse_options, setting_problems
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tanist.domain.delivery import Delivery
     from tanist.domain.detached_record import TopicDetached
     from tanist.domain.fences import FencedTopic
     from tanist.domain.kept_fences import FenceGroup
@@ -45,6 +46,7 @@ _OF_COPYING: Final = frozenset(
         "deny_writers",
         "offsets",
         "transaction_ms",
+        "delivery",
     }
 )
 _OF_FOLLOWING: Final = {
@@ -68,6 +70,7 @@ class Alteration:
     merge_small_batches: SmallBatches | None = None
     on_loss: OnLoss | None = None
     transaction_ms: int | None = None
+    delivery: Delivery | None = None
     offsets: OffsetMode | None = None
     """Never another one than the mirror has."""
     deny_writers: bool | None = None
@@ -123,6 +126,8 @@ class Alteration:
             yield Misconfigured(ONLY_IDENTICAL.format("--max-start-fill"))
         if not spec.is_mapped and self.transaction_ms is not None:
             yield Misconfigured(ONLY_MAPPED.format("--transaction-ms"))
+        if not spec.is_mapped and self.delivery is not None:
+            yield Misconfigured(ONLY_MAPPED.format("--delivery"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +140,9 @@ class Altered:
 def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
     """Change settings of a mirror.
 
-    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss`, `transaction_ms` and `deny_writers` apply
-    only to topics added later. If `deny_writers` is given, it is carried out on all topics, also if that was
-    interrupted before.
+    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss`, `transaction_ms`, `delivery` and
+    `deny_writers` apply only to topics added later. If `deny_writers` is given, it is carried out on all topics, also
+    if that was interrupted before.
 
     Raises:
         Misconfigured, NotSupported, or several: a value is wrong, or the setting is not one of this mirror.

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from tanist.domain.compaction import Holes
+from tanist.domain.delivery import Delivery
 from tanist.domain.errors import MirrorExists, Misconfigured, SameCluster, TanistError
 from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import (
     ADOPT,
     DEFAULT_INTERVAL_MS,
-    Delivery,
     NotSupported,
     interval_problem,
     not_with_mapped,
@@ -86,6 +86,7 @@ class CreateRequest:
     """Accept topics of this source that were failed over to another cluster."""
     desired: DesiredState = DesiredState.MIRRORING
     delivery: Delivery | None = None
+    """None: exactly once for a new mirror; whatever an existing one has."""
     transaction_ms: int | None = None
     """None: the default for a new mirror with mapped offsets; whatever an existing one has."""
 
@@ -139,9 +140,9 @@ def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
 
 def _unfit_options(request: CreateRequest) -> Iterator[TanistError]:
     """Options that do not go with the offsets of the mirror."""
-    if request.delivery is Delivery.AT_LEAST_ONCE:
-        yield NotSupported(f"--delivery {request.delivery}: only {Delivery.EXACTLY_ONCE}, which needs no option")
     if not request.mapped:
+        if request.delivery is Delivery.AT_LEAST_ONCE:
+            yield Misconfigured(ONLY_MAPPED.format(f"--delivery {request.delivery}"))
         if request.transaction_ms is not None:
             yield Misconfigured(ONLY_MAPPED.format("--transaction-ms"))
         return
@@ -240,6 +241,7 @@ def spec_of_request(
         created_at=clock.now(),
         merge_small_batches=request.merge_small_batches or SmallBatches.AUTO,
         transaction_ms=(request.transaction_ms or DEFAULT_INTERVAL_MS) if request.mapped else 0,
+        delivery=request.delivery or Delivery.EXACTLY_ONCE,
     )
 
 
@@ -252,6 +254,7 @@ def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest)
         on_loss=request.on_loss or existing.on_loss,
         deny_writers=existing.deny_writers if request.deny_writers is None else request.deny_writers,
         transaction_ms=request.transaction_ms or existing.transaction_ms,
+        delivery=request.delivery or existing.delivery,
     )
 
 
@@ -276,6 +279,7 @@ _ASKED: Final = (
     "mm2_aliases",
     "poll_timeout_ms",
     "transaction_ms",
+    "delivery",
 )
 
 

@@ -12,7 +12,7 @@ from tanist.domain.gap_markers import MarkerEpoch
 from tanist.domain.mapped_runs import encoded
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.engines.transactions.owned_id import OwnedId
-from tanist.fetcher.engines.transactions.partition import TransactionPartition
+from tanist.fetcher.engines.transactions.partition import FEW, TransactionPartition
 from tanist.fetcher.engines.transactions.reading import SourceReadings
 from tanist.fetcher.engines.transactions.recovery import MappedRecovery
 from tanist.fetcher.engines.transactions.thinning import MapThinning
@@ -87,16 +87,18 @@ class TransactionEngine:
             return [unready] * len(partitions)
         try:
             positions = of.positions()
+            kept_out = of.fence(self._recovery.appended_to(partitions, positions))
         except Stopped:
             raise
         except TanistError as why:
             return [why] * len(partitions)
         of.resumed()
-        found = self._recovery.recover(partitions, positions)
-        for each, outcome in zip(partitions, found, strict=True):
-            if outcome is Phase.COPY and each.committed is not None and not each.committed.count:
+        going = [each for each in partitions if each.at not in kept_out]
+        found = dict(zip([each.at for each in going], self._recovery.recover(going, positions), strict=True))
+        for each in going:
+            if found[each.at] is Phase.COPY and each.committed is not None and not each.committed.count:
                 of.commit_again(each)  # a copy that has no record yet has a position, too
-        return found
+        return [kept_out[each.at] if each.at in kept_out else found[each.at] for each in partitions]
 
     def read(self, partitions: Sequence[TransactionPartition], *, hurry: bool) -> Incoming | None:
         hurry = hurry or any(each.opened is not None for each in partitions)
@@ -105,9 +107,18 @@ class TransactionEngine:
     def append(self, partitions: Sequence[TransactionPartition], until: Callable[[], bool]) -> None:
         """Append what was taken, and end the transactions that are due; all of them, if there are no partitions."""
         del until  # every answer is waited for: the buffers are used again
+        self._append(partitions)
+        left = _steps(partitions)
+        while left:  # more ranges than can ride with one position
+            self._append(partitions)
+            before, left = left, _steps(partitions)
+            if left == before:
+                break
+
+    def _append(self, partitions: Sequence[TransactionPartition]) -> None:
         for number, some in self._by_id(partitions).items():
             of = self._id(number)
-            of.members = some
+            of.follow(some)
             of.append([each for each in some if each.pipeline.steps and self._may_append(each)])
         found: dict[MirrorPartition, CopiedPosition] = {}
         for each in self._ids.values():
@@ -189,4 +200,9 @@ class TransactionEngine:
 
 def _rides_too_much(of: TransactionPartition) -> bool:
     """Whether the ranges beside its position are so many that a commit would be refused."""
-    return of.committed is not None and len(encoded(of.committed.runs)) >= MOST_UNPUBLISHED_BYTES
+    runs = of.committed.runs if of.committed is not None else ()
+    return len(runs) > FEW and len(encoded(runs)) >= MOST_UNPUBLISHED_BYTES
+
+
+def _steps(partitions: Sequence[TransactionPartition]) -> int:
+    return sum(len(each.pipeline.steps) for each in partitions)

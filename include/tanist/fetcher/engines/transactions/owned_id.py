@@ -1,5 +1,9 @@
 """The transactions of one transactional id: what is in the open one, when it ends, and what its end means.
 
+Of a mirror that delivers at least once batches are appended outside of transactions, and each transaction has only
+positions: behind what was appended since the last one. Before the first batch of a producer id in a partition a
+position says whose batches may follow it, so whoever recovers can tell them from those of others.
+
 `domain.transactional_append` says which phase follows which. After anything but success every partition of the
 transaction recovers: its position is read again, from what was committed.
 """
@@ -8,15 +12,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import translate_refusal
 from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge
 from tanist.domain.copying import Append, Refuse
+from tanist.domain.delivery import Delivery
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
-from tanist.domain.fake_group import group_of
+from tanist.domain.fake_group import NO_PRODUCER, group_of
 from tanist.domain.mapped_settings import TIMEOUT_MS, interval_ms
+from tanist.domain.recovery import NotCommittedYet
 from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
 from tanist.domain.writer_identity import transactional_id_of
 from tanist.fetcher.claims import NotOurs
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.fake_group import CopiedPosition
-    from tanist.domain.names import DestinationOffset, MirrorPartition, TopicPartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, TopicPartition
     from tanist.fetcher.engines.transactions.partition import TransactionPartition
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.protocol.batch import BatchHeader
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MOST_RANGES: Final = 400
+"""Of a partition in one transaction: beside the proof they have to fit into the metadata of its position."""
 TRANSACTION_BYTES: Final = 64 << 20
 ANSWER_SECONDS: Final = 15.0
 DECIDED_WITHIN_SECONDS: Final = 30.0
@@ -51,10 +60,11 @@ class Unexpected(CouldNotTell):
 
 @dataclass(slots=True)
 class _Taken:
-    """What is to be appended of a partition."""
+    """What is to be appended of a partition. `begun`: the position before."""
 
     of: TransactionPartition
     headers: list[BatchHeader]
+    begun: SourceOffset
 
 
 class OwnedId:
@@ -63,17 +73,34 @@ class OwnedId:
     def __init__(self, destination: Router, tools: FetcherThreadTools, number: int) -> None:
         self.number = number
         self.phase = TxnPhase.TAKE_OVER
-        self.members: Sequence[TransactionPartition] = ()
-        """All of this id that the thread has now. None of them can go on in an epoch that has ended."""
         self.partitions: dict[MirrorPartition, TransactionPartition] = {}
         """Those that the open transaction may hold something of."""
         self._destination = destination
         self._clock = tools.clock
         self._claims = tools.claims
-        spec = tools.spec
-        self._every = interval_ms(spec) / 1000
-        name = transactional_id_of(spec, number)
-        self._transactions = CopyTransactions(destination, name, group_of(spec.mirror), TIMEOUT_MS)
+        self._members: Sequence[TransactionPartition] = ()
+        """All of this id that the thread has now. None of them can go on in an epoch that has ended."""
+        self._spec = tools.spec
+        self._fenced: set[MirrorPartition] = set()
+        """The partitions in which this owner has fenced the others since it took over."""
+        name = transactional_id_of(self._spec, number)
+        self._transactions = CopyTransactions(destination, name, group_of(self._spec.mirror), TIMEOUT_MS)
+        self._transactions.transactional = self._wants_transactions
+
+    @property
+    def _wants_transactions(self) -> bool:
+        return self._spec.delivery is Delivery.EXACTLY_ONCE
+
+    def follow(self, members: Sequence[TransactionPartition]) -> None:
+        """Take what the thread has of this id now, with the settings that the mirror has now."""
+        self._members = members
+        self._spec = next((each.assigned.spec for each in members if not each.assigned.draining), self._spec)
+        if self._goes_on() and self._transactions.transactional is not self._wants_transactions:
+            self.end_if_due(now=True)
+            if self._goes_on():
+                self._transactions.transactional = self._wants_transactions
+                self._go(TxnEvent.NEW_EPOCH)
+                self._recover_all()
 
     # ── a new epoch ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -86,7 +113,8 @@ class OwnedId:
                 if self.phase is TxnPhase.ASK_LEASE:
                     self.phase = after(self.phase, TxnEvent.DONE)
             by = self._clock.deadline(ANSWER_SECONDS)
-            take_over = self.phase is TxnPhase.TAKE_OVER
+            if take_over := self.phase is TxnPhase.TAKE_OVER:
+                self._fenced.clear()
             event = self._transactions.take_over(by) if take_over else self._transactions.next_epoch(by)
             self.phase = after(self.phase, event)
             if take_over and event is not TxnEvent.DONE:
@@ -101,6 +129,35 @@ class OwnedId:
         """
         return self._transactions.positions(self._clock.deadline(ANSWER_SECONDS))
 
+    def fence(self, partitions: Collection[MirrorPartition]) -> Mapping[MirrorPartition, TanistError]:
+        """Keep out what other owners may still append to `partitions` outside of transactions; why not, by partition.
+
+        Raises:
+            TanistError: the markers are being written, or it is not known whether they are: a new epoch comes first.
+        """
+        left = set(partitions) - self._fenced
+        refused: dict[MirrorPartition, TanistError] = {}
+        if not left:
+            return refused
+        self.end_if_due(now=True)
+        if self.phase in {TxnPhase.RESUME, TxnPhase.APPEND}:
+            self._go(TxnEvent.UNFENCED)
+        while self.phase is TxnPhase.FENCE:
+            event = self._transactions.fence(left, self._clock.deadline(ANSWER_SECONDS))
+            if event is TxnEvent.DONE:
+                self._fenced |= left
+            elif event is TxnEvent.REFUSED and (some := self._transactions.refused):
+                refused |= some
+                left -= some.keys()
+                if left:
+                    continue
+                event = TxnEvent.LEFT_OUT
+            self._go(event)
+        if self.phase is TxnPhase.RESUME:
+            return refused
+        self._recover_all()
+        raise self._transactions.error or NotCommittedYet("earlier owners are being fenced: their markers come first")
+
     def resumed(self) -> None:
         """Positions were read, after whether the mirror still copies: the next transaction may begin."""
         if self.phase is TxnPhase.RESUME:
@@ -114,7 +171,7 @@ class OwnedId:
 
     def append(self, partitions: Sequence[TransactionPartition]) -> None:
         """Append everything that was read of `partitions`, which belong to this id and are being copied."""
-        if not self._goes_on():
+        if not self._goes_on() or not self._may_append_plainly(partitions):
             return
         now = self._clock.monotonic()
         taken = [self._take(each, now) for each in partitions if each.pipeline.steps]
@@ -122,34 +179,83 @@ class OwnedId:
         if not batches:
             return
         event = self._transactions.append(batches, self._clock.deadline(ANSWER_SECONDS))
+        if event is TxnEvent.REFUSED and not self._transactions.transactional:
+            self._keep(taken)
+            return
         if event is not TxnEvent.DONE:
             self._failed(event, {each.of.at: max(map(len, payloads), default=0) for each, payloads in taken})
             return
-        bases = iter(self._transactions.bases)
+        bases, now = iter(self._transactions.bases), self._clock.monotonic()
         for each, _ in taken:
             for header in each.headers:
-                self._landed(each.of, header, next(bases))
+                self._landed(each.of, header, next(bases), now)
+
+    def _may_append_plainly(self, partitions: Sequence[TransactionPartition]) -> bool:
+        """Whether batches may be sent outside of a transaction, if it is outside: nobody else checks the lease then.
+
+        A position that names their producer is committed first.
+        """
+        if self._transactions.transactional:
+            return True
+        if not self._claims.holds(self.number):
+            self._go(TxnEvent.FENCED)
+            self._recover_all()
+            return False
+        ours = self._transactions.producer_id
+        unnamed = [each for each in partitions if each.committed is not None and each.committed.producer_id != ours]
+        for each in unnamed:
+            self.commit_again(each)
+        if unnamed:
+            self.end_if_due(now=True)
+        return self._goes_on()
+
+    def _keep(self, taken: Sequence[tuple[_Taken, list[memoryview]]]) -> None:
+        """Some partitions have refused a batch that is in no transaction: what was appended before it is committed."""
+        refused, bases, now = self._transactions.refused, iter(self._transactions.bases), self._clock.monotonic()
+        for each, payloads in taken:
+            found = [(header, next(bases)) for header in each.headers]
+            landed = list(takewhile(lambda one: one[1] >= 0, found))
+            if len(landed) < len(found):
+                each.of.open(now).position = each.begun
+            for header, base in landed:
+                self._landed(each.of, header, base, now)
+            if (why := refused.get(each.of.at)) is not None:
+                each.of.halt(_reason(each.of, why, max(map(len, payloads), default=0)), now)
+        log.warning("batches were refused", extra={"id": self.number, "why": str(self._transactions.error)})
+        self.end_if_due(now=True)
+        if self._goes_on():
+            self._go(TxnEvent.NEW_EPOCH)
+        self._recover_all()
+        self._look_for_leaders()
 
     def _take(self, of: TransactionPartition, now: float) -> tuple[_Taken, list[memoryview]]:
-        """Take the steps of a partition, up to one that refuses: that fails alone, once the others are committed."""
-        headers, payloads, steps = [], [], of.pipeline.steps
-        self.partitions[of.at] = of
-        while steps and not isinstance(step := steps[0], Refuse):
+        """Take the steps of a partition, up to one that refuses: that fails alone, once the others are committed.
+
+        And no more than leave as many ranges as can ride with its position.
+        """
+        headers: list[BatchHeader] = []
+        payloads: list[memoryview] = []
+        steps = of.pipeline.steps
+        self.partitions[of.at], begun = of, of.next_position
+        room = MOST_RANGES - len(of.riding)
+        while steps and not isinstance(step := steps[0], Refuse) and (room > 0 or not headers):
             steps.popleft()
             if isinstance(step, Append):
                 headers.append(step.header)
                 payloads.append(step.payload)
+            else:
+                room -= 1
             of.passed(step.until, now)
         if steps and of.opened is None and isinstance(step := steps[0], Refuse):
             of.halt(step.error, now)
-        return _Taken(of, headers), payloads
+        return _Taken(of, headers, begun), payloads
 
-    def _landed(self, of: TransactionPartition, header: BatchHeader, base: DestinationOffset) -> None:
+    def _landed(self, of: TransactionPartition, header: BatchHeader, base: DestinationOffset, now: float) -> None:
         expected = of.pipeline.end
-        of.appended(header, base, self._clock.monotonic())
+        of.appended(header, base, now)
         if base != expected and of.opened is not None:
             of.opened.misplaced = True
-            of.halt(Unexpected(f"{of.at}: appended at {base}, not at {expected}"), self._clock.monotonic())
+            of.halt(Unexpected(f"{of.at}: appended at {base}, not at {expected}"), now)
 
     def commit_again(self, of: TransactionPartition) -> None:
         """Take a position that has not moved into the next transaction: brokers expire what nobody commits."""
@@ -164,7 +270,8 @@ class OwnedId:
         if any(each.opened is not None and each.opened.misplaced for each in opened.values()):
             self._abort()
             return {}
-        positions = {at: each.to_commit() for at, each in opened.items()}
+        ours = NO_PRODUCER if self._transactions.transactional else self._transactions.producer_id
+        positions = {at: each.to_commit(ours) for at, each in opened.items()}
         if not self._commit(positions):
             return {}
         moment, epoch = self._clock.monotonic(), self._clock.now()
@@ -178,8 +285,9 @@ class OwnedId:
     def _due(self, opened: Collection[TransactionPartition]) -> bool:
         begun = min(each.opened.begun_at for each in opened if each.opened is not None)
         size = sum(header.size for each in opened if each.opened is not None for header in each.opened.appended)
-        draining = any(each.assigned.draining or each.pipeline.halted for each in opened)
-        return draining or size >= TRANSACTION_BYTES or self._clock.monotonic() - begun >= self._every
+        draining = any(each.assigned.draining or each.pipeline.halted or each.pipeline.steps for each in opened)
+        every = interval_ms(self._spec) / 1000
+        return draining or size >= TRANSACTION_BYTES or self._clock.monotonic() - begun >= every
 
     def _commit(self, positions: Mapping[MirrorPartition, CopiedPosition]) -> bool:
         """Whether the transaction is committed, for certain."""
@@ -223,22 +331,22 @@ class OwnedId:
             self._go(self._transactions.end(self._clock.deadline(ANSWER_SECONDS), commit=False))
         now = self._clock.monotonic()
         for at, each in self.partitions.items():
-            each.opened = None
             each.halt(_reason(each, refused[at], sizes.get(at, 0)) if at in refused else None if refused else why, now)
         self._recover_all()
         self._look_for_leaders()
 
     def _recover_all(self) -> None:
+        """Nothing is open any more, or nobody knows."""
+        for each in self.partitions.values():
+            each.opened = None
         self.partitions.clear()
-        for each in self.members:
+        for each in self._members:
             each.halt(None, self._clock.monotonic())
 
     def _abort(self) -> None:
         """One partition of it cannot be committed; its own halt says why."""
         self._go(TxnEvent.REFUSED)
         self._go(self._transactions.end(self._clock.deadline(ANSWER_SECONDS), commit=False))
-        for each in self.partitions.values():
-            each.opened = None
         self._recover_all()
 
     def _look_for_leaders(self) -> None:

@@ -6,22 +6,29 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import CopiedRecord
-from tanist.domain.fake_group import CopiedPosition
+from tanist.domain.fake_group import NO_PRODUCER, CopiedPosition
 from tanist.domain.mapped_runs import encoded, extended, moved, without_records
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, topic_id_text
 from tanist.domain.offset_map import OffsetRange
 from tanist.fetcher.engines.batches.partition import BatchPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.names import ProducerId
     from tanist.kafka.protocol.batch import BatchHeader
 
+FEW: Final = 20
+"""So many ranges are not looked at: they are shorter."""
 PUBLISHED_AT_BYTES: Final = 256
 """Ranges ride with every commit of the position, so they are published before they are many."""
 
 
 @dataclass(slots=True)
 class Opened:
-    """What an open transaction holds of a partition. `end`: behind its records; `begun_at`: monotonic seconds.
+    """What an open transaction holds of a partition; at least once: what was appended since the last commit.
+
+    `end`: behind its records; `begun_at`: monotonic seconds.
 
     `misplaced`: something lies at another offset than where the mirror partition ended.
     """
@@ -51,6 +58,19 @@ class TransactionPartition(BatchPartition):
     def quiet(self) -> bool:
         return self.opened is None and not self.pipeline.steps
 
+    @property
+    def next_position(self) -> SourceOffset:
+        """What of the source comes next, if all that was taken so far is committed."""
+        assert self.committed is not None  # noqa: S101  # recovery has read or chosen it
+        return self.committed.position if self.opened is None else self.opened.position
+
+    @property
+    def riding(self) -> Sequence[OffsetRange]:
+        """The ranges that ride with the next position."""
+        if self.opened is not None:
+            return self.opened.runs
+        return self.committed.runs if self.committed is not None else ()
+
     def open(self, now: float) -> Opened:
         """What the open transaction holds of it; from now on it holds something."""
         if self.opened is None:
@@ -73,22 +93,34 @@ class TransactionPartition(BatchPartition):
         """The source has no record up to `until`."""
         self.open(now).position = until
 
-    def to_commit(self) -> CopiedPosition:
-        """What the open transaction commits: where the copy goes on, behind its marker."""
+    def to_commit(self, producer_id: ProducerId = NO_PRODUCER) -> CopiedPosition:
+        """What the open transaction commits: where the copy goes on, behind its marker.
+
+        `producer_id`: who appends to it outside of transactions, so that there is no marker. Where nothing was appended
+        the end stays: behind it there may be first copies, the only ones until they are copied again.
+        """
         opened, last, spec = self.opened, self.committed, self.assigned.spec
         assert opened is not None  # noqa: S101  # the caller's contract
         assert last is not None  # noqa: S101
-        end = DestinationOffset(opened.end + bool(opened.appended))
-        runs = moved(opened.runs, OffsetRange(opened.position, end))
-        size = last.size + sum(header.size for header in opened.appended)
-        return CopiedPosition(opened.position, spec.id, last.source_topic_id, end, last.count + 1, runs, size)
+        end = DestinationOffset(opened.end + (producer_id == NO_PRODUCER)) if opened.appended else last.end
+        return CopiedPosition(
+            position=opened.position,
+            mirror_id=spec.id,
+            source_topic_id=last.source_topic_id,
+            end=end,
+            count=last.count + 1,
+            runs=moved(opened.runs, OffsetRange(opened.position, end)),
+            size=last.size + sum(header.size for header in opened.appended),
+            producer_id=producer_id,
+        )
 
     def was_committed(self, position: CopiedPosition, now: float, epoch: EpochMs) -> None:
         """The transaction is decided. `now`: monotonic seconds, `epoch`: the same, ms since 1970."""
         opened, self.opened = self.opened, None
         assert opened is not None  # noqa: S101  # the caller's contract
         self.committed, self.committed_at = position, now
-        self.pipeline.end = position.end
+        if opened.appended:  # else it may have ended behind aborted records already
+            self.pipeline.end = position.end
         self.pipeline.landed_until, self.pipeline.landed_end = position.position, position.end
         for header in opened.appended:
             self.records += header.record_count
@@ -102,7 +134,9 @@ class TransactionPartition(BatchPartition):
     def publishable(self) -> CopiedPosition | None:
         """The committed position if its ranges are to be published now; None: they may go on riding."""
         last = self.committed
-        return last if last is not None and len(encoded(last.runs)) > PUBLISHED_AT_BYTES else None
+        if last is None or len(last.runs) <= FEW or len(encoded(last.runs)) <= PUBLISHED_AT_BYTES:
+            return None
+        return last
 
     def begin_at(self, position: SourceOffset, end: DestinationOffset, runs: tuple[OffsetRange, ...]) -> CopiedPosition:
         """A first position of this copy, which the next transaction commits."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.compaction import CaughtUp
 from tanist.domain.errors import ForeignWrite, Stopped, TanistError
-from tanist.domain.fake_group import MirrorPositionLost, MirrorTruncated, copied_position
+from tanist.domain.fake_group import NO_PRODUCER, MirrorPositionLost, MirrorTruncated, copied_position
 from tanist.domain.mapped_runs import first_runs, moved, without_records
 from tanist.domain.names import SourceOffset, topic_id_text
 from tanist.domain.offset_map import OffsetRange
@@ -23,18 +25,21 @@ from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
     from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.log_ends import CopyEnds
-    from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition, TopicPartition
     from tanist.fetcher.engines.transactions.partition import TransactionPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.fetcher.tools import FetcherThreadTools
+    from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import CommittedPosition
+
+log = logging.getLogger(__name__)
 
 RECOVERY_SECONDS: Final = 10.0
 _READ: Final = 1 << 20
@@ -71,6 +76,27 @@ class MappedRecovery:
             found += [why] * (len(partitions) - len(found))
         return found
 
+    def appended_to(
+        self,
+        partitions: Sequence[TransactionPartition],
+        positions: Mapping[TopicPartition, CommittedPosition | TanistError],
+    ) -> list[MirrorPartition]:
+        """The partitions whose owners may have appended outside of transactions, by their positions.
+
+        Without those that are shorter than that: a marker would hide it.
+        """
+        lasts: dict[MirrorPartition, CopiedPosition] = {}
+        for each in partitions:
+            with suppress(TanistError):  # what is wrong with a position is found when it recovers
+                held = positions.get(each.at)
+                if held is not None and (last := _proved(each, value(held))).producer_id != NO_PRODUCER:
+                    lasts[each.at] = last
+        if not lasts:
+            return []
+        by = self._clock.deadline(RECOVERY_SECONDS)
+        ends = requests.list_offsets(self._destination, dict.fromkeys(lasts, End.LOG_END), by)
+        return [at for at, last in lasts.items() if isinstance(end := ends[at], TanistError) or end >= last.end]
+
     def _recover(
         self,
         of: TransactionPartition,
@@ -104,21 +130,33 @@ class MappedRecovery:
     ) -> CopiedPosition:
         """What the last transaction has committed, and the mirror partition agrees.
 
+        Behind it there may be first copies, which nobody has committed, if a producer has appended outside of
+        transactions. They are counted: the map names the second copy, from which on each record follows once.
+
         Raises:
             PositionNotOurs, UnreadableRanges: somebody else has committed it. MirrorTruncated: its log is shorter.
             ForeignWrite: somebody else has written to it. NotCommittedYet: its followers have not caught up.
         """
-        topic = of.assigned.source_topic_id
-        topic_id = "" if topic is None else topic_id_text(topic)
-        last = copied_position(of.at, held.offset, held.metadata, of.assigned.spec.id, topic_id)
+        last = _proved(of, held)
         if copy.high_watermark != copy.end:
             raise NotCommittedYet(f"{of.at}: the high watermark {copy.high_watermark} is below the end {copy.end}")
-        if copy.end < last.end - 1:
+        if copy.end < last.end - (last.producer_id == NO_PRODUCER):  # else there is no marker to come
             raise MirrorTruncated(f"{of.at} ends at {copy.end}, but was copied up to {last.end}")
         if copy.end < last.end:
             raise NotCommittedYet(f"{of.at}: the marker of its last transaction is not written yet")
-        if self._has_records(of, max(copy.start, last.end), copy.end, by):
-            raise ForeignWrite(f"{of.at} has records between {last.end} and {copy.end} that this mirror did not write")
+        ours = 0
+        for header in self._records(of, max(copy.start, last.end), copy.end, by):
+            if last.producer_id == NO_PRODUCER or header.producer_id != last.producer_id:
+                raise ForeignWrite(
+                    f"{of.at} has records between {last.end} and {copy.end} that this mirror did not write"
+                )
+            ours += header.record_count
+        if ours:
+            of.note = (
+                f"at least once: {ours} record(s), at offsets {last.end} to {copy.end} of the copy, were appended and "
+                "not committed; they are copied again"
+            )
+            log.warning("records are repeated", extra={"partition": str(of.at), "why": of.note})
         return last
 
     def _begun(self, of: TransactionPartition, copy: CopyEnds, start: SourceOffset, by: Deadline) -> CopiedPosition:
@@ -134,7 +172,7 @@ class MappedRecovery:
             raise NotCommittedYet(f"{of.at}: the high watermark {copy.high_watermark} is below the end {copy.end}")
         published = self._runs.published(of.at, by)
         known = published[-1] if published else None
-        if self._has_records(of, known.destination if known else copy.start, copy.end, by):
+        if any(self._records(of, known.destination if known else copy.start, copy.end, by)):
             raise MirrorPositionLost(f"{of.at} has records, and the group of the mirror's positions has none of it")
         if known is not None:
             goes_on = moved(without_records(published), OffsetRange(known.source, copy.end))
@@ -157,18 +195,18 @@ class MappedRecovery:
         before = last.runs or (OffsetRange(last.position, last.end),)
         return replace(last, position=start, end=copy.end, runs=moved(before, goes_on))
 
-    def _has_records(self, of: TransactionPartition, start: int, until: DestinationOffset, by: Deadline) -> bool:
-        """Whether a reader of committed records finds one in the mirror partition from `start` up to `until`."""
+    def _records(
+        self, of: TransactionPartition, start: int, until: DestinationOffset, by: Deadline
+    ) -> Iterator[BatchHeader]:
+        """The batches that a reader of committed records finds in the mirror partition from `start` up to `until`."""
         limits = FetchLimits(max_wait_ms=0, isolation=Isolation.READ_COMMITTED)
         while start < until:
             fetched = value(requests.fetch(self._destination, {of.at: start}, by, limits, _READ)[of.at])
             seen = visible(fetched.records, fetched.aborted)
-            if any(header.next_offset > start and header.base_offset < until for header, _ in seen.batches):
-                return True
+            yield from (h for h, _ in seen.batches if h.next_offset > start and h.base_offset < until)
             if seen.until is None or seen.until <= start:
-                return False
+                return
             start = seen.until
-        return False
 
     def _same_history(self, of: TransactionPartition, position: SourceOffset, by: Deadline) -> None:
         """Raises SourceTruncated: the source has lost a record that was copied (KIP-101)."""
@@ -190,3 +228,10 @@ class MappedRecovery:
         if lost.hole is not None:
             self._runs.tombstones_missed(of.assigned, lost.hole, lost.caught_up, now, by)
             lost.hole, lost.settled_at = None, now
+
+
+def _proved(of: TransactionPartition, held: CommittedPosition) -> CopiedPosition:
+    """Raises as `copied_position`."""
+    topic = of.assigned.source_topic_id
+    topic_id = "" if topic is None else topic_id_text(topic)
+    return copied_position(of.at, held.offset, held.metadata, of.assigned.spec.id, topic_id)

@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.delivery import Delivery
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.thinning import ANCHOR_BYTES, NOTHING, MapOnRecord, next_step
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tanist.domain.anchors import OffsetAnchorsWritten
     from tanist.domain.mapped_runs import OffsetRangesWritten
     from tanist.domain.names import MirrorPartition
+    from tanist.fetcher.assignment import Assigned
     from tanist.fetcher.engines.transactions.partition import TransactionPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.fetcher.tools import FetcherThreadTools
@@ -76,7 +78,7 @@ class MapThinning:
                 anchors=anchors[each.at],
                 log_start=starts[each.at],
                 unpublished=each.committed.size if each.committed is not None else 0,
-                thins=not each.assigned.compacted,
+                thins=_thins(each.assigned),
                 looked_until=self._looked_until.get(each.at, SourceOffset(0)),
                 anchor_bytes=BYTES,
             )
@@ -100,3 +102,8 @@ class MapThinning:
         if step != NOTHING:
             self._runs.thin(of.assigned, step, self._clock.deadline(ANSWER_SECONDS))
             self._looked_until[at] = step.looked_until
+
+
+def _thins(of: Assigned) -> bool:
+    """Whether the log of the copy gives back what anchors leave out: nobody removes records, none is there again."""
+    return not of.compacted and of.spec.delivery is Delivery.EXACTLY_ONCE
