@@ -150,6 +150,22 @@ def test_ranges_are_published_before_they_are_many(mapped: Rig, topic_name: str)
     must_be_equal(rig, [at])
 
 
+def test_more_holes_than_ranges_fit_beside_a_position_take_more_transactions(
+    mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each marker of the source begins a range; all of them come with one fetch."""
+    monkeypatch.setattr(owned_id, "MOST_RANGES", 20)
+    rig = mapped
+    rig.spec = replace(rig.spec, transaction_ms=10_000)
+    (at,) = rig.create(topic_name)
+    for n in range(70):
+        rig.source.transaction(at, [b"%d" % n])
+    with rig.copier([at]) as copier:
+        rig.copied(copier)
+    assert must_be_equal(rig, [at]) == 70
+    assert committed(rig, at).count > 70 / 20
+
+
 def test_a_position_that_somebody_else_has_committed_is_never_used(mapped: Rig, topic_name: str) -> None:
     rig = mapped
     at = rig.create(topic_name, 2)
