@@ -115,7 +115,8 @@ def create(
     The same specification again changes nothing; the same name with another specification is refused.
 
     With --offsets mapped records are copied in transactions, at offsets of the mirror topic's own. That takes no more
-    rights than a producer has, and consumers of the mirror topics must read committed.
+    rights than a producer has, and consumers of the mirror topics must read committed. With --rename they have other
+    names than at the source.
 
     With --copied-by mm2 or other somebody else copies the records: nothing is created or copied, and without --topic
     all topics but internal ones are in the mirror. Its groups are followed by `tanist fetcher run` and translated by
@@ -124,7 +125,6 @@ def create(
     Example: tanist mirrors create dr --source east --destination west --topic 'orders.*'
     """
     following = {
-        "--rename": rename is not None,
         "--strategy": strategy is not None,
         "--group-include": group_include is not None,
         "--group-exclude": group_exclude is not None,
@@ -177,6 +177,7 @@ def create(
         promoted=promoted,
         delivery=delivery,
         transaction_ms=transaction_ms,
+        rename=tuple(rename or ()),
     )
     destination = now.destination()
     prefixes = now.registry.log_prefixes(source, destination) if adopt else None

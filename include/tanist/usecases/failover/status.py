@@ -130,7 +130,7 @@ def _source_seen(
     by = soon(context)
     if group.kept:
         return attempt(lambda: look_at_fences(cluster, group.watched(view), (), by))
-    return attempt(lambda: look_at_all_fences(cluster, view, group.spec.mirror, by))
+    return attempt(lambda: look_at_all_fences(cluster, view, group.spec, by))
 
 
 def _producers_fenced(

@@ -28,6 +28,7 @@ from tanist.domain.records import (
     SmallBatches,
     TopicDesired,
 )
+from tanist.domain.renaming import rename_problems
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import DesiredState
 from tanist.domain.writer_identity import transactional_id_prefix
@@ -88,6 +89,7 @@ class CreateRequest:
     delivery: Delivery | None = None
     transaction_ms: int | None = None
     """None: the default for a new mirror with mapped offsets; whatever an existing one has."""
+    rename: tuple[str, ...] = ()
 
     @property
     def mapped(self) -> bool:
@@ -144,6 +146,8 @@ def _unfit_options(request: CreateRequest) -> Iterator[TanistError]:
     if not request.mapped:
         if request.transaction_ms is not None:
             yield Misconfigured(ONLY_MAPPED.format("--transaction-ms"))
+        if request.rename:
+            yield Misconfigured(ONLY_MAPPED.format("--rename"))
         return
     if request.holes is not None:
         yield Misconfigured(ONLY_IDENTICAL.format("--holes"))
@@ -175,7 +179,7 @@ def examine(
     Raises:
         Problems, or the single error: everything that is wrong.
     """
-    found = ProblemCollector(wrong(request))
+    found = ProblemCollector((*wrong(request), *rename_problems(request.rename, source.name)))
     if request.mapped and prefixes is not None:
         found.problems.append(not_with_mapped(f"mirror {request.mirror!r}", ADOPT))
     if source.name == destination.name:
@@ -197,12 +201,13 @@ def examine(
     at_source, copies = SourceSnapshot(cluster=source), DestinationSnapshot(cluster=destination)
     situation = take.situation(copies, view, spec, by, adopting=prefixes is not None)
     selection = Selection(request.include, request.exclude)
-    names = found.attempt(lambda: take.selection_names(at_source, selection, by)) or ()
+    names = found.attempt(lambda: take.selection_names(at_source, selection, by, spec.names)) or ()
+    named = [spec.names.mirrored_topic(name) for name in names]
     adoption = found.attempt(lambda: Adoption.of(spec, view, at_source, prefixes, by)) if prefixes else None
     plans = found.attempt(lambda: take.examine(at_source, copies, names, situation, by, adoption)) or ()
     mirror, promoted = spec.mirror, request.promoted
     entered = (
-        found.attempt(lambda: promotion_epochs_on_add(at_source, view, mirror, names, by, acknowledged=promoted)) or {}
+        found.attempt(lambda: promotion_epochs_on_add(at_source, view, mirror, named, by, acknowledged=promoted)) or {}
     )
     found.raise_all()
     return Draft(
@@ -239,6 +244,7 @@ def spec_of_request(
         start_id=_NO_ID,
         created_at=clock.now(),
         merge_small_batches=request.merge_small_batches or SmallBatches.AUTO,
+        rename=request.rename,
         transaction_ms=(request.transaction_ms or DEFAULT_INTERVAL_MS) if request.mapped else 0,
     )
 

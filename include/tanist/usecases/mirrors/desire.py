@@ -311,10 +311,11 @@ def _examine(
     situation = take.situation(
         destination, view, spec, by, adopting=accepted.adopt, detached={n: e.kept for n, e in apart.items()}
     )
-    names = take.selection_names(source, Selection(topics.include, (*topics.exclude, *spec.exclude)), by)
-    taken = [TopicAlreadyInMirror(f"{n!r} is in {owner}") for n in names if (owner := situation.owners.of(n))]
+    names = take.selection_names(source, Selection(topics.include, (*topics.exclude, *spec.exclude)), by, spec.names)
+    copies = [spec.names.mirrored_topic(name) for name in names]
+    taken = [TopicAlreadyInMirror(f"{n!r} is in {owner}") for n in copies if (owner := situation.owners.of(n))]
     away = detached_elsewhere(view, spec)
-    problems = (*taken, *(refusal(away[n], spec) for n in names if n in away))
+    problems = (*taken, *(refusal(away[n], spec) for n in copies if n in away))
     if problems:
         refuse(problems)
     adoption = Adoption.of(spec, view, source, prefixes, by) if prefixes else None

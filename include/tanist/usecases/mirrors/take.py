@@ -22,6 +22,7 @@ from tanist.domain.errors import (
 )
 from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.metadata import is_fenced
+from tanist.domain.names import SAME_NAMES
 from tanist.domain.originals import Originals
 from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, about
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.adoption import OppositeMirror
     from tanist.domain.compaction import Holes
+    from tanist.domain.names import TopicNames
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
@@ -62,7 +64,7 @@ class Situation:
     `adopting`: so are those of topics that have records, if they are prefixes of the source's. `mapped`: offsets of the
     mirror are mapped, and the rights of a producer suffice. `detached`: topics that
     were detached here, as they were before that: so are theirs. `replaced`: topics that are deleted at the destination,
-    and created again. `pair`: the ids of both clusters.
+    and created again. `pair`: the ids of both clusters. `names`: of the copies.
     """
 
     destination: str
@@ -77,11 +79,12 @@ class Situation:
     detached: Mapping[str, TopicDesired] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
     pair: tuple[str, str] = ("", "")
+    names: TopicNames = SAME_NAMES
 
 
 def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
-    """How the mirror topic of `source` is created, or why it cannot be."""
-    name = source.name
+    """How the mirror topic of `source` is created, or why it cannot be. `existing`: the topic of its name."""
+    name = situation.names.mirrored_topic(source.name)
     if owner := situation.owners.of(name):
         return TopicAlreadyInMirror(f"{name!r} belongs to {owner} on {situation.destination!r}")
     detached = situation.detached.get(name)
@@ -99,6 +102,7 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
         mapped=situation.mapped,
     )
     return TopicPlan(
+        name=name,
         source=source,
         configs=configs,
         replication_factor=replication_factor,
@@ -109,7 +113,7 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
 
 
 def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation) -> TanistError | None:
-    name, where = source.name, situation.destination
+    name, where = existing.facts.name, situation.destination
     detached = situation.detached.get(name)
     if existing.records and detached and is_another_topic(source.topic_id, detached.source_topic_id):
         return TopicMismatch(f"{name!r} was deleted and created again at the source since it was detached")
@@ -136,7 +140,7 @@ def examine(
     by: Deadline,
     adoption: Adoption | None = None,
 ) -> tuple[TopicPlan, ...]:
-    """How each of the source's topics `names` is added. Changes nothing.
+    """How each of the source's topics `names`, which all have copies, is added. Changes nothing.
 
     `adoption`: how topics are adopted that have records at the destination; None: they are refused.
 
@@ -146,7 +150,8 @@ def examine(
     found = ProblemCollector()
     at_source = found.attempt(lambda: observe.source_topics(source, names, by)) or ()
     writers = found.attempt(lambda: _write_rules(source, names, situation, by))
-    existing = found.attempt(lambda: observe.destination_topics(destination, names, by))
+    copy_of = situation.names.mirrored_topic
+    existing = found.attempt(lambda: observe.destination_topics(destination, [*map(copy_of, names)], by))
     if existing is None:
         found.raise_all()
         return ()
@@ -157,14 +162,18 @@ def examine(
     )
     found.problems += found.attempt(lambda: rights.refusals(destination.cluster, needs, by)) or ()
     found.problems += [about(topic.name, fenced) for topic in at_source if (fenced := _fenced(topic, writers or {}))]
-    answers = {topic.name: plan_topic(topic, existing.get(topic.name), situation) for topic in at_source}
-    if existing and not situation.returning:
+    copies = {topic.name: copy_of(topic.name) for topic in at_source}
+    answers = {
+        copies[topic.name]: plan_topic(topic, existing.get(copies[topic.name]), situation) for topic in at_source
+    }
+    renamed = any(topic != copy for topic, copy in copies.items())
+    if (existing or renamed) and not situation.returning:
         originals = found.attempt(lambda: Originals.of(read_promotions(source, by), *situation.pair))
-        answers |= _refused(originals, existing) if originals else {}
+        answers |= _refused(originals, copies, existing) if originals else {}
     found.problems += [about(name, answer) for name, answer in answers.items() if isinstance(answer, TanistError)]
     plans = tuple(
-        replace(answer, deferred_acls=(writers or {}).get(name) or (), writers_known=writers is not None)
-        for name, answer in answers.items()
+        replace(answer, deferred_acls=(writers or {}).get(answer.source.name) or (), writers_known=writers is not None)
+        for answer in answers.values()
         if not isinstance(answer, TanistError)
     )
     new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in {*existing, *situation.replaced}]
@@ -189,9 +198,17 @@ def _write_rules(
         raise
 
 
-def _refused(originals: Originals, existing: Mapping[str, DestinationTopic]) -> dict[str, OppositeMirror]:
-    found = {name: originals.refusal(name, used=bool(each.records)) for name, each in existing.items()}
-    return {name: why for name, why in found.items() if why is not None}
+def _refused(
+    originals: Originals, copies: Mapping[str, str], existing: Mapping[str, DestinationTopic]
+) -> dict[str, OppositeMirror]:
+    """By copy, why it would go in a circle. `copies`: by their topics at the source."""
+    found = {}
+    for topic, copy in copies.items():
+        if topic != copy:
+            found[copy] = originals.circle(topic, copy)
+        elif copy in existing:
+            found[copy] = originals.refusal(topic, used=bool(existing[copy].records))
+    return {copy: why for copy, why in found.items() if why is not None}
 
 
 def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None]) -> TanistError | None:
@@ -225,6 +242,7 @@ def situation(
         adopting=adopting,
         detached=detached or {},
         pair=(wanted.source_cluster_id, wanted.destination_cluster_id),
+        names=wanted.names,
     )
 
 
@@ -278,6 +296,19 @@ def partial(error: TanistError) -> TanistError:
     return error
 
 
-def selection_names(source: SourceSnapshot, selection: Selection, by: Deadline) -> tuple[str, ...]:
-    """Names that `selection` matches at the source; none without an expression."""
-    return observe.select(source, selection, by) if selection.include else ()
+def selection_names(
+    source: SourceSnapshot, selection: Selection, by: Deadline, names: TopicNames = SAME_NAMES
+) -> tuple[str, ...]:
+    """Names at the source that `selection` matches and that have a copy by `names`; none without an expression.
+
+    Raises:
+        Misconfigured: a topic that is named literally has no copy, or none that an expression matches has one.
+    """
+    matched = observe.select(source, selection, by) if selection.include else ()
+    found = tuple(topic for topic in matched if names.copy_of(topic) is not None)
+    left = {*matched} - {*found}
+    asked = left & {*selection.literals()} or (left if not found else set())
+    if asked:
+        some = ", ".join(sorted(asked)[:5])
+        raise Misconfigured(f"{some}: no rule of --rename gives this topic a name, so it cannot be in the mirror")
+    return found

@@ -26,7 +26,7 @@ _WRITERS_UNKNOWN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """One topic that can be added. `changes`: configs to alter if the mirror topic exists already.
+    """One topic that can be added. `name`: of its copy. `changes`: configs to alter if the mirror topic exists already.
 
     `writers_known`: whether `deferred_acls` are those of the source, which this login may not read everywhere.
 
@@ -34,6 +34,7 @@ class TopicPlan:
     detached, the ends of its copy.
     """
 
+    name: str
     source: TopicFacts
     configs: TopicConfigs
     replication_factor: int | None
@@ -43,10 +44,6 @@ class TopicPlan:
     changes: Mapping[str, str | None]
     copy_starts: tuple[int, ...] = ()
     continues: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.source.name
 
     @property
     def warnings(self) -> tuple[str, ...]:

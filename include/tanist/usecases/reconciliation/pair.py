@@ -64,7 +64,7 @@ def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContex
     offsets = offset_policy(found.spec, there, found.view, stored, context.by)
     pairs = (
         TopicPair(
-            found.spec.names.source_of(t.topic) or t.topic,
+            found.spec.names.topic_at_source(t.topic),
             t.topic,
             counts.get(t.topic, t.partitions),
             found.growth.trouble(t.topic),

@@ -212,16 +212,17 @@ def _access(
     spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Cluster], context: CommandContext
 ) -> Iterator[Check]:
     names = [topic.topic for topic in view.mirrored(spec.mirror)]
+    there = [spec.names.topic_at_source(name) for name in names]
     of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
     returning = f"reversal of {spec.mirror}"
     denying = rights.denying_needs() if spec.deny_writers else ()
     of_destination = (*rights.fetcher_needs(names, mapped=spec.is_mapped), *rights.position_needs(spec))
     back = () if spec.is_mapped else names[:_MOST_TOPICS]
     needs = (
-        (of_copying, spec.source, rights.source_needs(names)),
+        (of_copying, spec.source, rights.source_needs(there)),
         (of_copying, spec.destination, of_destination),
         (f"other writers of {spec.mirror}", spec.destination, denying),
-        (of_failover, spec.source, rights.failover_needs(ClusterRole.SOURCE, names) if names else ()),
+        (of_failover, spec.source, rights.failover_needs(ClusterRole.SOURCE, there) if names else ()),
         (of_failover, spec.destination, rights.failover_needs(ClusterRole.DESTINATION, names) if names else ()),
         (returning, spec.source, rights.reversal_needs(back) if back else ()),
         (returning, spec.destination, rights.rescue_needs(back)),

@@ -60,11 +60,12 @@ class MappedRecovery:
         try:
             by = self._clock.deadline(RECOVERY_SECONDS)
             seen = ids_and_ends(self._destination, [each.at for each in partitions], by)
-            starts = requests.list_offsets(self._source, dict.fromkeys((p.at for p in partitions), End.EARLIEST), by)
-            ends = requests.list_offsets(self._source, dict.fromkeys((p.at for p in partitions), End.LOG_END), by)
+            there = [each.there for each in partitions]
+            starts = requests.list_offsets(self._source, dict.fromkeys(there, End.EARLIEST), by)
+            ends = requests.list_offsets(self._source, dict.fromkeys(there, End.LOG_END), by)
             for each in partitions:
                 by = self._clock.deadline(RECOVERY_SECONDS)
-                found.append(self._recover(each, seen[each.at], (starts[each.at], ends[each.at]), positions, by))
+                found.append(self._recover(each, seen[each.at], (starts[each.there], ends[each.there]), positions, by))
         except Stopped:
             raise
         except TanistError as why:
@@ -86,7 +87,7 @@ class MappedRecovery:
             last = self._begun(of, copy, start, by) if held is None else self._committed(of, value(held), copy, by)
             last = self._above(of, last, copy, start, by)
             if last.position > end:
-                raise SourceBehind(f"{of.at}: the source ends at {end}, before {last.position}, which was copied")
+                raise SourceBehind(f"{of.there}: the source ends at {end}, before {last.position}, which was copied")
             self._same_history(of, last.position, by)
             self._settle_tombstones(of, by)
         except Stopped:
@@ -174,8 +175,8 @@ class MappedRecovery:
             if stored.record is None:
                 return
             of.copied_record = CopiedRecord(*stored.record)
-        epochs = {of.at: of.copied_record.epoch}
-        end = value(requests.offset_for_leader_epoch(self._source, epochs, by)[of.at])
+        epochs = {of.there: of.copied_record.epoch}
+        end = value(requests.offset_for_leader_epoch(self._source, epochs, by)[of.there])
         if lost := of.copied_record.lost(position, end.end_offset):
             raise lost
 
