@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli import mirror_following, mirror_removal, mirror_reversal, mirror_settings, mirror_views
+from tanist.cli import mirror_following, mirror_removal, mirror_reversal, mirror_seeding, mirror_settings, mirror_views
 from tanist.cli.mirror_following import (
     AliasesOption,
     CopiedByOption,
@@ -22,9 +22,12 @@ from tanist.cli.mirror_removal import TOPIC_COLUMNS
 from tanist.cli.mirror_settings import (
     DenyWritersOption,
     HolesOption,
+    IntoExistingOption,
     OnLossOption,
+    PausedOption,
     ReplicationOption,
     SmallBatchesOption,
+    StartOption,
     TransactionOption,
     show_spec,
 )
@@ -45,6 +48,7 @@ from tanist.domain.fences import commands_to_allow, commands_to_lift
 from tanist.domain.mapped_settings import Delivery
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode, TopicDesired
+from tanist.domain.states import DesiredState
 from tanist.domain.tails import commands_to_release
 from tanist.usecases.items import topic_item
 from tanist.usecases.mirrors import administer, desire
@@ -106,6 +110,9 @@ def create(
     mm2_aliases: AliasesOption = None,
     poll_timeout: PollTimeoutOption = None,
     transaction_ms: TransactionOption = None,
+    start: StartOption = "",
+    into_existing: IntoExistingOption = False,
+    paused: PausedOption = False,
     delivery: Annotated[
         Delivery | None, typer.Option(help="How often a record is delivered (default, and the only one: exactly-once).")
     ] = None,
@@ -144,6 +151,9 @@ def create(
         "--delivery": delivery is not None,
         "--promoted": promoted,
         "--adopt": adopt,
+        "--start": bool(start),
+        "--into-existing": into_existing,
+        "--paused": paused,
     }
     if copied_by is not Copier.TANIST:
         refuse_options(copying, mirror_following.NOT_COPIED_HERE)
@@ -178,6 +188,9 @@ def create(
         delivery=delivery,
         transaction_ms=transaction_ms,
         rename=tuple(rename or ()),
+        start=start,
+        into_existing=into_existing,
+        desired=DesiredState.PAUSED if paused else DesiredState.MIRRORING,
     )
     destination = now.destination()
     prefixes = now.registry.log_prefixes(source, destination) if adopt else None
@@ -203,6 +216,7 @@ def add(
     *,
     promoted: PromotedOption = False,
     adopt: AdoptOption = False,
+    into_existing: IntoExistingOption = False,
 ) -> None:
     """Add topics of the source to a mirror.
 
@@ -216,7 +230,7 @@ def add(
     def prefixes(spec: MirrorSpec) -> LogPrefixes:
         return now.registry.log_prefixes(spec.source, destination, spec.source_cluster_id)
 
-    accepted = desire.Accepted(promoted=promoted, adopt=adopt, prefixes=prefixes)
+    accepted = desire.Accepted(promoted=promoted, adopt=adopt, into_existing=into_existing, prefixes=prefixes)
     desired = desire.add(name, selected(topic, exclude), destination, now.registry.connect, run, accepted)
     _warn(desired.warnings)
     for gone_on, ends in desired.continued.items():
@@ -298,6 +312,7 @@ def delete(
 
 mirror_removal.register(app)
 mirror_reversal.register(app)
+mirror_seeding.register(app)
 mirror_settings.register(app)
 mirror_views.register(app)
 

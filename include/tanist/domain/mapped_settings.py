@@ -23,6 +23,12 @@ ADOPT: Final = "--adopt: taking a topic that has records"
 DETACH: Final = "remove --keep-copy: detaching a topic, to go on with its copy later"
 
 
+ONLY_MAPPED: Final = "{} is for mirrors with mapped offsets: leave it out, or create one with --offsets mapped"
+ONLY_IDENTICAL: Final = (
+    "{} is for mirrors with identical offsets: with mapped ones no offset has to be filled, so leave it out"
+)
+
+
 class NotSupported(UnsupportedVersion):
     operator_action = "choose the value that this version supports; nothing was changed"
 

@@ -219,6 +219,7 @@ def assigned(
             holes=Holes.MARKERS if each.spec.is_mapped else holes_of(each.spec.holes, compacted=compacted),
             source_topic_id=topic_id_of(each.topic.source_topic_id),
             copy_start=each.topic.copy_start(each.partition.partition),
+            source_start=each.topic.source_start(each.partition.partition),
             tombstones_kept_ms=int(configs.get(DELETE_RETENTION, DEFAULT_DELETE_RETENTION_MS)),
         )
         old = former.get(each.key)

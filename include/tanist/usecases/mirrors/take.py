@@ -30,6 +30,7 @@ from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, differences, plan_con
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
 from tanist.usecases.mirrors.observe import read_promotions
+from tanist.usecases.mirrors.starts import behind_records
 from tanist.usecases.mirrors.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
 
 class MappedNotEmpty(DestinationNotEmpty):
     operator_action = (
-        "choose other topics, or delete it if its records are not needed: with mapped offsets a topic that has records "
-        "cannot be taken yet; nothing was changed"
+        "delete it if its records are not needed, or give --into-existing: the copy begins behind them; nothing was "
+        "changed"
     )
 
 
@@ -62,7 +63,8 @@ class Situation:
     """The inputs that all topics of one command share. `returning`: their logs are continued, so they have records.
 
     `adopting`: so are those of topics that have records, if they are prefixes of the source's. `mapped`: offsets of the
-    mirror are mapped, and the rights of a producer suffice. `detached`: topics that
+    mirror are mapped, and the rights of a producer suffice. `into_existing`: topics may have records of
+    others, behind which the copies begin. `detached`: topics that
     were detached here, as they were before that: so are theirs. `replaced`: topics that are deleted at the destination,
     and created again. `pair`: the ids of both clusters. `names`: of the copies.
     """
@@ -76,6 +78,7 @@ class Situation:
     returning: bool = False
     adopting: bool = False
     mapped: bool = False
+    into_existing: bool = False
     detached: Mapping[str, TopicDesired] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
     pair: tuple[str, str] = ("", "")
@@ -117,7 +120,7 @@ def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation)
     detached = situation.detached.get(name)
     if existing.records and detached and is_another_topic(source.topic_id, detached.source_topic_id):
         return TopicMismatch(f"{name!r} was deleted and created again at the source since it was detached")
-    if existing.records and not (situation.returning or situation.adopting or detached):
+    if existing.records and not (situation.returning or situation.adopting or situation.into_existing or detached):
         why = f"{name!r} on {where!r} is not empty: {existing.records} offsets are in use"
         return MappedNotEmpty(why) if situation.mapped else DestinationNotEmpty(why)
     if existing.facts.partitions != source.partitions:
@@ -178,6 +181,8 @@ def examine(
     )
     new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in {*existing, *situation.replaced}]
     found.problems += found.attempt(lambda: rehearse(destination.cluster, new, by)) or ()
+    if situation.into_existing:
+        plans = found.attempt(lambda: behind_records(plans, destination, by)) or plans
     if adoption is not None:
         used = [plan for plan in plans if plan.name in existing and existing[plan.name].records]
         adopted = found.attempt(lambda: adoption.adopt(used, existing, by)) or {}

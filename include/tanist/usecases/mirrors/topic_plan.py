@@ -31,7 +31,7 @@ class TopicPlan:
     `writers_known`: whether `deferred_acls` are those of the source, which this login may not read everywhere.
 
     `copy_starts`: as `TopicDesired` has them, of a topic that is adopted; of one that `continues`, because it was
-    detached, the ends of its copy.
+    detached, the ends of its copy. `source_starts`: as there, too.
     """
 
     name: str
@@ -43,6 +43,7 @@ class TopicPlan:
     exists: bool = False
     changes: Mapping[str, str | None]
     copy_starts: tuple[int, ...] = ()
+    source_starts: tuple[int, ...] = ()
     continues: bool = False
 
     @property
@@ -74,5 +75,6 @@ class TopicPlan:
             deferred_acls=self.deferred_acls,
             promotion_epoch=promotion_epoch,
             copy_starts=self.copy_starts,
+            source_starts=self.source_starts,
             changed_at=now,
         )

@@ -197,6 +197,7 @@ def _partition(found: Mirrored, topic: TopicDesired, at: MirrorPartition, offset
         old_end=reserve.start if reserve else None,
         reserve_end=reserve.end if reserve else None,
         copy_start=topic.copy_start(at.partition),
+        source_start=topic.source_start(at.partition),
         exclusive=tuple(_exclusive(found, topic, at, offsets)),
     )
 

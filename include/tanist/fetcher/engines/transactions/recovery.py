@@ -86,6 +86,7 @@ class MappedRecovery:
             held = positions.get(of.at)
             last = self._begun(of, copy, start, by) if held is None else self._committed(of, value(held), copy, by)
             last = self._above(of, last, copy, start, by)
+            of.sparse |= 0 < last.position in {start, of.assigned.source_start}  # it may lie inside a batch
             if last.position > end:
                 raise SourceBehind(f"{of.there}: the source ends at {end}, before {last.position}, which was copied")
             self._same_history(of, last.position, by)
@@ -127,19 +128,27 @@ class MappedRecovery:
 
         What an aborted transaction has left is no record.
 
+        What the mirror partition had when its topic was added lies before the copy.
+
         Raises:
             MirrorPositionLost: something was copied since, and nobody knows how far.
-            NotCommittedYet: as above.
+            MirrorTruncated: it lacks what it had when its topic was added. NotCommittedYet: as above.
         """
+        history = of.assigned.copy_start
+        if copy.end < history:
+            raise MirrorTruncated(f"{of.at} ends at {copy.end}, but had records up to {history} when it was added")
         if copy.high_watermark != copy.end:
             raise NotCommittedYet(f"{of.at}: the high watermark {copy.high_watermark} is below the end {copy.end}")
         published = self._runs.published(of.at, by)
         known = published[-1] if published else None
-        if self._has_records(of, known.destination if known else copy.start, copy.end, by):
-            raise MirrorPositionLost(f"{of.at} has records, and the group of the mirror's positions has none of it")
+        if self._has_records(of, max(known.destination if known else copy.start, history), copy.end, by):
+            raise MirrorPositionLost(
+                f"{of.at} has records behind {history}, and the group of the mirror's positions has none of it"
+            )
         if known is not None:
             return of.begin_at(known.source, copy.end, ())
-        return of.begin_at(start, copy.end, first_runs(start, copy.end))
+        begin = of.assigned.source_start or start
+        return of.begin_at(begin, copy.end, first_runs(begin, copy.end))
 
     def _above(
         self, of: TransactionPartition, last: CopiedPosition, copy: CopyEnds, start: SourceOffset, by: Deadline
