@@ -14,7 +14,15 @@ from tanist.domain.names import SourcePartition, topic_id_of, topic_id_text
 from tanist.domain.records import PartitionObserved
 from tanist.domain.small_batches import may_merge
 from tanist.domain.state_record import state_partition_of
-from tanist.domain.states import RESUMED_ROW, SOURCE_DELETED_ROW, DesiredState, Finding, MirrorState, next_row
+from tanist.domain.states import (
+    RESUMED_ROW,
+    SOURCE_DELETED_ROW,
+    TAKEN_IN_PAUSED_ROW,
+    DesiredState,
+    Finding,
+    MirrorState,
+    next_row,
+)
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.fetcher.assignment import Assigned, PartitionKey
 
@@ -205,7 +213,7 @@ def assigned(
         held = view.observed(each.spec.mirror, each.partition)
         if held is None or held.state not in COPYING or each.state_partition not in epochs or each.topic.restored:
             continue
-        draining = held.state is MirrorState.PAUSING
+        draining = held.state is MirrorState.PAUSING or _begins_paused(each, held)
         configs = dict(each.topic.deferred_configs)
         compacted = is_compacted(configs.get(CLEANUP_POLICY, ""))
         new = Assigned(
@@ -225,6 +233,12 @@ def assigned(
         old = former.get(each.key)
         found[each.key] = old if old == new else _with_progress(new, view)
     return found
+
+
+def _begins_paused(mine: Owned, held: PartitionObserved) -> bool:
+    """Whether a mapped copy is paused from the beginning: it must not begin before it is resumed."""
+    paused = mine.spec.is_mapped and mine.topic.desired is DesiredState.PAUSED
+    return paused and held.state is MirrorState.PREPARING and held.row == TAKEN_IN_PAUSED_ROW
 
 
 def _with_progress(new: Assigned, view: StateView) -> Assigned:

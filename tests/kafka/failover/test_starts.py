@@ -11,6 +11,7 @@ from tanist.domain.names import MirrorName
 from tanist.kafka.wire.clock import SystemClock
 from tests.kafka.failover.test_mapped import WAIT, committed, values
 from tests.kafka.failover.test_metadata import grow
+from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,6 +107,8 @@ def test_the_group_of_another_copier_is_taken_over(pair: Pair) -> None:
     pair.east.commit("copier", "st-seed", 4)
     create = ("mirrors", "create", "st-seed", *MAPPED, "--topic", "st-seed", "--into-existing", "--paused")
     pair.tanist(*create)
+    describe = ("mirrors", "describe", "st-seed", "--json")
+    until(lambda: '"state": "P' not in pair.tanist(*describe).out.replace("PAUSED", ""), 20)  # PREPARING, PAUSING
     seed = ("mirrors", "seed-offsets", "st-seed", "--group", "copier")
     shown = pair.tanist(*seed, "--dry-run", "--json").item
     assert pair.tanist(*seed, "--json").item == shown | {"changed": True}

@@ -166,6 +166,33 @@ def test_mirrormakers_names_leave_out_what_came_from_the_destination(pair: Pair)
     assert sorted(each.topic for each in created.topics) == ["east.orders", "east.payments"]
 
 
+def test_a_copy_begins_at_the_end_when_its_topic_is_added(pair: Pair) -> None:
+    pair.create(replace(MAPPED, start="latest"))
+    assert pair.spec.start == "latest"
+    assert pair.desired.source_starts == (10, 10)
+    pair.east.with_topic("late", 1, 3)
+    assert pair.add("late").topics[0].source_starts == (3,)
+
+
+def test_a_topic_that_has_records_is_taken_only_where_that_is_asked_for(pair: Pair) -> None:
+    pair.west.with_topic("orders", 2, 4)
+    with pytest.raises(errors.DestinationNotEmpty) as refused:
+        pair.create()
+    assert "--into-existing" in refused.value.operator_action
+    pair.create(replace(MAPPED, into_existing=True))
+    assert pair.desired.copy_starts == (4, 4)
+    pair.west.with_topic("payments", 1, 2)
+    with pytest.raises(errors.DestinationNotEmpty):
+        pair.add("payments")
+    assert pair.add("payments", into_existing=True).topics[0].copy_starts == (2,)
+
+
+@pytest.mark.parametrize("option", [{"start": "latest"}, {"into_existing": True}])
+def test_beginnings_are_for_mapped_offsets(pair: Pair, option: dict[str, Any]) -> None:
+    with pytest.raises(errors.Misconfigured, match="is for mirrors with mapped offsets"):
+        pair.create(replace(MAPPED, offsets=OffsetMode.IDENTICAL, **option))
+
+
 def test_its_topics_delete_records_as_the_source_does(pair: Pair) -> None:
     """Nothing else deletes them: a producer may not move the log start."""
     pair.east.with_topic("cleaned", 1, cleanup_policy="compact", retention_ms="5")
