@@ -45,5 +45,7 @@ def test_copied_grown_added_to_and_failed_over_under_the_names_of_the_copies(pai
     assert not pair.east.writes("re-a", range(1))
     status = pair.tanist("failover", "status", "re", "--json").item
     assert status["status"] == "DONE"
-    fences = pair.tanist("fence", "show", "re", "--json").out
-    assert '"re-a"' in fences
+    assert '"topic": "re-a"' in pair.tanist("fence", "show", "re", "--json").out
+    status = pair.tanist("status", "re", "--json", expected=None).item
+    (fences,) = (each for each in status["checks"] if each["check"] == "fences")
+    assert fences["verdict"] == "PASS", fences

@@ -78,21 +78,21 @@ def test_a_copy_begins_at_the_end_of_what_is_there(pair: Pair) -> None:
 
 def test_a_copy_begins_behind_the_records_that_its_topic_has(pair: Pair) -> None:
     pair.worker()
-    for side in (pair.east, pair.west):
-        side.topic("st-into", 1)
-    write(pair.west, "st-into", range(100, 103))
+    pair.east.topic("st-into", 1)
+    pair.west.topic("dr.st-into", 1)
+    write(pair.west, "dr.st-into", range(100, 103))
     write(pair.east, "st-into", range(5))
-    create = ("mirrors", "create", "st-into", *MAPPED, "--topic", "st-into")
+    create = ("mirrors", "create", "st-into", *MAPPED, "--topic", "st-into", "--rename", "dr.{topic}")
     refused = pair.tanist(*create, expected=None)
     assert refused.code != 0
     assert "--into-existing" in refused.err
     pair.tanist(*create, "--into-existing")
     pair.tanist("mirrors", "wait", "st-into", *WAIT)
-    assert copied(pair, "st-into") == {0: texts([100, 101, 102, *range(5)])}
+    assert copied(pair, "dr.st-into") == {0: texts([100, 101, 102, *range(5)])}
     validated, reconciled = compared(pair, "st-into")
     assert validated["verdict"] == "EQUAL", validated
     assert {(row["lost"], row["repeated"]) for row in reconciled["partitions"]} == {(0, 0)}, reconciled
-    write(pair.west, "st-into", [104])  # by somebody else, since
+    write(pair.west, "dr.st-into", [104])  # by somebody else, since
     write(pair.east, "st-into", range(5, 8))
     pair.tanist("mirrors", "wait", "st-into", "--for", "lag=0", "--timeout", "20s", expected=None)
     assert "FOREIGN_WRITE" in pair.tanist("mirrors", "describe", "st-into", "--json").out
