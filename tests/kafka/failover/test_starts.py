@@ -76,6 +76,16 @@ def test_a_copy_begins_at_the_end_of_what_is_there(pair: Pair) -> None:
     assert copied(pair, "st-late") == {0: texts(range(5, 8))}
 
 
+def test_a_copy_that_begins_at_the_end_of_an_idle_log_is_not_behind(pair: Pair) -> None:
+    """Its first position is committed although no record comes with it."""
+    pair.worker()
+    pair.east.topic("st-idle", 1)
+    write(pair.east, "st-idle", range(5))
+    pair.tanist("mirrors", "create", "st-idle", *MAPPED, "--topic", "st-idle", "--start", "latest")
+    pair.tanist("mirrors", "wait", "st-idle", "--for", "lag=0", "--timeout", "30s")
+    assert copied(pair, "st-idle") == {}
+
+
 def test_a_copy_begins_behind_the_records_that_its_topic_has(pair: Pair) -> None:
     pair.worker()
     pair.east.topic("st-into", 1)

@@ -95,7 +95,9 @@ class MappedRecovery:
             raise
         except TanistError as why:
             return why
-        of.committed, of.committed_at, of.opened = last, self._clock.monotonic(), None
+        unsaid = last.count == 0 and last.position > 0  # nobody else can know that the copy begins there
+        of.committed, of.opened = last, None
+        of.committed_at = float("-inf") if unsaid else self._clock.monotonic()
         of.log_start = copy.start
         of.pipeline = Pipeline.resume(ResumePoint(last.position, copy.end, 0), OffsetMap())
         of.last_epoch = -1
