@@ -16,6 +16,7 @@ from rich.console import Console
 from bench.comparison import compare
 from bench.load import Load
 from bench.pair import running
+from bench.replicators import IDENTICAL, MAPPED, MM2, MM2_EXACTLY_ONCE
 from bench.table import document, missed, table
 from tanist.cli.output import guard, say
 from tanist.kafka.wire.clock import SystemClock
@@ -45,22 +46,39 @@ def _loads(scale: float) -> list[Load]:
     ]
 
 
+def _mapped(scale: float) -> list[Load]:
+    """README's table; the targets are ratios to MirrorMaker 2 with exactly-once support."""
+    large, small = int(_LARGE * scale), int(_SMALL * scale)
+    return [
+        Load(topic="bench-1k", size=1024, records=large * 2 // 5, target=6),
+        Load(topic="bench-100b", size=100, records=large, target=20),
+        Load(topic="bench-100b-16k", size=100, records=large, target=6, batch_bytes=16 << 10),
+        Load(topic="bench-100b-10", size=100, records=4 * small, target=5, batch_records=10),
+        Load(topic="bench-100b-1", size=100, records=small, target=4, rate_target=1.5, batch_records=1),
+    ]
+
+
 def main(
     *,
     scale: Annotated[
         float, typer.Option(min=0.01, help="Times as many records; MM2 stays cold on a tenth, which flatters Tanist.")
     ] = 1,
     only: Annotated[str, typer.Option(help="Only topics whose names contain this.")] = "",
-    rounds: Annotated[int, typer.Option(min=1, help="How often each side copies each topic.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each copies each topic.")] = 3,
+    mapped: Annotated[
+        bool,
+        typer.Option("--mapped", help="Mapped offsets, beside identical ones and MM2 exactly once."),
+    ] = False,
     tls: Annotated[bool, typer.Option("--tls", help="All listeners of both clusters use TLS; no targets.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is stored, not a table.")] = False,
 ) -> None:
-    """Measure both sides. Exit code 1 when a target is missed."""
+    """Measure them. Exit code 1 when a target is missed."""
     with guard(as_json):
         begun, busy = datetime.now(UTC), os.getloadavg()[0]
-        loads = [load for load in _loads(scale) if only in load.topic]
+        replicators = (MAPPED, IDENTICAL, MM2_EXACTLY_ONCE) if mapped else (IDENTICAL, MM2)
+        loads = [load for load in (_mapped if mapped else _loads)(scale) if only in load.topic]
         with running(SystemClock(), tls=tls) as pair:
-            found = compare(pair, loads, rounds, say)
+            found = compare(pair, loads, replicators, rounds, say)
         report = document(found, begun.isoformat(timespec="seconds"), busy) | {"tls": tls}
         kept = _keep(report, f"{begun:%Y-%m-%dT%H%M%S}.json")
         _show(found, report, as_json=as_json)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
-from bench import mm2_run, tanist_run
 from bench.sampling import Figures
 
 if TYPE_CHECKING:
@@ -27,30 +26,39 @@ ROWS: Final = {
 }
 TARGET: Final = "mb_per_cpu_s"
 RATE: Final = "mb_per_s"
+OF_OURS: Final = 0.5
+"""At least so much of what our other kind of mirror reaches."""
 
 
 def medians(rounds: Sequence[Figures]) -> dict[str, float]:
-    """Of all rounds of one side."""
+    """Of all rounds of one."""
     return {each.name: median(getattr(round_, each.name) for round_ in rounds) for each in fields(Figures)}
 
 
 def ratios(measured: Measured) -> dict[str, float]:
-    """Ours by theirs, figure by figure."""
-    ours, theirs = (medians(measured.rounds[side.NAME]) for side in (tanist_run, mm2_run))
+    """Ours by the peer's, figure by figure."""
+    return by(measured, measured.replicators[-1].name)
+
+
+def by(measured: Measured, other: str) -> dict[str, float]:
+    """Ours by those of another, figure by figure."""
+    ours, theirs = (medians(measured.rounds[name]) for name in (measured.replicators[0].name, other))
     return {name: ours[name] / theirs[name] for name in ours}
 
 
 def table(measured: Measured) -> Table:
-    """One load: both sides, and their ratio."""
+    """One load: all replicators, and the ratios of ours by each other."""
     load = measured.load
     made = Table(title=f"{load.title}, source batches of {measured.batch_kb:.0f} kB", title_justify="left")
     made.add_column("")
-    for name in (tanist_run.NAME, mm2_run.NAME, "ratio", "TCP relay"):
+    names = [each.name for each in measured.replicators]
+    for name in (*names, *(f"by {other}" for other in names[1:]), "TCP relay"):
         made.add_column(name, justify="right")
-    ours, theirs = (medians(measured.rounds[side.NAME]) for side in (tanist_run, mm2_run))
+    figures = [medians(measured.rounds[name]) for name in names]
     for name, title in ROWS.items():
         relay = _number(measured.relay_mb_per_cpu_s) if name == TARGET else ""
-        made.add_row(title, _number(ours[name]), _number(theirs[name]), f"{ratios(measured)[name]:.2f}", relay)
+        rates = [f"{by(measured, other)[name]:.2f}" for other in names[1:]]
+        made.add_row(title, *(_number(each[name]) for each in figures), *rates, relay)
     return made
 
 
@@ -61,11 +69,17 @@ def _number(value: float) -> str:
 def missed(found: Sequence[Measured]) -> list[str]:
     """The targets that were not reached."""
     return [
-        f"{each.load.title}: {ratios(each)[name]:.1f} times {mm2_run.NAME}'s {ROWS[name]}, the target is {target:g}"
+        f"{each.load.title}: {by(each, other)[name]:.1f} times {other}'s {ROWS[name]}, the target is {target:g}"
         for each in found
-        for name, target in ((TARGET, each.load.target), (RATE, each.load.rate_target))
-        if ratios(each)[name] < target
+        for other, name, target in _targets(each)
+        if by(each, other)[name] < target
     ]
+
+
+def _targets(measured: Measured) -> tuple[tuple[str, str, float], ...]:
+    load, peer = measured.load, measured.replicators[-1].name
+    between = tuple((each.name, TARGET, OF_OURS) for each in measured.replicators[1:-1])
+    return ((peer, TARGET, load.target), (peer, RATE, load.rate_target), *between)
 
 
 def document(found: Sequence[Measured], at: str, load_before: float) -> dict[str, Any]:

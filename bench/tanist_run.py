@@ -10,6 +10,8 @@ from bench.pair import DESTINATION, SOURCE
 from tanist.domain.errors import ProcessFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bench.load import Load
     from bench.pair import Pair
     from tanist_testkit.sandbox.processes import Process
@@ -20,13 +22,14 @@ _TANIST: Final = (sys.executable, "-m", "tanist.cli.main")
 _COMMAND_SECONDS: Final = 60.0
 
 
-def start(pair: Pair, load: Load) -> Process:
-    """Copy the topic of `load`; the copy bears the same name.
+def start(pair: Pair, load: Load, *, options: Sequence[str] = ()) -> Process:
+    """Copy the topic of `load`; the copy bears the same name. `options`: of the mirror.
 
     Raises:
         ProcessFailed: the mirror could not be made, or the worker not be started.
     """
-    tanist(pair, DESTINATION, "mirrors", "create", MIRROR, "--source", SOURCE, "--topic", load.topic, "--yes")
+    where = ("--source", SOURCE, "--topic", load.topic, "--yes")
+    tanist(pair, DESTINATION, "mirrors", "create", MIRROR, *where, *options)
     return fetcher(pair, DESTINATION)
 
 

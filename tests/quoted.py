@@ -175,6 +175,15 @@ def every_command() -> frozenset[tuple[str, ...]]:
     return frozenset(found)
 
 
+def takes_a_mirror(path: tuple[str, ...]) -> bool:
+    """Whether the command line understands the command with the name of a mirror and nothing else."""
+    command: Any = _root()
+    for word in path:
+        command = command.commands[word]
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    return bool(arguments) and arguments[0].name == "name" and not _of_arguments(command, ["dr"], typed=True)
+
+
 def _of_arguments(command: Any, words: list[str], *, typed: bool) -> str:
     if wrong := _of_options(command, words):
         return wrong

@@ -29,7 +29,7 @@ from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, 
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.domain.write_access import AUTHORIZER_CONFIGS, may_allow_without_acls
-from tanist.domain.writer_identity import ProducerIds
+from tanist.domain.writer_identity import ProducerIds, TransactionalWriter
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.kafka.adapters.fencing import KafkaFencing
@@ -46,7 +46,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.requests import End, Markers
 from tanist.kafka.wire.router import Router
-from tanist.ports.fencing import Kept, ProducerFence
+from tanist.ports.fencing import Kept, ProducerFence, TransactionFence
 from tanist.ports.logs import InSync
 from tanist.ports.topics import NewTopic
 from tests.contracts.reached import SOON, wait_until
@@ -322,6 +322,31 @@ def test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing(rig: R
         assert not rig.world.data(at, rig.writers, 0)
         assert not rig.world.filler(at, rig.writers, 32_766)
         assert rig.world.end(at) == sealed[at]
+
+
+def test_a_fence_of_transactional_ids_is_proved_by_the_epoch_that_was_used(rig: Rig, topic_name: str) -> None:
+    """Also with nothing but what a producer may do."""
+    partitions = rig.topic(topic_name)
+    writers = {at: TransactionalWriter(f"tanist-{topic_name}-{at.partition}") for at in partitions}
+    assert rig.producer_fencing.proof(writers, SOON(10)) == dict.fromkeys(partitions, ProducerFence.OPEN)
+    before = {at: rig.world.end(at) for at in partitions}
+    first = rig.producer_fencing.fence_transactional_ids(writers, SOON(20))
+    again = rig.producer_fencing.fence_transactional_ids(writers, SOON(20))
+    for at in partitions:
+        one, two = first[at], again[at]
+        assert isinstance(one, TransactionFence), one
+        assert isinstance(two, TransactionFence), two
+        assert (one.end, two.end) == (before[at] + 1, before[at] + 2)
+        assert two.epoch.producer_id == one.epoch.producer_id
+        assert two.epoch.epoch > one.epoch.epoch
+        recorded = {at: writers[at]._replace(fence=one.epoch)}
+        assert rig.producer_fencing.proof(recorded, SOON(10)) == {at: ProducerFence.FENCED}
+        higher = {at: writers[at]._replace(fence=two.epoch._replace(epoch=two.epoch.epoch + 1))}
+        assert rig.producer_fencing.proof(higher, SOON(10)) == {at: ProducerFence.OPEN}
+    missing = MirrorPartition(f"{topic_name}-missing", 0)
+    answers = rig.producer_fencing.fence_transactional_ids(writers | {missing: writers[partitions[0]]}, SOON(20))
+    assert isinstance(answers[missing], UnknownTopicOrPartition | TopicAuthorizationFailed)
+    assert all(isinstance(answers[at], TransactionFence) for at in partitions)
 
 
 def test_the_end_of_what_was_copied_is_told_through_fences_and_gap_markers(rig: Rig, topic_name: str) -> None:
@@ -763,7 +788,7 @@ def approval_request(plan: str) -> ApprovalRequest:
 
 def test_an_approval_is_written_by_who_is_logged_in_and_timed_by_the_broker(rig: Rig) -> None:
     if not rig.approvals.exists(SOON(10)):
-        with pytest.raises(NoApproverTopic, match=r"kafka-topics\.sh"):
+        with pytest.raises(NoApproverTopic, match=r"kafka-topics\.sh --bootstrap-server \S+:\d+ --create"):
             rig.approvals.all(SOON(10))
         with pytest.raises(NoApproverTopic):
             rig.approvals.append(approval_request("p"), SOON(10))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
@@ -20,6 +21,7 @@ from tests.fakes.clock import JumpingClock
 from tests.fakes.configs import BROKER_DEFAULTS, MemoryConfigs
 from tests.fakes.logs import MemoryLogs
 from tests.fakes.mirrormaker import MemoryMirrorMaker
+from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.fakes.state import WORKER, FileLog, MemoryStateStore
 from tests.fakes.topics import MemoryTopics
 
@@ -98,7 +100,10 @@ class MemoryCluster:
     """`tests.fakes.times.MemoryTimes`, where timestamps of records matter."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
+    consumer_groups: MemoryGroups = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
+        self.consumer_groups = MemoryGroups(self)
         self.id = self.id or f"id-{self.name}"
 
     def answer(self) -> None:
@@ -178,7 +183,7 @@ class MemoryCluster:
             producer_fencing=nothing,
             opening=unguarded,
             approvals=nothing,
-            positions=nothing,
+            positions=partial(MemoryPositions, self.consumer_groups),
             open_store=self.open_store,
             transactions=nothing,
             deletion=nothing,

@@ -648,4 +648,4 @@ class MemoryApprovals:
 
     def _must_exist(self, by: Deadline) -> None:
         if not self.exists(by):
-            raise NoApproverTopic(f"{APPROVALS_TOPIC} of {self._cluster.id}")
+            raise NoApproverTopic(self._cluster.name, self._cluster.side().bootstrap)

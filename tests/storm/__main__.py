@@ -28,6 +28,7 @@ def main() -> int:
         "--runbook", action="store_true", help="operators at the runbook instead of faults under a copy"
     )
     parser.add_argument("--circle", action="store_true", help="failovers to and fro instead of faults under a copy")
+    parser.add_argument("--mapped", action="store_true", help="a mirror with mapped offsets under the faults")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of a good run, too")
     parser.add_argument("--figures", type=Path, metavar="FILE", help="write what was counted to it, as JSON")
     asked = parser.parse_args()
@@ -45,14 +46,22 @@ def main() -> int:
             outcome = runbook.run(screen, seconds=asked.seconds, seed=seed, directory=directory)
             outcome.show(Console(soft_wrap=True))
         else:
-            outcome = run(screen, SystemClock(), seconds=asked.seconds, seed=seed, directory=directory)
+            outcome = run(
+                screen,
+                SystemClock(),
+                seconds=asked.seconds,
+                seed=seed,
+                directory=directory,
+                mapped=asked.mapped,
+            )
             for line in outcome.lines():
                 screen.note(line)
     finally:
         well = outcome is not None and outcome.ok
         if outcome is not None and asked.figures:
             asked.figures.write_text(json.dumps(asdict(outcome.counted())), encoding="utf-8")
-        again = " ARGS=--circle" if asked.circle else " ARGS=--runbook" if asked.runbook else ""
+        kind = next((kind for kind in ("circle", "runbook", "mapped") if getattr(asked, kind)), "")
+        again = f" ARGS=--{kind}" if kind else ""
         if well and not asked.keep:
             shutil.rmtree(directory, ignore_errors=True)
         else:

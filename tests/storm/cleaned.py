@@ -32,11 +32,14 @@ class CleanedLogs:
 
 
 def cleaned_logs(
-    servers: tuple[str, str], partitions: Sequence[MirrorPartition], locate: Callable[[MirrorPartition], Locate]
+    servers: tuple[str, str],
+    partitions: Sequence[MirrorPartition],
+    locate: Callable[[MirrorPartition], Locate],
+    isolation: str = "read_uncommitted",
 ) -> CleanedLogs:
-    """Both clusters are read by ordinary consumers, the copy uncommitted. `locate`: where they lie there."""
+    """Both clusters are read by ordinary consumers, the copy by `isolation`. `locate`: where they lie there."""
     source = read(servers[0], partitions, "read_committed")
-    copy = read(servers[1], partitions, "read_uncommitted")
+    copy = read(servers[1], partitions, isolation)
     return sum((compared(at, source[at], copy[at], locate(at)) for at in partitions), CleanedLogs())
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tanist.domain.offset_map import OffsetMap
-    from tanist.ports.clock import Clock
+    from tanist.ports.clock import Clock, Deadline
     from tanist_testkit.sandbox.environment import Environment
     from tanist_testkit.sandbox.workers import Workers
     from tanist_testkit.screen import Screen
@@ -135,6 +135,8 @@ class Storm:
     house: Environment
     doors: tuple[Door, Door]
     """What workers and commands take for the clusters."""
+    mapped: bool = False
+    """The mirror has mapped offsets: its copies are what a reader of committed records sees."""
 
     def run(self) -> Outcome:
         self._prepare()
@@ -168,7 +170,7 @@ class Storm:
             write_beginnings(source, FLOWS, self.clock, self.seed)
             tanist = CommandLine(self.house.config, self.screen)
             arguments = ("--source", "east", "--destination", "west", "--topic", "|".join(TOPICS))
-            tanist.run("mirrors", "create", MIRROR, *arguments)
+            tanist.run("mirrors", "create", MIRROR, *arguments, *(("--offsets", "mapped") if self.mapped else ()))
             for worker in WORKERS:
                 self.house.workers.start(worker)
             tanist.run("mirrors", "wait", MIRROR, "--for", "state=MIRRORING", "--timeout", "100s")
@@ -194,36 +196,52 @@ class Storm:
         east, west = self.house.source.bootstrap_servers, self.house.destination.bootstrap_servers
         places = clients.places(east, TOPICS, by, self.clock)
         source, copy = (bounds(side, places, by, self.clock) for side in (east, west))
-        runs = maps(west, by, self.clock)
+        runs = self._maps(by)
+        if self.mapped:
+            copied = {place: (runs[place].until or 0) if place in runs else 0 for place in places}
+            wanted = {place: source[place].end for place in places}
+            return [
+                f"{place} at {copied[place]} of {wanted[place]}" for place in places if copied[place] < wanted[place]
+            ]
         return [
             f"{place} at {copy[place].end} of {_locate(runs, place)(source[place].end)}"
             for place in places
             if copy[place].end < _locate(runs, place)(source[place].end)
         ]
 
+    def _maps(self, by: Deadline) -> dict[Place, OffsetMap]:
+        west = self.house.destination.bootstrap_servers
+        return maps(west, by, self.clock, mirror=MIRROR if self.mapped else "")
+
     def _compare(self, load: Load, chaos: Chaos, stuck: tuple[str, ...], broke: tuple[str, ...]) -> Outcome:
         east, west = self.house.source.bootstrap_servers, self.house.destination.bootstrap_servers
         with self.screen.step("Every record of both clusters is compared"):
             by = self.clock.deadline(UP_SECONDS)
-            runs = maps(west, by, self.clock)
+            runs = self._maps(by)
             places = clients.places(east, WHOLE, by, self.clock)
             logs = {side: bounds(side, places, by, self.clock) for side in (east, west)}
             source = read(east, logs[east], committed=True, by=by, clock=self.clock)
             copy = read(west, logs[west], committed=True, by=by, clock=self.clock)
-            raw = read(west, logs[west], committed=False, by=by, clock=self.clock)
+            raw = None if self.mapped else read(west, logs[west], committed=False, by=by, clock=self.clock)
             acknowledged = {at: trace for at, trace in load.traces().items() if at.topic in WHOLE}
             partitions = [
                 MirrorPartition(at.topic, at.partition) for at in clients.places(east, COMPACTED, by, self.clock)
             ]
-            cleaned = cleaned_logs((east, west), partitions, lambda at: _locate(runs, Place(at.topic, at.partition)))
+            isolation = "read_committed" if self.mapped else "read_uncommitted"
+            cleaned = cleaned_logs(
+                (east, west), partitions, lambda at: _locate(runs, Place(at.topic, at.partition)), isolation
+            )
             self.screen.detail = f"{sum(map(len, source.values())):,} records"
+        if self.mapped:  # below the first record there may be what an aborted transaction has left
+            begun = {place: _locate(runs, place)(source[place].start) for place in places}
+            copy = {at: replace(each, start=max(each.start, begun[at])) for at, each in copy.items()}
         surplus = {place: copy[place].end - _locate(runs, place)(source[place].end) for place in places}
         at_end = {place: copy[place].end - source[place].end for place in places}
         return Outcome(
             seed=self.seed,
             faults={str(kind): count for kind, count in sorted(chaos.counts.items())},
             verdict=_sum(source, copy, runs, surplus),
-            uncommitted=_sum(source, raw, runs, surplus),
+            uncommitted=LogVerdict() if raw is None else _sum(source, raw, runs, surplus),
             acknowledged=sum(map(len, acknowledged.values())),
             missing=sum(
                 missing(reported, copy[place], _locate(runs, place)) for place, reported in acknowledged.items()
@@ -272,8 +290,15 @@ def _locate(runs: Mapping[Place, OffsetMap], place: Place) -> Locate:
     return cast("Locate", runs[place].locate) if place in runs else identical
 
 
-def run(
-    screen: Screen, clock: Clock, *, seconds: float, seed: int, directory: Path, brokers: tuple[int, int] = (2, 3)
+def run(  # noqa: PLR0913  # what a storm is made of, named
+    screen: Screen,
+    clock: Clock,
+    *,
+    seconds: float,
+    seed: int,
+    directory: Path,
+    brokers: tuple[int, int] = (2, 3),
+    mapped: bool = False,
 ) -> Outcome:
     """Clusters and workers in `directory`, which keeps their data and logs; all processes end with the call."""
     with ExitStack() as until_the_end:
@@ -287,7 +312,7 @@ def run(
         proxy = until_the_end.enter_context(Proxy())
         doors = proxy.door(home.source), proxy.door(home.destination)
         lead_through(doors, home)
-        return Storm(screen, clock, seed, seconds, home, doors).run()
+        return Storm(screen, clock, seed, seconds, home, doors, mapped).run()
 
 
 def lead_through(doors: tuple[Door, Door], house: Environment) -> None:

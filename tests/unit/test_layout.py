@@ -145,8 +145,6 @@ def test_every_error_has_a_name_of_its_own_and_says_what_to_do() -> None:
 
 NAMED_ONLY = frozenset(
     {
-        "tanist failback replay",
-        "tanist fence lift",
         "tanist groups snapshot",
         "tanist mirrors create",
         "tanist mirrors create --adopt",
@@ -154,7 +152,7 @@ NAMED_ONLY = frozenset(
         "tanist state rebuild",
     }
 )
-"""Commands that an error names without knowing their arguments: of another mirror, of none, or of a decision."""
+"""Commands that an error names without knowing their arguments: of another mirror, or of none."""
 
 
 def test_what_an_error_advises_can_be_typed_where_its_values_are_known() -> None:

@@ -223,7 +223,7 @@ def reverse() -> dict[str, Any]:
     with at_work(STEP_SECONDS, again=busy_or_retriable) as task:
         folder = Folder(connections.evidence() / found)
         folder.check()
-        clusters = task.registry.open_mirror(*params.place(task), task.context).returned()
+        clusters = task.registry.open_mirror(*params.place(task), task.context)
         done = reverse_after(found, clusters, folder, task.context)
     return {"reversed": done is not None}
 

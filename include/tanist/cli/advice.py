@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import AuthorizationFailed, GroupNotInMirror, Refused, UnknownMirror, UnknownTopic
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import each
 from tanist.wiring.status import advise
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 ADVICE_SECONDS: Final = 8.0
 """A refusal is shown even where the next step cannot be found out, so nobody waits long for that."""
-_OF_WHAT_WAS_TYPED: Final = (AuthorizationFailed, GroupNotInMirror, UnknownMirror, UnknownTopic)
-"""Refusals that no state of a mirror explains."""
 
 
 def advised(registry: ClusterRegistry, named: str | None, mirror: object, context: CommandContext) -> Guidance | None:
@@ -39,8 +36,8 @@ def advised(registry: ClusterRegistry, named: str | None, mirror: object, contex
 
 
 def explains(refusal: TanistError) -> bool:
-    """Whether the state of a mirror may have caused it: not a name, a hash or a right, nor a cluster without answer."""
-    return all(isinstance(one, Refused) and not isinstance(one, _OF_WHAT_WAS_TYPED) for one in each(refusal))
+    """Whether the next step of its mirror leads on from a refusal: only if that of each of several does."""
+    return all(one.state_explains for one in each(refusal))
 
 
 def other_than(found: Guidance, typed: Collection[str]) -> Guidance:

@@ -143,7 +143,8 @@ def show_plan(found: planning.Planned, as_json: bool) -> None:
     for limitation in found.plan.limitations:
         say(f"{'blocked' if limitation.blocks else 'accept'}: {limitation.name}: {limitation.detail}")
     if found.plan.intent.mode is Mode.UNPLANNED:
-        say(f"reserve: {reserve_words(found.reserve)}")
+        if not found.facts.is_mapped:
+            say(f"reserve: {reserve_words(found.reserve)}")
         if found.plan.intent.dead_since is None and (silence := silence_words(cost, "--source-dead-since")):
             say(silence)
     say(f"forecast: {forecast_words(cost)}; {found.word}: plan {found.plan.hash}")

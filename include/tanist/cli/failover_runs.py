@@ -114,7 +114,7 @@ def carried_out(
     reversal = attempt(
         lambda: reverse_after(
             plan,
-            now.registry.open_mirror(now.destination(), mirror_name(name), now.context).returned(),
+            now.registry.open_mirror(now.destination(), mirror_name(name), now.context),
             folder,
             now.context,
         )

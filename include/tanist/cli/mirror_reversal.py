@@ -105,7 +105,7 @@ def reverse(
     if unknown := sorted(set(accept or ()) - set(ACCEPTABLE)):
         raise Misconfigured(f"--accept {unknown[0]}: not one of {', '.join(ACCEPTABLE)}")
     if mapped:
-        raise MappedOffsetsUnsupported(f"--mapped {mapped[0]}: mapped offsets do not exist yet")
+        raise MappedOffsetsUnsupported(f"--mapped {mapped[0]}: records return at their offsets, or not at all")
     request = ReversalRequest(
         exclude=tuple(exclude or ()), accept=tuple(accept or ()), recreate=tuple(recreate or ()), only=plan
     )

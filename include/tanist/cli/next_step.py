@@ -106,7 +106,18 @@ def _unread(now: Session, mirror: MirrorName, destination: str, why: TanistError
     others = [each for each in now.registry.names() if each != destination]
     elsewhere = attempt(lambda: now.registry.destinations(mirror, now.context))
     where = "" if isinstance(elsewhere, TanistError) else next((each.name for each in elsewhere), "")
-    return unread(mirror, destination, why, others, where)
+    return unread(mirror, destination, why, others, where, {} if where else _known(now))
+
+
+def _known(now: Session) -> dict[str, tuple[MirrorName, ...]]:
+    """The mirrors of the clusters that answer, by destination."""
+    silent = _without_answer(now)
+    views = now.registry.views([name for name in now.registry.names() if name not in silent], now.context)
+    return {
+        name: tuple(each.mirror for each in view.mirrors())
+        for name, view in views.items()
+        if view is not None and not isinstance(view, TanistError)
+    }
 
 
 def _paragraphs(found: Sequence[Guidance], alike: Sequence[NextStep]) -> Iterator[list[str]]:

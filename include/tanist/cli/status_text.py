@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.cli.output import one_line
 from tanist.domain.checks import Verdict
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
 
 NARROWEST = 40
 """Columns below which nothing is wrapped more: a narrower terminal wraps by itself."""
+_COMMAND: Final = re.compile(r"`(?:tanist|kafka-[a-z-]+\.sh) [^`]*`")
+_JOINT: Final = "\0"
+"""Stands for a space at which no line ends; `one_line` leaves none in a text."""
 
 
 def status_text(items: Sequence[Mapping[str, Any]], modes: Sequence[str], width: int, *, every: bool) -> str:
     """Items of `status_item`, with the verdicts of `modes`, in lines of at most `width` columns (at least `NARROWEST`).
 
-    `every`: passing checks are listed, too; else they are counted. The next command is one line, however long, so that
-    it can be copied.
+    `every`: passing checks are listed, too; else they are counted. A command can be copied: no line ends within one,
+    and one that is wider than `width` has a line of its own. The next command always has.
     """
     return "\n\n".join("\n".join(_mirror(item, modes, max(width, NARROWEST), every=every)) for item in items)
 
@@ -40,7 +44,8 @@ def _mirror(item: Mapping[str, Any], modes: Sequence[str], width: int, *, every:
     if passing and not every:
         yield f"{len(passing)} check{'s pass' if len(passing) > 1 else ' passes'}; --all shows them"
     for step in item.get("next", ())[:1]:
-        yield f"next: {step['decision']}: {step['command']}" if step["decision"] else f"next: {step['command']}"
+        yield from _wrapped(f"{step['decision']}:", width, "  ") if step["decision"] else ()
+        yield f"next: {step['command']}"
 
 
 def _observed(check: Mapping[str, Any]) -> str:
@@ -54,14 +59,15 @@ def _observed(check: Mapping[str, Any]) -> str:
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
     """`text` in lines of at most `width` columns, the first with its own indentation, the others with `indent`.
 
-    A longer word stays whole: it may be a name in a command that is copied.
+    A word that is longer stays whole, as does a command in backticks.
     """
     lead = text[: len(text) - len(text.lstrip())]
-    return textwrap.wrap(
-        one_line(text),
+    found = textwrap.wrap(
+        _COMMAND.sub(lambda command: command[0].replace(" ", _JOINT), one_line(text)),
         width,
         initial_indent=lead,
         subsequent_indent=indent,
         break_on_hyphens=False,
         break_long_words=False,
     )
+    return [line.replace(_JOINT, " ") for line in found]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NotAPrefix(Refused):
-    name = "DESTINATION_NOT_A_PREFIX"
+    name, state_explains = "DESTINATION_NOT_A_PREFIX", False
     operator_action = (
         "delete the destination topic if its records are not needed, then add it without --adopt: it is copied from "
         "the start; nothing was changed"
@@ -26,7 +26,7 @@ class NotAPrefix(Refused):
 class TailAtDestination(Refused):
     """As NotAPrefix, of a log that has records in offsets which a failover has reserved."""
 
-    name = "DESTINATION_HAS_A_TAIL"
+    name, state_explains = "DESTINATION_HAS_A_TAIL", False
     operator_action = (
         "these records may exist nowhere else: leave the topic out with --exclude, and do not delete it before they "
         "are saved; nothing was changed"

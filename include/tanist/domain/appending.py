@@ -169,8 +169,11 @@ class Pipeline(Generic[H, Payload]):
     halted: Halt | None = None
 
     @classmethod
-    def resume(cls, at: ResumePoint, offsets: OffsetMap) -> Pipeline[H, Payload]:
-        """A pipeline that begins at `at`; `offsets`: the map used for that decision, with its new ranges."""
+    def resume(cls, at: ResumePoint, offsets: OffsetMap = OffsetMap()) -> Pipeline[H, Payload]:  # noqa: B008  # frozen
+        """A pipeline that begins at `at`; `offsets`: the map used for that decision, with its new ranges.
+
+        Where the map is written after the fact, as that of mapped offsets, none is needed here.
+        """
         return cls(at.position, at.end, at.sequence, offsets, at.last_timestamp, at.position, at.end)
 
     @classmethod

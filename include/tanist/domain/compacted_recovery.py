@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.recovery import CopyTail
-    from tanist.domain.writer_identity import ProducerIds
+    from tanist.domain.writer_identity import MarkingWriter
 
 
 class CompactedLogReader(LogReader[H, Payload], Protocol[H, Payload]):
@@ -55,7 +55,7 @@ class CompactedLogReader(LogReader[H, Payload], Protocol[H, Payload]):
 
 
 def recover_compacted_position(
-    evidence: CompactedLogReader[H, Payload], writer: ProducerIds, suspect_from: DestinationOffset | None = None
+    evidence: CompactedLogReader[H, Payload], writer: MarkingWriter, suspect_from: DestinationOffset | None = None
 ) -> ResumePoint:
     """Decide where copying resumes. Arguments and errors as of `recover_position`.
 

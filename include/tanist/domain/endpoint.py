@@ -79,6 +79,11 @@ class Endpoint:
     principal: str | None = None
 
     @property
+    def bootstrap_servers(self) -> str:
+        """`host:port,...`, as clients and the tools of Kafka take it."""
+        return ",".join(map(str, self.bootstrap))
+
+    @property
     def security_protocol(self) -> SecurityProtocol:
         if self.sasl is None:
             return SecurityProtocol.PLAINTEXT if self.tls is None else SecurityProtocol.SSL

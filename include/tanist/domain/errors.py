@@ -27,6 +27,9 @@ class TanistError(Exception):
     operator_action: ClassVar[str] = "this is a bug in Tanist: report it with the output of `tanist state dump`"
     retriable: ClassVar[bool] = False
     exit_code: ClassVar[int] = 70
+    state_explains: ClassVar[bool] = False
+    """Whether the state of its mirror may be the cause, so that the next step of the mirror leads on from here. It does
+    not from a name, a topic or an address that was typed, a missing right, or a cluster without an answer."""
     mirror: str = ""
     destination: str = ""
     topic: str = ""
@@ -56,22 +59,22 @@ class TanistError(Exception):
 
 
 class Refused(TanistError):
-    name, exit_code = "REFUSED", 1
+    name, exit_code, state_explains = "REFUSED", 1, True
     operator_action = "nothing was changed"
 
 
 class UnknownMirror(Refused):
-    name = "UNKNOWN_MIRROR"
+    name, state_explains = "UNKNOWN_MIRROR", False
     operator_action = "see `tanist mirrors list`"
 
 
 class MirrorExists(Refused):
-    name = "MIRROR_ALREADY_EXISTS"
+    name, state_explains = "MIRROR_ALREADY_EXISTS", False
     operator_action = "choose another name, or change the existing mirror with `tanist mirrors alter`"
 
 
 class TopicAlreadyInMirror(Refused):
-    name = "TOPIC_ALREADY_IN_MIRROR"
+    name, state_explains = "TOPIC_ALREADY_IN_MIRROR", False
     operator_action = "a destination topic can belong to one mirror only: see `tanist mirrors list`"
 
 
@@ -81,7 +84,7 @@ class TopicNotInMirror(Refused):
 
 
 class UnknownTopic(Refused):
-    name = "UNKNOWN_TOPIC"
+    name, state_explains = "UNKNOWN_TOPIC", False
     operator_action = "check the regular expression: it must match the whole name of a source topic"
 
 
@@ -89,23 +92,13 @@ class TopicFenced(Refused):
     name = "TOPIC_FENCED"
     operator_action = (
         "producers could not write to the mirror topic after a failover either: lift the source fence first "
-        "(`tanist fence lift`, or remove the ACL or the config yourself); nothing was changed"
+        "(`fence lift` of the mirror that has set it, or remove the ACL or the config yourself); nothing was changed"
     )
 
 
 class GroupNotInMirror(Refused):
-    name = "GROUP_NOT_IN_MIRROR"
+    name, state_explains = "GROUP_NOT_IN_MIRROR", False
     operator_action = "`tanist groups list` shows the groups whose committed offsets are kept; nothing was changed"
-
-
-class MirrorTopicAlreadyPaused(Refused):
-    name = "MIRROR_TOPIC_ALREADY_PAUSED"
-    operator_action = "`tanist mirrors resume` starts it again"
-
-
-class MirrorTopicNotPaused(Refused):
-    name = "MIRROR_TOPIC_NOT_PAUSED"
-    operator_action = "see `tanist mirrors describe`"
 
 
 class MirrorNotEmpty(Refused):
@@ -140,27 +133,27 @@ class CopyDiffers(Refused):
 
 
 class SameCluster(Refused):
-    name = "SAME_CLUSTER"
+    name, state_explains = "SAME_CLUSTER", False
     operator_action = "source and destination must be different clusters: compare their bootstrap servers"
 
 
 class AnotherCluster(Refused):
-    name = "CLUSTER_ID_MISMATCH"
+    name, state_explains = "CLUSTER_ID_MISMATCH", False
     operator_action = "correct its bootstrap servers: they lead to another cluster than when the mirror was created"
 
 
 class DestinationNotEmpty(Refused):
-    name = "DESTINATION_TOPIC_NOT_EMPTY"
+    name, state_explains = "DESTINATION_TOPIC_NOT_EMPTY", False
     operator_action = "choose other topics, delete it if its records are not needed, or take it with --adopt"
 
 
 class TopicMismatch(Refused):
-    name = "TOPIC_MISMATCH"
+    name, state_explains = "TOPIC_MISMATCH", False
     operator_action = "change the destination topic to match the source topic, or delete it and let Tanist create it"
 
 
 class AuthorizationFailed(Refused):
-    name = "MIRROR_AUTHORIZATION_FAILED"
+    name, state_explains = "MIRROR_AUTHORIZATION_FAILED", False
     operator_action = "grant the permission named above and run the same command again"
 
 
@@ -202,7 +195,7 @@ class GroupCommitFenced(Refused):
 
 
 class UnsupportedVersion(Refused):
-    name = "UNSUPPORTED_VERSION"
+    name, state_explains = "UNSUPPORTED_VERSION", False
     operator_action = "upgrade the broker: it is too old for this operation"
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import PartitionBroken
-from tanist.domain.mapped_runs import decoded, encoded
+from tanist.domain.mapped_runs import OffsetRangesWritten, decoded, encoded
 from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.offset_map import OffsetRange
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName, MirrorPartition
-    from tanist.domain.offset_map import OffsetRange
 
 MOST_BYTES: Final = 4_096
 """The default of `offset.metadata.max.bytes`; a proof is far shorter."""
@@ -55,7 +55,7 @@ class CopiedPosition:
 
     `mirror_id`, `source_topic_id`: of what is copied; brokers older than 2.8 have no topic ids, it is empty then.
     `end`: of the copy, behind the marker of the transaction that committed it. `count`: of the transactions of this
-    partition; it only grows. `runs`: the ranges of the offset map that are not published yet.
+    partition; it only grows. `runs`: the last range of the offset map that is published, and all that are not.
     """
 
     position: SourceOffset
@@ -69,6 +69,17 @@ class CopiedPosition:
     def metadata(self) -> str:
         """As it is committed beside the offset."""
         return f"tanist {self.mirror_id} {self.source_topic_id} {self.end} {self.count} {encoded(self.runs)}"
+
+
+def published(mirror: MirrorName, at: MirrorPartition, copied: CopiedPosition, mirror_id: str) -> OffsetRangesWritten:
+    """All ranges beside a position, and the position itself as the last one, so that the map needs no position more.
+
+    `extended` leaves out a range that has the shift of the one before; here the last one says where the copy ends.
+    """
+    runs = (*(run for run in copied.runs if run.source < copied.position), OffsetRange(copied.position, copied.end))
+    return OffsetRangesWritten(
+        mirror=mirror, mirror_id=mirror_id, partition=at, source=runs[0].source, ranges=encoded(runs)
+    )
 
 
 def group_of(mirror: MirrorName) -> str:

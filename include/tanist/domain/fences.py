@@ -106,6 +106,8 @@ RESTORED: Final = "state restore"
 UNRECORDED: Final = "in force at the source without a record: remove it with `tanist fence lift --unrecorded`"
 """The reason of a source fence that a late command of a deleted mirror, or another operator, has set."""
 HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.IN_FORCE, FenceStatus.PROVED, FenceStatus.UNPROVED})
+LEFT_TO_A_FETCHER = frozenset({FenceStatus.PENDING, FenceStatus.LIFT_PENDING})
+"""A fetcher sets or lifts such a fence as soon as the source lets it; `tanist fence set` leaves it alone."""
 
 
 def may_stand(fence: FencedTopic) -> bool:

@@ -12,11 +12,20 @@ if TYPE_CHECKING:
 REASON: Final = "as advised by tanist"
 """Stored with what is approved or undone so; whoever types it may give a better one."""
 _MIRROR: Final = re.compile(r"(tanist [a-z-]+(?: [a-z-]+)?) NAME\b")
-_BARE: Final = re.compile(
-    r"`(tanist (?:validate|failback (?:abort-transactions|decide|rescue|survey)|failover (?:abort|plan|status)|"
-    r"fence show|groups (?:list|sync)|mirrors (?:add|alter|describe|pause|remove|resume)))(?=`| --)"
+OF_A_MIRROR: Final = (
+    *("next", "reconcile", "status", "validate"),
+    *("failback abort-transactions", "failback decide", "failback replay", "failback rescue", "failback survey"),
+    *("failover abort", "failover plan", "failover status"),
+    *("fence lift", "fence set", "fence show"),
+    *("groups list", "groups sync", "groups translate"),
+    *("metadata diff", "metadata sync"),
+    *("mirrors add", "mirrors alter", "mirrors delete", "mirrors describe", "mirrors pause", "mirrors remove"),
+    *("mirrors resume", "mirrors reverse"),
+    "offsets lookup",
 )
-"""Commands of the mirror that texts quote without it."""
+"""The commands that take a mirror, and need nothing else to be understood: texts quote them without it. A test compares
+them with those of the command line."""
+_BARE: Final = re.compile(rf"`(tanist (?:{'|'.join(OF_A_MIRROR)}))(?=`| --)")
 _TOPICS: Final = re.compile(r"(--[a-z]+) (?:REGEX|TOPIC)\b")
 
 

@@ -72,6 +72,16 @@ class LogWriters:
                 return f"producer id {producer.producer_id} is fenced"
         return None
 
+    def written_behind(self, end: int) -> str | None:
+        """What shows that somebody else wrote behind `end`, up to where a mirror copied in transactions; None: nothing.
+
+        Its own records behind it are those of transactions that were aborted.
+        """
+        for span in self.last:
+            if span.base_offset >= end and not span.control and not span.transactional:
+                return f"somebody else wrote at offset {span.base_offset}, behind its copied records"
+        return None
+
 
 _SHOWN = 5
 _WRITER = "state rebuild"

@@ -19,8 +19,6 @@ from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tanist.domain.fake_group import CopiedPosition
-
 _MORE: Final = 0x80
 _BITS: Final = 0x7F
 
@@ -128,15 +126,10 @@ def appended(runs: Sequence[OffsetRange], batches: Iterable[OffsetRange]) -> tup
     return found
 
 
-def published_whole(
-    mirror: MirrorName, mirror_id: str, at: MirrorPartition, copied: CopiedPosition
-) -> OffsetRangesWritten:
-    """All ranges beside a position, and the position itself as the last one, so that the map needs no position more.
+def continues(published: Iterable[OffsetRange], riding: Sequence[OffsetRange]) -> bool:
+    """Whether no range is missing between those that are published and those that ride with a position.
 
-    `extended` leaves out a range that has the shift of the one before; here the last one says where the copy ends.
+    The last published one rides on: it, or the next one where it has no record, begins where that one begins in the
+    copy. State topics that were restored from an older export lack what was published since.
     """
-    last = OffsetRange(copied.position, copied.end)
-    runs = (*(run for run in copied.runs if run.source < copied.position), last)
-    return OffsetRangesWritten(
-        mirror=mirror, mirror_id=mirror_id, partition=at, source=runs[0].source, ranges=encoded(runs)
-    )
+    return not riding or riding[0].source == 0 or any(each.destination == riding[0].destination for each in published)

@@ -19,8 +19,9 @@ LONGEST_INTERVAL_MS: Final = TIMEOUT_MS // 2
 """A transaction that is open for longer than the timeout is aborted, so the interval leaves half of it to end one."""
 
 
-ADOPT: Final = "--adopt: taking a topic that has records"
-DETACH: Final = "remove --keep-copy: detaching a topic, to go on with its copy later"
+ADOPT: Final = "--adopt: choose topics that are empty at the destination, or give --into-existing instead"
+DETACH: Final = "--keep-copy: pause the topic (`tanist mirrors pause`), or fail it over (`tanist mirrors remove`)"
+"""Options that need identical offsets, and what is done instead."""
 
 
 ONLY_MAPPED: Final = "{} is for mirrors with mapped offsets: leave it out, or create one with --offsets mapped"
@@ -54,12 +55,12 @@ def interval_problem(milliseconds: int) -> Misconfigured | None:
     )
 
 
-def not_with_mapped(mirror: str, what: str) -> NotSupported:
-    """The refusal of `what`, for which the offsets of both logs have to be the same."""
-    return NotSupported(f"{what} is not possible with mapped offsets yet, and {mirror} has these")
+def not_with_mapped(mirror: str, option: str) -> NotSupported:
+    """The refusal of an option, for which the offsets of both logs have to be the same; `option`: as ADOPT."""
+    return NotSupported(f"mirror {mirror!r} has mapped offsets, with which this is not possible yet: {option}")
 
 
-def must_be_identical(spec: MirrorSpec, what: str) -> None:
-    """Raises NotSupported: the mirror has mapped offsets, with which `what` is not possible."""
+def must_be_identical(spec: MirrorSpec, option: str) -> None:
+    """Raises NotSupported: the mirror has mapped offsets; `option`: as ADOPT."""
     if spec.is_mapped:
-        raise not_with_mapped(f"mirror {spec.mirror!r}", what)
+        raise not_with_mapped(spec.mirror, option)

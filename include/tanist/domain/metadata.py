@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import said
 from tanist.domain.compaction import Holes
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, WHILE_MIRRORING, plan_configs, why_never_copied
 
@@ -231,7 +231,7 @@ def _compare(
         *_partition_rows(topic, source, copy),
         *_config_rows(topic, source, copy, changes),
         *_deferred_rows(topic, held),
-        *_rule_rows(topic, source),
+        *_rule_rows(topic, source, rules),
         *_skipped_rows(topic, source, copy, planned),
     ]
     if fenced:
@@ -339,7 +339,7 @@ def _rules_held(topic: TopicDesired, source: TopicMetadata) -> tuple[AclEntry, .
     return source.write_rules if isinstance(source.write_rules, tuple) else topic.deferred_acls
 
 
-def _rule_rows(topic: TopicDesired, source: TopicMetadata) -> Iterator[MetadataRow]:
+def _rule_rows(topic: TopicDesired, source: TopicMetadata, rules: MetadataRules) -> Iterator[MetadataRow]:
     def row(change: Change, verdict: Outcome, now: str | None, reason: str) -> MetadataRow:
         return MetadataRow(
             topic=topic.topic,
@@ -356,7 +356,8 @@ def _rule_rows(topic: TopicDesired, source: TopicMetadata) -> Iterator[MetadataR
     if source.write_rules is None:
         yield row(Change.NOTHING, Outcome.SKIPPED, None, _CLOSED)
     elif isinstance(source.write_rules, TanistError):
-        yield row(Change.NOTHING, Outcome.UNKNOWN, None, str(source.write_rules))
+        optional = rules.is_mapped and isinstance(source.write_rules, AuthorizationFailed)
+        yield row(Change.NOTHING, Outcome.SKIPPED if optional else Outcome.UNKNOWN, None, str(source.write_rules))
     elif held != topic.deferred_acls:
         yield row(
             Change.REMEMBER, Outcome.DIFFERS, said(held), "deferred while the topic is mirrored; granted by a failover"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
+from tanist.domain.mapped_runs import continues
 from tanist.domain.names import SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 
@@ -61,9 +62,10 @@ class OffsetPolicy:
             ranges[piece.partition] += piece.runs
         if not spec.is_mapped:
             return cls(MappingProxyType({at: OffsetMap.of(found) for at, found in ranges.items()}))
-        for at, copied in positions.items():
-            ranges[at] += copied.runs
-        maps = {at: _mapped(ranges[at], positions.get(at), unread.get(at, "")) for at in {*ranges, *unread}}
+        maps = {
+            at: _mapped(ranges.get(at, ()), positions.get(at), unread.get(at, ""))
+            for at in {*ranges, *positions, *unread}
+        }
         return cls(MappingProxyType(maps), _NOTHING_COPIED)
 
     @property
@@ -84,7 +86,12 @@ class OffsetPolicy:
         return self.map_of(at).locate(offset)
 
 
-def _mapped(found: Sequence[OffsetRange], copied: CopiedPosition | None, unread: str) -> OffsetMap:
+def _mapped(published: Sequence[OffsetRange], copied: CopiedPosition | None, unread: str) -> OffsetMap:
     if copied is not None:
-        return OffsetMap.of(found, copied.position)
-    return OffsetMap.of(found, max(found).source if found else SourceOffset(0), unread)
+        if continues(published, copied.runs):
+            return OffsetMap.of((*published, *copied.runs), copied.position)
+        unread = (
+            f"its ranges before source offset {copied.runs[0].source} were published, and `__mirror_offsets` has them "
+            "no more"
+        )
+    return OffsetMap.of(published, max(published).source if published else SourceOffset(0), unread)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tanist.domain.log_ends import CopyEnds
-    from tanist.domain.writer_identity import ProducerIds
+    from tanist.domain.writer_identity import MarkingWriter
 
 FIRST_LOOK = 64
 """Offsets read back from the end at first; four times as many each time if that is not enough."""
@@ -135,7 +135,7 @@ class CopyTail(NamedTuple, Generic[H, Payload]):
 
 
 def recover_position(
-    evidence: LogReader[H, Payload], writer: ProducerIds, suspect_from: DestinationOffset | None = None
+    evidence: LogReader[H, Payload], writer: MarkingWriter, suspect_from: DestinationOffset | None = None
 ) -> ResumePoint:
     """Decide where copying resumes.
 
@@ -175,7 +175,7 @@ def committed_ends(evidence: LogReader[H, Payload]) -> CopyEnds:
 
 
 def last_data(
-    evidence: LogReader[H, Payload], writer: ProducerIds, ends: CopyEnds, suspect_from: DestinationOffset | None
+    evidence: LogReader[H, Payload], writer: MarkingWriter, ends: CopyEnds, suspect_from: DestinationOffset | None
 ) -> CopyTail[H, Payload]:
     back = max(FIRST_LOOK, ends.end - suspect_from if suspect_from is not None else 0)
     while True:
@@ -185,7 +185,7 @@ def last_data(
         back *= 4
 
 
-def _tail(evidence: LogReader[H, Payload], writer: ProducerIds, ends: CopyEnds, back: int) -> CopyTail[H, Payload]:
+def _tail(evidence: LogReader[H, Payload], writer: MarkingWriter, ends: CopyEnds, back: int) -> CopyTail[H, Payload]:
     start = DestinationOffset(max(ends.start, ends.end - back))
     batches = _read_ours(evidence, writer, start, ends.end)
     data = tuple((h, p) for h, p in batches if writer.has_copied(h.producer_id, control=h.is_control))
@@ -199,7 +199,7 @@ def _tail(evidence: LogReader[H, Payload], writer: ProducerIds, ends: CopyEnds, 
 
 def look_below(
     evidence: LogReader[H, Payload],
-    writer: ProducerIds,
+    writer: MarkingWriter,
     ends: CopyEnds,
     tail: CopyTail[H, Payload],
     offsets: OffsetMap,
@@ -212,7 +212,7 @@ def look_below(
 
 
 def _read_ours(
-    evidence: LogReader[H, Payload], writer: ProducerIds, start: DestinationOffset, until: DestinationOffset
+    evidence: LogReader[H, Payload], writer: MarkingWriter, start: DestinationOffset, until: DestinationOffset
 ) -> Sequence[tuple[H, Payload]]:
     """Batches of the mirror partition that reach into [start, until). Raises ForeignWrite for other producers."""
     batches = evidence.destination(start, until) if start < until else ()
@@ -221,7 +221,7 @@ def _read_ours(
     return batches
 
 
-def _must_be_ours(header: WrittenBatch, writer: ProducerIds) -> None:
+def _must_be_ours(header: WrittenBatch, writer: MarkingWriter) -> None:
     if not writer.may_have_written(header.producer_id, control=header.is_control):
         raise ForeignWrite(
             f"destination offsets {header.base_offset} to {header.next_offset - 1} were written by producer id "
@@ -278,7 +278,7 @@ def _onwards(evidence: LogReader[H, Payload], position: SourceOffset) -> Iterato
 
 def _walk_back(
     evidence: LogReader[H, Payload],
-    writer: ProducerIds,
+    writer: MarkingWriter,
     ends: CopyEnds,
     tail: CopyTail[H, Payload],
     offsets: OffsetMap,

@@ -80,6 +80,8 @@ class Use(StrEnum):
     PLAN = "`failover plan` and `approve`"
     APPROVE = "`failover approve`"
     RUN = "`failover run`"
+    RUN_IDENTICAL = "`failover run` with identical offsets"
+    RUN_MAPPED = "`failover run` with mapped offsets"
     NOTIFY = "`failover run`, after the switch"
     RETURN = "way back"
 
@@ -201,6 +203,7 @@ TABLE: Final[tuple[Requirement, ...]] = (
     *_rows(
         _MIRROR, _SOURCE, Use.MAPPED,
         ("READ*", "Topic", STATE_TOPIC, "reading whether another cluster took over from it"),
+        ("DESCRIBE_CONFIGS*", "Topic", STATE_TOPIC, "checking that state is kept, if the source has that topic"),
         ("DESCRIBE?", "Cluster", CLUSTER, "reading who may write (without it a failover grants nobody WRITE)"),
     ),
     *_rows(
@@ -209,7 +212,6 @@ TABLE: Final[tuple[Requirement, ...]] = (
         ("READ", "Topic", Each.TOPIC, "finding the end of the mirror topics"),
         ("CREATE*", "Topic", Each.TOPIC, "creating mirror topics (or CREATE on the cluster)"),
         *_STATE_ROWS,
-        ("IDEMPOTENT_WRITE*", "Cluster", CLUSTER, "producer ids, before Kafka 2.8"),
         ("DESCRIBE_CONFIGS?", "Cluster", CLUSTER, "knowing whether brokers have super users, or verify transactions"),
         _LOCK,
     ),
@@ -218,10 +220,12 @@ TABLE: Final[tuple[Requirement, ...]] = (
         ("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "writing the control markers that keep offsets identical"),
         ("ALTER_CONFIGS", "Topic", Each.TOPIC, "deferring retention while topics are mirrored"),
         ("DELETE", "Topic", Each.TOPIC, "setting the log start of mirror topics"),
+        ("IDEMPOTENT_WRITE*", "Cluster", CLUSTER, "producer ids, before Kafka 2.8"),
         ("ALTER_CONFIGS?", "Cluster", CLUSTER, "remembering producer ids longer (`producer.id.expiration.ms`)"),
     ),
     *_rows(
         _MIRROR, _DESTINATION, Use.MAPPED,
+        ("DESCRIBE_CONFIGS", "Topic", Each.TOPIC, "comparing topic configurations with the source's"),
         ("ALTER_CONFIGS?", "Topic", Each.TOPIC, "keeping topic configurations as at the source (`metadata sync`)"),
         ("WRITE", "TransactionalId", "tanist-*", "appending records in transactions"),
         ("DESCRIBE", "TransactionalId", "tanist-*", "finding the coordinator of these transactions"),
@@ -294,12 +298,19 @@ TABLE: Final[tuple[Requirement, ...]] = (
         _MIRROR, _DESTINATION, Use.RUN,
         ("READ", "Topic", APPROVALS_TOPIC, "reading approvals", "hold"),
         ("DESCRIBE_CONFIGS", "Topic", APPROVALS_TOPIC, "checking that approvals are kept", "hold"),
-        ("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the producer fence", "seal"),
         ("DESCRIBE", "Cluster", CLUSTER, "reading who may write", "open"),
         ("ALTER", "Cluster", CLUSTER, "granting producers WRITE at a failover", "open"),
         ("ALTER_CONFIGS", "Topic", Each.TOPIC, "restoring topic configurations at a failover", "configs"),
         ("WRITE", "Topic", Each.TOPIC, "the canary transaction of a failover", "canary"),
         ("READ", "Topic", Each.TOPIC, "finding where copied records end at a failover", "seal"),
+    ),
+    *_rows(
+        _MIRROR, _DESTINATION, Use.RUN_IDENTICAL,
+        ("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the producer fence", "seal"),
+    ),
+    *_rows(
+        _MIRROR, _DESTINATION, Use.RUN_MAPPED,
+        ("WRITE", "TransactionalId", "tanist-*", "the producer fence", "seal"),
     ),
     *_rows(
         _MIRROR, _SOURCE, Use.NOTIFY,
@@ -372,7 +383,9 @@ def required(found: Iterable[Requirement], names: Iterable[str] = ()) -> tuple[R
     )
 
 
-def step_needs(step: str) -> str:
-    """What a step of a failover needs, for people; empty: nothing of its own."""
-    found = [(each.where, each.of(each.resource).title) for each in TABLE if step and each.step == step]
+def step_needs(step: str, *, mapped: bool) -> str:
+    """What a step of a failover needs, for people; empty: nothing of its own. `mapped`: offsets of the mirror are."""
+    other = Use.RUN_IDENTICAL if mapped else Use.RUN_MAPPED
+    own = [each for each in TABLE if step and each.step == step and each.use is not other]
+    found = [(each.where, each.of(each.resource).title) for each in own]
     return ", ".join(f"{title} at the {where}" for where, title in dict.fromkeys(found))

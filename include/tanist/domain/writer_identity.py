@@ -6,7 +6,7 @@ offsets, and `TransactionalWriter` of one with mapped offsets.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias
 
 from tanist.domain.gap_markers import LAST_EPOCH
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.names import MirrorName, ProducerId
-    from tanist.domain.records import MirrorSpec
 
 _SHORT: Final = 8  # characters of a mirror id, which is a UUID: its first group
 COPYING_EPOCH: Final = 0
@@ -91,6 +90,8 @@ class TransactionalWriter(NamedTuple):
 
 
 WriterIdentity: TypeAlias = ProducerIds | TransactionalWriter
+MarkingWriter: TypeAlias = ProducerIds
+"""The kind that fills gaps with markers, so that offsets stay identical; who only asks it need not know of its ids."""
 
 
 def transactional_id_prefix(mirror: MirrorName, mirror_id: str) -> str:
@@ -101,7 +102,14 @@ def transactional_id_prefix(mirror: MirrorName, mirror_id: str) -> str:
     return f"tanist-{mirror}-{mirror_id[:_SHORT]}"
 
 
-def transactional_id_of(spec: MirrorSpec, state_partition: int) -> str:
+class _HasTransactionalId(Protocol):
+    """A `MirrorSpec`, whose module knows this one."""
+
+    @property
+    def transactional_id(self) -> str: ...
+
+
+def transactional_id_of(spec: _HasTransactionalId, state_partition: int) -> str:
     """In whose transactions the partitions of one state partition are copied to a mirror with mapped offsets.
 
     Only the worker that holds the lease of that state partition may use it.

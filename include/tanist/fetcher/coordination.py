@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.failover.limitations import REPORT_MS
 from tanist.domain.logins import MirrorLogin, PrincipalUnknown
 from tanist.domain.records import WorkerAlive
 from tanist.fetcher.assignment import NO_NEWS, PartitionKey
@@ -88,7 +89,6 @@ class OwnLogin:
 ROUND_SECONDS: Final = 0.2
 WRITE_SECONDS: Final = 10.0
 ENDS_EVERY_SECONDS: Final = 1.0
-ALIVE_EVERY_SECONDS: Final = 5.0
 STOP_SECONDS: Final = 8.0
 
 
@@ -198,7 +198,7 @@ class Coordination(RoundThread):
                 if held is None or (held.row, held.error) != (new.row, new.error):
                     _log_transition(new, changed=held is None or held.row != new.row)
                 records.append(new)
-        if now.monotonic - self._alive_at >= ALIVE_EVERY_SECONDS:
+        if 1000 * (now.monotonic - self._alive_at) >= REPORT_MS:
             self._alive_at = now.monotonic
             records.append(self._alive(view, now.epoch))
         if records:

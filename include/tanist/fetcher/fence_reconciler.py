@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 from tanist.domain.errors import CouldNotTell, MirrorLocked, OperatorFenced, Stopped, TanistError
 from tanist.domain.fences import (
     HOLDS_PRODUCERS_OFF,
+    LEFT_TO_A_FETCHER,
     RESTORED,
     STRAY,
     FencedTopic,
@@ -291,7 +292,7 @@ def _due(seen: _FenceSeen, view: StateView, group: FenceGroup) -> FencedTopic | 
     reported, never removed.
     """
     fence, stands = seen
-    if fence.status in {FenceStatus.PENDING, FenceStatus.LIFT_PENDING}:
+    if fence.status in LEFT_TO_A_FETCHER:
         return fence
     if fence.status is FenceStatus.LIFTED and isinstance(stands, bool):
         reason = STRAY if is_stray(fence, stands=stands) else ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
-from itertools import filterfalse
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.promotions import FormerCopy
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.domain.writer_identity import ProducerIds
+    from tanist.domain.writer_identity import MarkingWriter
     from tanist.ports.clock import Clock
     from tanist.ports.fencing import ProducerFencing
     from tanist.ports.logs import ClusterSeen, Replicas
@@ -38,6 +37,14 @@ REST_SECONDS: Final = 5.0
 """A log that has not grown for this time is taken to be idle, so that its last record can be repeated."""
 _ANSWER_SECONDS: Final = 8.0
 """How long the destination has to answer."""
+
+
+def _has_markers(spec: MirrorSpec) -> bool:
+    """Whether the producer fences of a mirror are markers that brokers forget.
+
+    Those of mapped offsets are not renewed: workers read from the state that their topics have left the mirror.
+    """
+    return not is_followed(spec) and not spec.is_mapped
 
 
 class ProducerFences:
@@ -68,7 +75,7 @@ class ProducerFences:
             self._each(view, self._keep)
 
     def _owned(self, view: StateView) -> frozenset[tuple[MirrorName, MirrorPartition]]:
-        ours = filterfalse(is_followed, view.mirrors())
+        ours = filter(_has_markers, view.mirrors())
         taken = ((s.mirror, at) for s in ours for t in view.removed(s.mirror) for at in t.all_partitions())
         former = ((each.mirror, at) for each in former_copies(view) for at in each.partitions)
         return frozenset((mirror, at) for mirror, at in (*taken, *former) if self._ours(mirror, at))
@@ -76,9 +83,9 @@ class ProducerFences:
     def _each(
         self,
         view: StateView,
-        do: Callable[[Mapping[MirrorPartition, ProducerIds]], list[str]],
+        do: Callable[[Mapping[MirrorPartition, MarkingWriter]], list[str]],
     ) -> None:
-        for spec in filterfalse(is_followed, view.mirrors()):
+        for spec in filter(_has_markers, view.mirrors()):
             if view.removed(spec.mirror):
                 self._one(spec.mirror, partial(self._taken, view, spec), do)
         former = tuple(former_copies(view))
@@ -88,8 +95,8 @@ class ProducerFences:
     def _one(
         self,
         mirror: MirrorName,
-        find: Callable[[], Mapping[MirrorPartition, ProducerIds]],
-        do: Callable[[Mapping[MirrorPartition, ProducerIds]], list[str]],
+        find: Callable[[], Mapping[MirrorPartition, MarkingWriter]],
+        do: Callable[[Mapping[MirrorPartition, MarkingWriter]], list[str]],
     ) -> None:
         try:
             taken = find()
@@ -101,7 +108,7 @@ class ProducerFences:
         if failed:
             log.warning("barriers could not be proved", extra={"mirror": mirror, "reason": failed[0]})
 
-    def _taken(self, view: StateView, spec: MirrorSpec) -> dict[MirrorPartition, ProducerIds]:
+    def _taken(self, view: StateView, spec: MirrorSpec) -> dict[MirrorPartition, MarkingWriter]:
         """Raises TanistError, so that nothing is written, if it is unknown whether a topic was re-created."""
         seen = self._described([topic.topic for topic in view.removed(spec.mirror)])
         return {
@@ -111,7 +118,7 @@ class ProducerFences:
             if self._ours(spec.mirror, at) and topic.topic in seen.partitions
         }
 
-    def _former(self, copies: Sequence[FormerCopy]) -> dict[MirrorPartition, ProducerIds]:
+    def _former(self, copies: Sequence[FormerCopy]) -> dict[MirrorPartition, MarkingWriter]:
         """Of a mirror that copies from here now: a worker of its old direction must not append when it wakes.
 
         Raises TanistError as `_taken`.
@@ -131,11 +138,11 @@ class ProducerFences:
         there = {name: found for name, found in seen.partitions.items() if not isinstance(found, TanistError)}
         return replace(seen, partitions=there)
 
-    def _fence_producers(self, taken: Mapping[MirrorPartition, ProducerIds]) -> list[str]:
+    def _fence_producers(self, taken: Mapping[MirrorPartition, MarkingWriter]) -> list[str]:
         answers = self._fencing.fence_producers(taken, self._clock.deadline(_ANSWER_SECONDS))
         return [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)]
 
-    def _keep(self, taken: Mapping[MirrorPartition, ProducerIds]) -> list[str]:
+    def _keep(self, taken: Mapping[MirrorPartition, MarkingWriter]) -> list[str]:
         """With an authorizer this fails, because the mirror is denied WRITE; `tanist status` states what to do."""
         by = self._clock.deadline(_ANSWER_SECONDS)
         policies = self._fencing.compacted({at.topic for at in taken}, by)

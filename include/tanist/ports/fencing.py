@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
     from tanist.domain.names import DestinationOffset, MirrorPartition
-    from tanist.domain.writer_identity import ProducerEpoch, ProducerIds, TransactionalWriter, WriterIdentity
+    from tanist.domain.writer_identity import MarkingWriter, ProducerEpoch, TransactionalWriter, WriterIdentity
     from tanist.ports.clock import Deadline
 
 
@@ -89,14 +89,14 @@ class ProducerFencing(Protocol):
     """
 
     def fence_data_producers(
-        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, MarkingWriter], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """As `fence_producers`, for all producer ids but the gap markers': records can no longer be appended."""
         ...
 
     def copied_ends(
         self,
-        writers: Mapping[MirrorPartition, ProducerIds],
+        writers: Mapping[MirrorPartition, MarkingWriter],
         by: Deadline,
         begun: Mapping[MirrorPartition, DestinationOffset] = NO_HISTORY,
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
@@ -110,7 +110,7 @@ class ProducerFencing(Protocol):
     def reserve(
         self,
         ends: Mapping[MirrorPartition, int],
-        writers: Mapping[MirrorPartition, ProducerIds],
+        writers: Mapping[MirrorPartition, MarkingWriter],
         by: Deadline,
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """Write gap markers up to `ends`, in a producer epoch that no worker has used; returns the committed ends.
@@ -121,7 +121,7 @@ class ProducerFencing(Protocol):
         ...
 
     def fence_producers(
-        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, MarkingWriter], by: Deadline
     ) -> Mapping[MirrorPartition, DestinationOffset | TanistError]:
         """Write a marker of a higher epoch for the data producer id, and one of the last epoch for the gap markers' id.
 
@@ -154,13 +154,13 @@ class ProducerFencing(Protocol):
         ...
 
     def kept(
-        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, MarkingWriter], by: Deadline
     ) -> Mapping[MirrorPartition, Kept | TanistError]:
         """Whether the fence survives compaction, for fenced partitions of compacted topics. Writes nothing."""
         ...
 
     def keep(
-        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline, *, rest: float = 0
+        self, writers: Mapping[MirrorPartition, MarkingWriter], by: Deadline, *, rest: float = 0
     ) -> Mapping[MirrorPartition, Kept | TanistError]:
         """Append the last record with a key again, in the new epoch of the data producer id, to BARE partitions.
 

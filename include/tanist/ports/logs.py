@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.log_writers import LogWriters
     from tanist.domain.names import BrokerId, DestinationOffset, ProducerId, TopicPartition
-    from tanist.domain.writer_identity import ProducerIds
+    from tanist.domain.writer_identity import MarkingWriter
     from tanist.ports.clock import Deadline
 
 _P = TypeVar("_P", bound="TopicPartition")
@@ -67,7 +67,7 @@ class LogInspection(Protocol):
         ...
 
     def reserve_ends(
-        self, old_ends: Mapping[_P, DestinationOffset], writer: ProducerIds, by: Deadline
+        self, old_ends: Mapping[_P, DestinationOffset], writer: MarkingWriter, by: Deadline
     ) -> Mapping[_P, DestinationOffset | TanistError]:
         """The offset of the last producer fence of a mirror behind `old_ends`, or of the first batch of another writer.
 

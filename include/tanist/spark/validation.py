@@ -86,7 +86,7 @@ def spans(bounds: Iterable[ComparisonBounds], job: ValidationJob) -> Spans:
         read = replace(read, skipped=asked.skipped, copy=asked.partition)
         source_id, copy_id = each.topic_ids
         source.append(replace(read, edge=each.copy_begins, topic_id=source_id))
-        only = job.data_id if asked.promoted else None
+        only = job.data_id if asked.promoted and asked.until is None else None
         there = LogSpan(partition=asked.partition, start=theirs.start, until=theirs.end, only=only)
         copy.append(replace(there, topic_id=copy_id, only_from=asked.copy_start, skipped=asked.skipped))
     return Spans(source=tuple(source), destination=tuple(copy))

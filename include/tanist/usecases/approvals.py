@@ -96,7 +96,7 @@ def _must_have_a_topic(at: ApprovedAt, command: CommandContext) -> None:
     if side.approvals.exists(command.by):
         return
     if side.opening.has_authorizer(command.by):
-        raise NoApproverTopic(f"destination {side.name!r} has none")
+        raise NoApproverTopic(side.name, side.bootstrap)
     side.approvals.create(command.by)
 
 

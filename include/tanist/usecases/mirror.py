@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import AnotherCluster, SameCluster, TanistError
+from tanist.domain.failback.way_back import must_have_way_back
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import snapshot
@@ -92,7 +93,12 @@ class OpenMirror:
         return MirrorSnapshot.of(self.spec, self.source, self.destination)
 
     def returned(self) -> ReturnedMirror:
-        """The same, where the old source can be reached. Raises why it cannot."""
+        """The same, where the old source can be reached.
+
+        Raises:
+            NoWayBack: this mirror has none. TanistError: why the old source cannot be reached.
+        """
+        must_have_way_back(self.spec)
         if isinstance(self.source, TanistError):
             raise self.source
         if isinstance(self.pair, TanistError):

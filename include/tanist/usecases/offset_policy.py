@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from tanist.domain.answers import attempt
 from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
-from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
+from tanist.domain.fake_group import copied_position, group_of
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.ports.positions import CommittedPosition
 
 if TYPE_CHECKING:
+    from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -35,31 +36,33 @@ def offset_policy(
     """
     if not spec.is_mapped:
         return OffsetPolicy.of(offsets, spec)
-    positions, unread = _positions(spec, destination, state, by)
-    return OffsetPolicy.of(destination.state(OFFSETS_TOPIC, by), spec, positions, unread)
-
-
-def _positions(
-    spec: MirrorSpec, destination: Cluster, state: StateView, by: Deadline
-) -> tuple[dict[MirrorPartition, CopiedPosition], dict[MirrorPartition, str]]:
-    """Where the copies go on of all topics that the mirror has, had, or has detached, and why that is not known.
-
-    A transaction that is open has not moved any of them yet.
-    """
-    group = group_of(spec.mirror)
-    answer = attempt(lambda: destination.positions(spec.mirror).committed([group], by, stable=False)[group])
     known: dict[MirrorPartition, CopiedPosition] = {}
     unread: dict[MirrorPartition, str] = {}
-    for topic in _topics(spec, state):
-        for at in topic.all_partitions():
-            found = answer if isinstance(answer, TanistError) else _position(spec, topic, at, answer)
-            if isinstance(found, TanistError):
-                unread[at] = f"where the copy goes on is unknown: {found.name}: {found.reason}"
-            elif found is None:
-                unread[at] = f"group {group!r} at {spec.destination!r} has no position of the copy"
-            else:
-                known[at] = found
-    return known, unread
+    for at, found in copied_positions(spec, destination, state, by).items():
+        if isinstance(found, TanistError):
+            unread[at] = f"where the copy goes on is unknown: {found.name}: {found.reason}"
+        elif found is None and not state.promoted(spec.mirror, at.topic):
+            unread[at] = f"group {group_of(spec.mirror)!r} at {spec.destination!r} has no position of the copy"
+        elif found is not None:
+            known[at] = found
+    return OffsetPolicy.of(destination.state(OFFSETS_TOPIC, by), spec, known, unread)
+
+
+def copied_positions(
+    spec: MirrorSpec, destination: Cluster, state: StateView, by: Deadline, *, stable: bool = False
+) -> dict[MirrorPartition, CopiedPosition | TanistError | None]:
+    """Where a mapped copy goes on, of all topics that the mirror has, had, or has detached; or why that is not known.
+
+    None: no position was committed. `stable`: a position that an open transaction is about to move is an error; else it
+    is as it was before.
+    """
+    group = group_of(spec.mirror)
+    answer = attempt(lambda: destination.positions(spec.mirror).committed([group], by, stable=stable)[group])
+    return {
+        at: answer if isinstance(answer, TanistError) else _position(spec, topic, at, answer)
+        for topic in _topics(spec, state)
+        for at in topic.all_partitions()
+    }
 
 
 def _topics(spec: MirrorSpec, state: StateView) -> tuple[TopicDesired, ...]:

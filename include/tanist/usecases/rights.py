@@ -104,14 +104,19 @@ def recreation_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     return required(rows(Use.RECREATE, ClusterRole.DESTINATION), topics)
 
 
-def run_needs(where: ClusterRole, topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
-    """The permissions at one cluster that a failover must have before it begins: without them it could not end."""
-    return required(rows(Use.RUN, where), topics)
+def run_needs(where: ClusterRole, topics: Iterable[str], spec: MirrorSpec) -> tuple[RequiredAcl, ...]:
+    """The permissions at one cluster that a failover must have before it begins: without them it could not end.
+
+    `spec`: of the mirror, whose kind decides about the producer fence, and whose positions are read and settled.
+    """
+    of_kind = Use.RUN_MAPPED if spec.is_mapped else Use.RUN_IDENTICAL
+    positions = position_needs(spec) if where is ClusterRole.DESTINATION else ()
+    return (*required(rows(of_kind, where) + rows(Use.RUN, where), topics), *positions)
 
 
-def failover_needs(where: ClusterRole, topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
+def failover_needs(where: ClusterRole, topics: Iterable[str], spec: MirrorSpec) -> tuple[RequiredAcl, ...]:
     """As `run_needs`, and those that a failover can do without while it runs, but not afterwards."""
-    return run_needs(where, topics) + required(rows(Use.NOTIFY, where))
+    return run_needs(where, topics, spec) + required(rows(Use.NOTIFY, where))
 
 
 def reversal_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:

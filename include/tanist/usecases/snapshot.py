@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName, ProducerId
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.domain.writer_identity import ProducerIds, WriterIdentity
+    from tanist.domain.writer_identity import MarkingWriter, WriterIdentity
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.fencing import Kept, ProducerFence
@@ -300,7 +300,7 @@ class ClusterSnapshot(Generic[_P]):
         return self._each("compacted", topics, lambda new: self.cluster.producer_fencing.compacted(new, by))
 
     def kept(
-        self, writers: Mapping[MirrorPartition, ProducerIds], by: Deadline
+        self, writers: Mapping[MirrorPartition, MarkingWriter], by: Deadline
     ) -> dict[MirrorPartition, Kept | TanistError]:
         """Whether the producer fences of compacted partitions are durable."""
         return self._pairs("durable fences", writers, lambda new: self.cluster.producer_fencing.kept(new, by))

@@ -79,7 +79,7 @@ class ClusterRegistry:
     def bootstrap(self, name: str) -> str | None:
         """`host:port,...` of the cluster of that name; None: it is not configured on this host."""
         try:
-            return ",".join(map(str, self.cluster(name).endpoint.bootstrap))
+            return self.cluster(name).endpoint.bootstrap_servers
         except Misconfigured:
             return None
 

@@ -18,7 +18,7 @@ from tests.conftest import librdkafka
 from tests.kafka.cli.conftest import Broker, section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from tanist_testkit.sandbox.processes import Guardian
@@ -45,10 +45,14 @@ class Guarded:
             )
             for kind, operation in rights
         ]
+        self.only(rules)
+
+    def only(self, rules: Collection[AclBinding]) -> None:
+        """Exactly these ACLs of its."""
         by = Deadline(time.monotonic() + 20)
         with Router(self.cluster.endpoint(), "test") as router:
             delete_acls(router, [AccessFilter(principal=f"User:{USER}")], by)
-            assert not any(create_acls(router, rules, by))
+            assert not any(create_acls(router, [*rules], by))
 
 
 ALL_OF_SOURCE = ((TOPIC, READ), (TOPIC, DESCRIBE_CONFIGS), (CLUSTER, DESCRIBE))

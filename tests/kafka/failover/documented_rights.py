@@ -31,13 +31,14 @@ def grant_documented(cluster: SandboxCluster, topic: str, group: str) -> None:
 def _documented(cluster: SandboxCluster, topic: str, group: str) -> Iterator[AclBinding]:
     """Of a row that names several operations the first is enough. Each cluster is a source and a destination."""
     for row in TABLE:
-        if row.use in {Use.FOLLOW, Use.SAVE, Use.MAPPED, Use.POSITIONS}:
+        if row.use in {Use.FOLLOW, Use.SAVE, Use.MAPPED, Use.POSITIONS, Use.RUN_MAPPED}:
             continue  # not of a mirror that Tanist copies with identical offsets
         needed = row.of(group if row.resource is Each.GROUP else topic).rights[0]
-        yield _acl(needed, cluster.spec.principal(_LOGINS[row.who]))
+        yield acl_of(needed, cluster.spec.principal(_LOGINS[row.who]))
 
 
-def _acl(needed: Permission, principal: str) -> AclBinding:
+def acl_of(needed: Permission, principal: str) -> AclBinding:
+    """The ACL that grants it; a name that ends in `*` is a prefix."""
     name, pattern = needed.resource, LITERAL
     if name.endswith("*") and name != "*":
         name, pattern = name.removesuffix("*"), PREFIXED

@@ -21,7 +21,7 @@ from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import MirrorSpec, OffsetMode
 from tanist.fetcher.claims import Claims
-from tanist.fetcher.engines.transactions import slices, write_back
+from tanist.fetcher.engines.transactions import owned_id, write_back
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.groups import fetch_positions
@@ -262,7 +262,7 @@ def test_requests_that_are_lost_or_late_neither_lose_nor_repeat(
     mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Two workers behind proxies that hold back, cut and release requests of every kind that a transaction has."""
-    monkeypatch.setattr(slices, "ANSWER_SECONDS", 1.5)
+    monkeypatch.setattr(owned_id, "ANSWER_SECONDS", 1.5)
     rig, dice = mapped, Random(seed)
     at = rig.create(topic_name, 3)
     held: list[Held] = []

@@ -19,6 +19,7 @@ from tanist.domain.records import RunStatus
 from tanist.usecases.failback.reversal_route import ReversalEnded, ReversalWithdrawn
 from tanist.wiring.registry import ClusterRegistry
 from tests.builders import a_run
+from tests.unit.cli.in_memory import three_mirrors, use
 from tests.unit.usecases.failover.in_memory import FailoverWorld
 from tests.unit.usecases.returning import returned
 
@@ -136,3 +137,46 @@ def test_a_refusal_names_the_mirror_in_its_commands(
     assert refused.code != 0
     assert " NAME" not in refused.err, refused.err
     assert "`tanist failback replay dr --destination west --reason" in refused.err, refused.err
+
+
+def test_a_silent_source_of_shown_mirrors_may_be_the_destination_of_others_that_are_not_seen(
+    monkeypatch: pytest.MonkeyPatch, tanist: Tanist
+) -> None:
+    """Nobody learned that mirrors were missing from the list: the source was named as that of the others only."""
+    use(monkeypatch, worlds := three_mirrors())
+    note = "note: north does not answer: mirrors that lead to it, if there are any, are not shown"
+    assert (json.loads(tanist("next", "--json").out)["unseen"], tanist("next").err) == ([], "")
+    worlds[1].east.dead = True
+    asked = tanist("next", "--json")
+    assert (asked.code, json.loads(asked.out)["unseen"]) == (0, ["north"])
+    assert tanist("next").err.splitlines() == [note]
+    assert json.loads(tanist("next", "stock", "--json").out)["unseen"] == [], "of one mirror all was asked for"
+
+
+def test_a_silent_cluster_that_is_the_source_of_no_shown_mirror_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tanist: Tanist
+) -> None:
+    use(monkeypatch, worlds := three_mirrors())
+    worlds[2].west.dead = True
+    asked = tanist("next", "--json")
+    assert (asked.code, json.loads(asked.out)["unseen"]) == (3, [])
+    assert [each["name"] for each in json.loads(asked.out)["errors"]] == ["UNREACHABLE"]
+    assert {each["destination"] for each in json.loads(asked.out)["items"]} == {"west"}
+    assert tanist("next", "--destination", "west").code == 0, "it was not asked"
+
+
+def test_a_mistyped_name_is_answered_with_the_names_of_the_mirrors_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, tanist: Tanist
+) -> None:
+    """The source has no state topics, as it is the destination of none: the typo was to be rebuilt there."""
+    use(monkeypatch, [FailoverWorld()])
+    for words in ((), ("--destination", "east")):
+        asked = tanist("next", "typo", *words, "--json")
+        assert asked.code == 3
+        (item,) = json.loads(asked.out)["items"]
+        assert item["missing"][0] == "no cluster that answers has a mirror 'typo'; there are: dr at west"
+        decided = {each["decision"] for each in item["next"] if each["command"] != "tanist doctor"}
+        assert decided == {"the state topics of east are lost, and there is no export", "it is a new mirror at east"}
+    wrong = tanist("next", "typo", "--destination", "west")
+    assert (wrong.code, wrong.errors) == (1, ["UNKNOWN_MIRROR"])
+    assert "it has: dr" in wrong.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from tanist.cli import health
@@ -19,12 +20,16 @@ from tests.builders import DR, a_mirror
 from tests.unit.domain.facts_drawn import drawn, intents
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pytest
 
     from tests.kafka.cli.conftest import Tanist
 
+COMMAND = re.compile(r"`(?:tanist|kafka)[^`\n]*`")
+ALONE = re.compile(r" *\(?`tanist [^`]*`[);:,.]*")
+"""A line with a command, and punctuation."""
 USUAL = Limitation("SOURCE_NOT_DRAINED", "the source is not waited for", usual=True)
 DOWN = Limitation("SOURCE_DOWN", "no broker answers at " + "broker.example.org:9092, " * 12, blocks=True, unknown=True)
 CHECKS = (
@@ -65,16 +70,41 @@ def test_every_check_is_listed_when_asked_for() -> None:
     assert "--all" not in text
 
 
+def wider(lines: Sequence[str], width: int) -> list[str]:
+    """Those that are too wide, but for a command alone."""
+    return [line for line in lines if len(line) > width and not ALONE.fullmatch(line)]
+
+
 def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost() -> None:
     found = intents()
     for seed in range(300):
         status = judged(found, drawn(seed))
-        assert max(map(len, shown(status, 100, every=True))) <= 100, seed
+        assert wider(shown(status, 100, every=True), 100) == [], seed
         lines = shown(status, every=True)
-        assert max(map(len, lines)) <= 80, seed
+        assert wider(lines, 80) == [], seed
         text = "".join("".join(lines).split())
         for limitations in status.limitations.values():
             assert all("".join(each.detail.split()) in text for each in limitations), seed
+
+
+def test_no_command_is_broken_over_two_lines() -> None:
+    """It could not be copied."""
+    found, commands = intents(), 0
+    for seed in range(300):
+        status = judged(found, drawn(seed))
+        lines = shown(status, every=True)
+        texts = [each.detail for mode in Mode for each in status.limitations[mode]]
+        for each in COMMAND.findall("\n".join(texts + [check.reason for check in status.checks])):
+            assert any(each in line for line in lines), (seed, each)
+            commands += 1
+    assert commands > 1000
+
+
+def test_the_next_command_has_a_line_of_its_own_also_behind_a_decision() -> None:
+    step = {"decision": "fail over without the source", "command": "tanist failover plan dr", "why": ""}
+    item = status_item(STATUS) | {"next": [step]}
+    lines = status_text([item], tuple(Mode), 80, every=False).splitlines()
+    assert lines[-2:] == ["fail over without the source:", "next: tanist failover plan dr"]
 
 
 def test_the_command_prints_words_or_json(tanist: Tanist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

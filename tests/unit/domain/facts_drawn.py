@@ -244,6 +244,7 @@ def _too(luck: Random, facts: Facts) -> Facts:
         run=_mostly(luck, None, _run(luck)),
         markers_per_second=luck.choice((0, 40_000)),
         undecided=_mostly(luck, (), (undecided,)),
+        is_mapped=luck.random() < 0.2,
     )
 
 

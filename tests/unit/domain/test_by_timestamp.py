@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -11,9 +11,9 @@ import pytest
 from tanist.domain.errors import TimedOut
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.record_times import ReadLimits, TimestampType
+from tanist.domain.record_times import FirstSince, ReadLimits, TimestampType
 from tanist.domain.translation import Conservative, Exact, Inputs, Translation, Unknown
-from tanist.domain.translators.by_timestamp import TIMESTAMP
+from tanist.domain.translators.by_timestamp import TIMESTAMP, judge
 from tests.fakes.times import ALL, MemoryLog, timed
 
 if TYPE_CHECKING:
@@ -292,6 +292,17 @@ def test_records_that_the_destination_stamped_until_it_was_corrected_are_not_ski
     assert answer(source, copy, 4) == Exact(DestinationOffset(4))
 
 
+def test_a_record_that_the_source_holds_twice_is_taken_for_its_later_occurrence() -> None:
+    """Taken for the earlier one, it would prove that the copy kept the times of all unread records: 1 is skipped."""
+    source, copy = MemoryLog(), MemoryLog(stamped=2)
+    for number, content in enumerate(("twice", "once", "twice")):
+        source.add(BROKER, content)
+        copy.add(1_000 if number < 2 else BROKER, content)
+    found = answer(source, copy, 1)
+    assert isinstance(found, Conservative)
+    assert found.offset <= 1, "the copy of record 1 is unread"
+
+
 def test_a_source_that_stamps_its_own_time_is_translated_if_the_copy_keeps_it() -> None:
     """S0.5: as MirrorMaker 2 does; a copy of whole batches has the times of the producers."""
     source, kept, lost = MemoryLog(type=TimestampType.LOG_APPEND), MemoryLog(), MemoryLog()
@@ -319,6 +330,29 @@ def test_what_was_not_read_is_unknown_for_its_reason() -> None:
     )
     assert "TIMED_OUT" in TIMESTAMP.explain(SourceOffset(0), silent)
     assert TIMESTAMP.translate(SourceOffset(0), Inputs(copy=copy)) == Unknown("its record was not read")
+
+
+@pytest.mark.parametrize(("found", "offset"), [(1, 2), (3, 0)], ids=["the next unread record", "a later one"])
+def test_bisections_of_both_logs_that_miss_the_same_records_do_not_agree_on_the_first_one(
+    found: int, offset: int
+) -> None:
+    """Record 1 is unread, and both have found record 3: the copy of 1 lies between the marker and that of 3."""
+    source, copy = MemoryLog(), MemoryLog()
+    copy.add(BROKER)
+    for number in range(5):
+        source.add(100 + number, f"record {number}")
+        copy.add(100 + number, f"record {number}")
+    seen = timed(source, copy, [1])[SourceOffset(1)]
+    here, there = next(source.records(found, 5)), next(copy.records(1 + found, 6))
+    assert here.digest == there.digest
+    bisected = replace(
+        seen,
+        first=FirstSince(offset=found, record=here, certain=False),
+        copied=FirstSince(offset=0, record=there, certain=False),
+    )
+    answered = judge(SourceOffset(1), bisected)
+    assert isinstance(answered, Conservative)
+    assert answered.offset == offset
 
 
 # ── a copier that was started again ───────────────────────────────────────────────────────────────────────────────

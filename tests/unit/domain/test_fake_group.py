@@ -7,7 +7,15 @@ from typing import Final
 
 import pytest
 
-from tanist.domain.fake_group import MOST_BYTES, CopiedPosition, PositionNotOurs, copied_position, group_of, is_fake
+from tanist.domain.fake_group import (
+    MOST_BYTES,
+    CopiedPosition,
+    PositionNotOurs,
+    copied_position,
+    group_of,
+    is_fake,
+    published,
+)
 from tanist.domain.names import DestinationOffset, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 
@@ -59,3 +67,13 @@ def test_no_group_of_a_consumer_is_taken_for_it() -> None:
 def test_an_offset_without_the_proof_of_this_very_mirror_and_topic_is_never_used(metadata: str) -> None:
     with pytest.raises(PositionNotOurs, match="orders-3: offset 120"):
         copied_position(THERE, OURS.position, metadata, MIRROR, TOPIC)
+
+
+def test_what_is_published_at_the_end_says_where_the_copy_ends() -> None:
+    """The last range beside a position may lie before it: where the source has a marker, too, the shift stays."""
+    runs = (OffsetRange(SourceOffset(0), DestinationOffset(0)), OffsetRange(SourceOffset(4), DestinationOffset(5)))
+    copied = CopiedPosition(SourceOffset(9), "id", "topic", DestinationOffset(10), 3, runs)
+    piece = published(MirrorName("dr"), MirrorPartition("orders", 1), copied, "id")
+    assert piece.runs == (*runs, OffsetRange(SourceOffset(9), DestinationOffset(10)))
+    none = replace(copied, runs=())
+    assert published(MirrorName("dr"), MirrorPartition("orders", 1), none, "id").source == copied.position

@@ -7,9 +7,9 @@ import shlex
 from tanist.domain.failback.decision import DecisionUnfinished
 from tanist.domain.failback.outdated import ReversalOutdated
 from tanist.domain.failback.reversal import LogDiverged, OffsetsOverlap
-from tanist.domain.filled import REASON, filled
+from tanist.domain.filled import OF_A_MIRROR, REASON, filled
 from tanist.domain.problems import Problems, about, lines, of_mirror
-from tests.quoted import in_text, problem
+from tests.quoted import every_command, in_text, problem, takes_a_mirror
 
 
 def commands_of(action: str) -> list[str]:
@@ -53,3 +53,24 @@ def test_every_one_of_several_refusals_gets_the_mirror_that_it_does_not_know_by_
     several = of_mirror(Problems([own, other]), "dr", "west")
     assert "replay back --plan 1c0ffee2" in str(several)
     assert "replay dr --destination west --plan 2c0ffee2" in str(several)
+
+
+MORE_IS_NEEDED = {"failover approve", "failover run", "mirrors lineage"}
+"""The plan; and the mirror that has failed a topic over, which may be another one."""
+
+
+def test_every_command_that_takes_a_mirror_gets_it_where_it_is_quoted_without_it() -> None:
+    """The list was kept by hand: `next`, `status`, `metadata sync` and ten others were not in it."""
+    of_a_mirror = {" ".join(path) for path in every_command() if takes_a_mirror(path)}
+    assert of_a_mirror - MORE_IS_NEEDED == set(OF_A_MIRROR)
+    assert len(OF_A_MIRROR) == len(set(OF_A_MIRROR))
+    for command in OF_A_MIRROR:
+        for options in ("", " --dry-run"):
+            said = filled(f"`tanist {command}{options}`", mirror="dr", destination="west", topics=(), plan="")
+            assert said == f"`tanist {command} dr --destination west{options}`"
+
+
+def test_a_command_with_another_argument_keeps_it() -> None:
+    text = "`tanist next back`, `tanist failover status NAME`, `tanist mirrors list`, `tanist mirrors alternate`"
+    said = filled(text, mirror="dr", destination="", topics=(), plan="")
+    assert said == text.replace("NAME", "dr")

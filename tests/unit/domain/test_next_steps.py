@@ -25,6 +25,7 @@ from tanist.domain.next_steps.step import Guidance, NextStage
 from tanist.domain.next_steps.together import together
 from tanist.domain.next_steps.unread import unread
 from tanist.domain.offset_map import OffsetMap
+from tanist.domain.records import OffsetMode
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.tails import FindingKind, PendingTail, TailFinding, TailStage
 from tests import quoted
@@ -358,14 +359,33 @@ def test_a_detached_topic_can_be_mirrored_again_one_that_is_no_copy_only_from_it
 def test_without_its_state_a_mirror_is_registered_again_where_its_source_is_certain() -> None:
     lost = NoStateTopic("'west' has no topic __mirror_state")
     found = unread(DR, "west", lost, ["east"])
-    assert [quoted.problem(Quoted("next", each.command, typed=True)) for each in found.steps] == ["", ""]
-    assert "--source east" in found.steps[0].command
-    assert found.steps[0].decision
+    assert [quoted.problem(Quoted("next", each.command, typed=True)) for each in found.steps] == ["", "", ""]
+    assert verbs(found)[:2] == ["state rebuild", "mirrors create"]
+    assert all("--source east" in each.command for each in found.steps[:2])
+    assert [each.decision for each in found.steps] == [
+        "the state topics of west are lost, and there is no export",
+        "it is a new mirror at west",
+        None,
+    ]
+    assert found.steps[1].command.endswith("--dry-run"), "whoever has mistyped a name creates nothing"
     assert [each.command for each in unread(DR, "west", lost, ["east", "north"]).steps] == ["tanist doctor"]
-    wrong = unread(DR, "east", lost, ["west"], "west").steps[0]
-    assert wrong.command == "tanist next dr --destination west", "it was to be rebuilt in the wrong direction"
+    wrong = unread(DR, "east", lost, ["west"], "west")
+    assert wrong.steps[0].command == "tanist next dr --destination west", "it was to be rebuilt in the wrong direction"
+    assert wrong.missing == (str(lost),)
     down = unread(DR, "west", Unreachable("west does not answer"), ["east"])
     assert ([each.command for each in down.steps], down.stage) == (["tanist doctor"], NextStage.UNREACHABLE)
+
+
+def test_a_name_that_no_mirror_has_is_called_that_and_the_names_of_those_that_there_are_are_given() -> None:
+    """A mistyped name was answered with an order to rebuild the mirror of that name."""
+    lost = NoStateTopic("'east' has no topic __mirror_state")
+    known = {"west": [MirrorName("stock"), DR], "south": [DR]}
+    found = unread(MirrorName("typo"), "east", lost, ["west"], known=known)
+    assert found.missing[0] == (
+        "no cluster that answers has a mirror 'typo'; there are: dr at south, dr at west, stock at west"
+    )
+    nothing = unread(MirrorName("typo"), "east", lost, ["west"])
+    assert nothing.missing[0] == "no cluster that answers has a mirror 'typo', or any other"
 
 
 def test_one_line_is_a_command_and_never_a_decision_that_nobody_has_seen() -> None:
@@ -396,3 +416,14 @@ def test_the_plan_of_a_first_step_is_named_and_no_other() -> None:
     waiting = WaitingPlan(plan="cafe", intent=words, at=EpochMs(0), approved=False)
     assert told(a_situation(waiting=(waiting,))).plan == "cafe"
     assert told(a_situation((DOWN,), waiting=(waiting,))).plan == ""
+
+
+def test_a_mapped_mirror_that_has_failed_over_is_told_what_to_do_instead_of_its_way_back() -> None:
+    """Whether its old source answers or not: nobody waits for it."""
+    mapped = a_mirror(offsets=OffsetMode.MAPPED, transactional_id="tanist-dr-1")
+    place = MirrorPlace(spec=mapped, left=True, last=a_run())
+    for answers in (True, False):
+        found = guide(failed_over(place=place, source_answers=answers))
+        assert (found.stage, found.steps) == (NextStage.FAILED_OVER, ())
+        (said,) = [each for each in found.missing if each.startswith("NO_WAY_BACK")]
+        assert "`tanist mirrors create`" in said

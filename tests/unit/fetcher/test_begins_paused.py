@@ -14,7 +14,6 @@ from tanist.domain.states import TAKEN_IN_PAUSED_ROW, DesiredState, MirrorState
 from tanist.fetcher.planning import assigned, owned
 from tests.builders import AT, DR, a_mirror, a_partition, a_topic
 
-SLICE = state_partition_of(DR, AT, 50)
 MAPPED = a_mirror(offsets=OffsetMode.MAPPED, transactional_id="tanist-dr")
 PAUSED = a_topic(source_topic_id="", desired=DesiredState.PAUSED, source_starts=(7,))
 TAKEN_IN = a_partition(state=MirrorState.PREPARING, row=TAKEN_IN_PAUSED_ROW)
@@ -34,5 +33,6 @@ def test_only_a_mapped_one_that_is_to_be_paused_is_not_recovered(
     draining: bool,
 ) -> None:
     view = fold(NOTHING_YET, [spec, topic, TAKEN_IN])
-    [found] = assigned(owned(view, frozenset({SLICE}), 50), view, {SLICE: 1}, {}, EpochMs(0)).values()
+    number = state_partition_of(DR, AT, 50)
+    [found] = assigned(owned(view, frozenset({number}), 50), view, {number: 1}, {}, EpochMs(0)).values()
     assert (found.draining, found.source_start) == (draining, 7)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.fake_group import CopiedPosition, group_of
 from tanist.domain.mapped_runs import OffsetRangesWritten, encoded
 from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset, TopicPartition
-from tanist.domain.offset_map import OffsetRange
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, OffsetMode
 from tanist.usecases.mirror import OpenMirror
+from tanist.usecases.offset_policy import offset_policy
 from tests.builders import AT, DR, a_mirror, a_partition, a_topic
 from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.failover import GuardedCluster
-from tests.fakes.positions import MemoryGroups, MemoryPositions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ class MappedMirror:
     pair: ClusterPair = field(default_factory=pair_with)
 
     def __post_init__(self) -> None:
-        self.groups, self.source_groups = MemoryGroups(self.west), MemoryGroups(self.east)
+        self.groups, self.source_groups = self.west.consumer_groups, self.east.consumer_groups
         self.west.with_topic(STATE_TOPIC).with_topic(OFFSETS_TOPIC).with_topic(GROUPS_TOPIC).with_topic("orders")
         topic = a_topic(source_topic_id=TOPIC_ID, mirror_id=SPEC.mirror_id)
         self.west.write(STATE_TOPIC, SPEC, topic, a_partition(mirror_id=SPEC.mirror_id))
@@ -62,7 +62,7 @@ class MappedMirror:
         last = runs[-1]
         self.west.grow(AT, last.destination + 2 - self.west.ends[AT][2])
         self.publish(runs[:published])
-        self.commit(last.source, self.proof(last, runs[published:]).metadata)
+        self.commit(last.source, self.proof(last, runs[max(0, published - 1) :]).metadata)
 
     def publish(self, runs: Sequence[OffsetRange]) -> None:
         """One piece of the map."""
@@ -83,11 +83,17 @@ class MappedMirror:
         """What is on record."""
         return self.west.view(STATE_TOPIC)
 
+    def map_now(self) -> OffsetMap:
+        """Of the partition, as it is read from the destination."""
+        by, stored = self.west.clock.deadline(10), self.west.view(OFFSETS_TOPIC)
+        return offset_policy(SPEC, self.destination(), self.state(), stored, by).map_of(AT)
+
     def destination(self) -> Cluster:
-        """With the groups that it has."""
-        return replace(self.west.side(), positions=lambda mirror: MemoryPositions(self.groups, mirror))
+        """Where the copy is."""
+        return self.west.side()
 
     def clusters(self) -> OpenMirror:
         """Both of them."""
-        source = replace(self.east.side(), positions=lambda mirror: MemoryPositions(self.source_groups, mirror))
-        return OpenMirror(spec=SPEC, source=source, destination=self.destination(), pair=self.pair, from_source=nowhere)
+        return OpenMirror(
+            spec=SPEC, source=self.east.side(), destination=self.destination(), pair=self.pair, from_source=nowhere
+        )

@@ -118,7 +118,7 @@ def test_a_topic_that_is_taken_in_behind_a_fence_of_rules_is_opened_for_nobody_w
 ) -> None:
     """While a DENY for everybody stands nothing is learnt of who may write; so such a topic is refused."""
     east.rules["orders"] = (CLOSED, AclEntry("User:app", "*", allowed=True))
-    with pytest.raises(errors.TopicFenced, match=r"'orders' .*denies WRITE to User:\*.*tanist fence lift"):
+    with pytest.raises(errors.TopicFenced, match=r"'orders' .*denies WRITE to User:\*.*`fence lift` of the mirror"):
         create(REQUEST, east.side(), west.side(), a_command())
     assert not west.topics
     east.rules["orders"] = (AclEntry("User:app", "*", allowed=True),)

@@ -644,6 +644,7 @@ def test_its_status_says_what_can_be_said_and_is_never_go(east: GuardedCluster, 
         "positions": "UNKNOWN",
     }
     assert "tanist reconcile mm" in checks["lag"].reason
+    assert "`tanist groups sync mm --destination west` commits them" in checks["positions"].reason
     assert {found.status.word(mode) for mode in Mode} == {Readiness.NO_GO}
     (limitation,) = found.status.limitations[Mode.UNPLANNED]
     assert (limitation.name, limitation.blocks) == (CopiedByAnother.name, True)
@@ -825,6 +826,8 @@ def test_positions_that_are_not_committed_any_more_are_noticed(
     (check,) = [each for each in found.status.checks if each.name == "positions"]
     assert (check.verdict, check.age_ms) == (Verdict.UNKNOWN if late else Verdict.PASS, 1000 * age)
     assert check.observed == "3 position(s), 1 of them withheld"
+    how = "`tanist groups sync mm --destination west` commits them; the DAG `mirror_group_offsets` does it on schedule"
+    assert check.reason == (how if late else "")
     assert [step.command for step in guide(found).steps] == (
         ["tanist groups sync mm --destination west"] if late else []
     )

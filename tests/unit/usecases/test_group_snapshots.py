@@ -399,6 +399,15 @@ def test_the_end_of_a_log_is_an_offset_of_it(consuming: Consuming) -> None:
     assert consuming.restore(saved).rows[0].restored
 
 
+def test_the_first_offset_behind_the_end_of_a_log_is_withheld(consuming: Consuming) -> None:
+    """A consumer that begins there finds its offset out of range, and jumps to where `auto.offset.reset` says."""
+    consuming.groups.commit("billing", A, 101)
+    saved = consuming.take()
+    consuming.groups.commit("billing", A, 5)
+    assert whys(consuming.restore(saved)) == ["101 is behind the end of the log, 100"]
+    assert consuming.stands("billing")[A].offset == 5
+
+
 def test_a_group_that_is_gone_is_created_and_what_the_snapshot_has_not_stays(consuming: Consuming) -> None:
     saved = consuming.take()
     consuming.groups.groups.pop("billing")

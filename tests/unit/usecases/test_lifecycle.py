@@ -122,7 +122,7 @@ def test_a_request_to_resume_failed_partitions_is_counted_and_says_which(pair: P
     (again,) = desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_command()).topics
     assert (again.desired, again.resumes) == (DesiredState.MIRRORING, 2)
     pair.observed(MirrorState.MIRRORING)
-    with pytest.raises(errors.MirrorTopicNotPaused, match="no partition of it is FAILED"):
+    with pytest.raises(desire.MirrorTopicNotPaused, match="no partition of it is FAILED"):
         desire.set_desired("dr", Selection(("orders",)), desire.resumed, pair.west.side(), a_command())
 
 
@@ -147,8 +147,8 @@ def test_a_wait_does_not_give_up_on_a_failed_partition_whose_loss_was_just_accep
 @pytest.mark.parametrize(
     ("paused_before", "topic", "change", "error"),
     [
-        (True, "orders", desire.paused, errors.MirrorTopicAlreadyPaused),
-        (False, "orders", desire.resumed, errors.MirrorTopicNotPaused),
+        (True, "orders", desire.paused, desire.MirrorTopicAlreadyPaused),
+        (False, "orders", desire.resumed, desire.MirrorTopicNotPaused),
         (False, "payments", desire.paused, errors.TopicNotInMirror),
         (False, "(", desire.paused, errors.Misconfigured),
     ],

@@ -13,6 +13,7 @@ from tanist.domain.checks import Check, Verdict
 from tanist.domain.compaction import Holes
 from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, Delivery, NotSupported
+from tanist.domain.metadata import Kind, Outcome
 from tanist.domain.names import MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, OffsetMode, TopicDesired
 from tanist.domain.rights import CLUSTER, TABLE, Notice, Requirement, Use
@@ -32,11 +33,13 @@ from tests.builders import DR, a_command, a_mirror, a_topic, a_worker
 from tests.fakes.cluster import pair_with
 from tests.fakes.failover import GuardedCluster
 from tests.fakes.logs import MemoryLogs
+from tests.fakes.positions import MemoryGroups, MemoryPositions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
 
 MAPPED = CreateRequest(mirror="dr", include=("orders",), offsets=OffsetMode.MAPPED)
 LEAST = {("ALTER", CLUSTER), ("CLUSTER_ACTION", CLUSTER), ("ALTER_CONFIGS", CLUSTER), ("DELETE", "orders")}
@@ -50,6 +53,11 @@ class Pair:
     def __init__(self) -> None:
         self.east = GuardedCluster("east").with_topic("orders", 2, 10, retention_ms="1000").with_topic("payments")
         self.west = GuardedCluster("west")
+        self.groups = MemoryGroups(self.west)
+
+    def at_west(self) -> Cluster:
+        """West with the positions of groups, of which there are none."""
+        return replace(self.west.side(), positions=lambda mirror: MemoryPositions(self.groups, mirror))
 
     def create(self, request: CreateRequest = MAPPED, **command: Any) -> Any:
         return create(request, self.east.side(), self.west.side(), a_command(**command))
@@ -274,7 +282,7 @@ def test_topics_that_have_records_are_refused_with_another_way_on_than_adopting_
         pair.create()
     assert "--adopt" not in str(refused.value)
     prefixes: Any = object()
-    with pytest.raises(NotSupported, match=r"--adopt: taking a topic that has records is not possible with mapped"):
+    with pytest.raises(NotSupported, match=r"has mapped offsets, .* not possible yet: --adopt"):
         create(MAPPED, pair.east.side(), pair.west.side(), a_command(), prefixes)
     assert not pair.west.calls
 
@@ -389,6 +397,7 @@ def test_doctor_is_content_with_the_rights_of_a_producer(pair: Pair) -> None:
     pair.create()
     found = pair.doctor()
     assert {name for name, check in found.items() if check.verdict is not Verdict.PASS} == {"failover of dr on west"}
+    assert "the producer fence" not in found["failover of dr on west"].reason
     assert not [name for name in found if name.startswith(("reversal", "producer.id"))]
     assert found["transactions on west"].observed == "verified"
 
@@ -461,9 +470,16 @@ def test_a_sync_of_metadata_keeps_retention_as_at_the_source(pair: Pair) -> None
     assert pair.west.topics["orders"].configs["retention.ms"] == "9"
 
 
+def test_a_sync_goes_on_without_the_right_to_see_acls(pair: Pair) -> None:
+    pair.create()
+    pair.east.denied = {("DESCRIBE", CLUSTER)}
+    (row,) = sync(MetadataRequest(mirror="dr"), pair.west.side(), lambda _: pair.east.side(), a_command()).rows
+    assert (row.kind, row.verdict) == (Kind.ACL, Outcome.SKIPPED)
+
+
 def test_list_and_describe_say_what_kind_of_mirror_it_is(pair: Pair) -> None:
     pair.create(replace(MAPPED, transaction_ms=100))
-    (found,) = Describer(pair.west.side(), lambda _: pair.east.side()).describe(DR, a_command())
+    (found,) = Describer(pair.at_west(), lambda _: pair.east.side()).describe(DR, a_command())
     assert copying_item(found)["transaction_ms"] == 100
     assert copying_item(found)["offsets"] == "mapped"
     assert offsets_line(found.spec) == "mirror dr: mapped offsets, a transaction every 100 ms: consumers read committed"

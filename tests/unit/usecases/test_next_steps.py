@@ -10,16 +10,19 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.failover.plan import FailoverRequest
 from tanist.domain.next_steps.step import Guidance, NextStage
+from tanist.domain.selection import Selection
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.command import Silence
 from tanist.usecases.failover import planning
+from tanist.usecases.failover.fences import lift
 from tanist.usecases.items import guidance_item
 from tanist.usecases.next_steps import advise
 from tanist.usecases.status.observe import StatusContext, observe
 from tests import quoted
 from tests.builders import DR
 from tests.quoted import Quoted
+from tests.unit.fetcher.reconciling import debts, settled
 from tests.unit.usecases.failover.in_memory import PARTITIONS, FailoverWorld, Killed
 from tests.unit.usecases.failover.runs import killer, lose_source
 from tests.unit.usecases.returning import returned, reverses
@@ -112,6 +115,38 @@ def test_a_run_that_was_killed_is_finished_and_before_its_point_of_no_return_it_
     pytest.fail("no run was done")
 
 
+def cut(mode: Mode, point: int) -> FailoverWorld:
+    """A run that was killed there, and that nobody works at any more."""
+    world = FailoverWorld()
+    if mode is Mode.UNPLANNED:
+        lose_source(world)
+    with pytest.raises(Killed):
+        world.run(world.approve(mode).plan, killer(point))
+    world.clock.jump(11)
+    return world
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_an_unfinished_run_whose_approval_has_expired_can_only_be_undone(mode: Mode) -> None:
+    """What it offered was refused: no step is taken on an approval that is out of time."""
+    world = cut(mode, 5)
+    assert commands(ask(world)) == ["tanist failover run dr", "tanist failover abort dr"]
+    world.clock.jump(3600)
+    assert commands(ask(world)) == ["tanist failover abort dr"]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_an_unfinished_run_that_needs_its_source_can_only_be_undone_once_that_is_gone(mode: Mode) -> None:
+    """A planned one waits for the source to be drained; an unplanned one was approved without it."""
+    world = cut(mode, 5)
+    running = world.view().unfinished(DR)
+    assert running is not None
+    assert not running.no_return
+    world.east.dead = True
+    undo = ["tanist failover abort dr"]
+    assert commands(ask(world)) == (undo if mode is Mode.PLANNED else ["tanist failover run dr", *undo])
+
+
 def test_a_source_that_answers_again_makes_an_approved_unplanned_failover_a_decision() -> None:
     """It hid the planned one, which loses nothing."""
     world = FailoverWorld()
@@ -165,6 +200,42 @@ def test_a_mirror_that_has_failed_over_is_reversed_once_its_old_source_answers()
     assert commands(found) == ["tanist mirrors reverse dr"]
     assert "--reason" in found.steps[0].command
     reverses(world)
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "first"),
+    [
+        (0, "tanist fence show dr"),
+        (6, "tanist fence show dr"),
+        (11, "tanist fetcher run"),
+        (29, "tanist fetcher run"),
+        (31, "tanist fetcher run"),
+    ],
+)
+def test_pending_source_fences_are_left_to_a_fetcher_and_one_that_misses_its_reports_is_replaced(
+    silent_s: int, first: str
+) -> None:
+    """`fence set` was first for half a minute after the last worker had died: it leaves pending fences to a worker."""
+    world = FailoverWorld()
+    lose_source(world)
+    world.run(world.approve(Mode.UNPLANNED).plan)
+    world.east.dead = False
+    world._heartbeat()
+    world.clock.jump(silent_s)
+    found = ask(world, returned(world))
+    assert (found.stage, commands(found)) == (NextStage.TAILS_PENDING, [first, "tanist failback survey dr"])
+
+
+def test_a_source_fence_that_is_not_pending_is_set_again_by_its_command() -> None:
+    """Whenever a fetcher has reported itself."""
+    world = FailoverWorld()
+    lose_source(world)
+    world.run(world.approve(Mode.UNPLANNED).plan)
+    world.east.dead = False
+    settled(world, debts(world))
+    lift(world.clusters(), world.command(), of_promoted=True, topics=Selection((".*",)))
+    world.clock.jump(11)
+    assert commands(ask(world, returned(world)))[0] == "tanist fence set dr"
 
 
 def test_the_json_has_the_fields_that_the_command_line_promises() -> None:

@@ -13,6 +13,7 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.ports.cluster import Cluster
+from tanist.usecases.mirrors.desire import MirrorTopicNotPaused
 from tanist.usecases.mirrors.seeding import CopierRuns, MirrorHasBegun, Seeded, SeedOutOfRange, seed
 from tests.builders import AT, DR, a_command, a_partition
 from tests.unit.usecases.mapped import SPEC, MappedMirror
@@ -86,13 +87,13 @@ def test_ranges_that_are_published_are_positions_too(mirror: Paused) -> None:
 @pytest.mark.parametrize("state", [MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSING])
 def test_a_worker_that_may_begin_meanwhile_is_waited_for(mirror: Paused, state: MirrorState) -> None:
     mirror.observed(state)
-    with pytest.raises(errors.MirrorTopicNotPaused):
+    with pytest.raises(MirrorTopicNotPaused):
         mirror.seed()
 
 
 def test_a_mirror_that_copies_is_paused_first(mirror: Paused) -> None:
     mirror.west.write(STATE_TOPIC, replace(mirror.topic, desired=DesiredState.MIRRORING))
-    with pytest.raises(errors.MirrorTopicNotPaused):
+    with pytest.raises(MirrorTopicNotPaused):
         mirror.seed()
 
 

@@ -164,6 +164,12 @@ def test_an_answer_that_needs_a_proof_and_has_none_is_taken_only_if_there_is_no_
     assert allowed == Commit(DestinationOffset(61))
 
 
+def test_an_unproved_answer_at_the_end_of_the_copy_is_not_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the copy is final only if the answer is trusted: this one may skip records."""
+    found = one(monkeypatch, {}, by_syncs(100), strategy("read", p1=bound(41)))
+    assert (found.translator.name, found.translation) == ("read", bound(41))
+
+
 def test_an_answer_that_is_proved_counts_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     found = one(monkeypatch, {60: Proof.MATCH}, strategy("read", p1=bound(41)), by_syncs(61))
     assert (found.translator.name, found.trusted) == ("syncs", True)

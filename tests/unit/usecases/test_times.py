@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from tanist.domain.errors import TanistError, TimedOut, Unreachable
 from tanist.domain.log_ends import Span
@@ -126,3 +128,33 @@ def test_a_position_is_at_least_where_a_lower_one_is() -> None:
     assert offsets[2] == Exact(DestinationOffset(3))
     assert not isinstance(offsets[1], Unknown)
     assert offsets[1].offset <= 2
+
+
+@dataclass
+class Bisecting(MemoryTimes):
+    """What it finds by time it has not read up to: as behind a marker, where records are looked for by bisection."""
+
+    def since(self, times: Mapping[Any, Any], limits: Any, by: Any) -> Any:
+        return {
+            at: each
+            if isinstance(each, TanistError)
+            else {time: found and replace(found, certain=False) for time, found in each.items()}
+            for at, each in super().since(times, limits, by).items()
+        }
+
+
+@pytest.mark.parametrize(("copies", "exact"), [(MemoryTimes, True), (Bisecting, False)])
+def test_a_bisection_that_finds_no_copy_does_not_prove_that_there_is_none(
+    copies: type[MemoryTimes], exact: bool
+) -> None:
+    """A record that it has missed is skipped if the end of the copy is taken for the exact position."""
+    source, copy = a_log(1, 2, 3), a_log(1)
+    source.stable = 2
+    copy.add(10**6)  # a marker
+    copy.add(2, "at 2")
+    mirror = between(MemoryTimes({AT: source}), copies({AT: copy}))
+    position = SourceOffset(2)
+    found = read_times(mirror, {AT: [position]}, spans(3), a_command())
+    inputs = Inputs(copy=Span(DestinationOffset(0), DestinationOffset(3)), times=found[AT])
+    answer = TIMESTAMP.translate(position, inputs)
+    assert (answer == Exact(DestinationOffset(3))) is exact

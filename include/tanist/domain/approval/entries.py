@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 APPROVALS_TOPIC: Final = "__mirror_approvals"
 UNPROTECTED: Final = "UNPROTECTED"
+_ADDRESS: Final = "HOST:PORT"
 ReserveEnds: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 """By topic: the destination offset where the reserve of each partition ends; 0: it has none."""
 LONGEST_MS: Final = 7 * 24 * 3_600_000
@@ -44,9 +46,19 @@ class ApprovalUsed(Refused):
 class NoApproverTopic(CouldNotTell):
     name, retriable = "NO_APPROVER_TOPIC", False
     operator_action = (
-        f"kafka-topics.sh --create --topic {APPROVALS_TOPIC} --partitions 1 --config cleanup.policy=delete "
-        "--config retention.ms=-1 --config message.timestamp.type=LogAppendTime, and give WRITE on it to approvers only"
+        f"`kafka-topics.sh --bootstrap-server {_ADDRESS} --create --topic {APPROVALS_TOPIC} --partitions 1 --config "
+        "cleanup.policy=delete --config retention.ms=-1 --config message.timestamp.type=LogAppendTime` creates it; "
+        "give WRITE on it to approvers only"
     )
+
+    def __init__(self, cluster: str, bootstrap: str) -> None:
+        """`cluster`: its name. `bootstrap`: where it is, `host:port,...`."""
+        super().__init__(f"{cluster!r} has no topic {APPROVALS_TOPIC}")
+        self.bootstrap = bootstrap
+
+    def action_for(self, *topics: str) -> str:
+        """As that of any error, with the address of the cluster."""
+        return super().action_for(*topics).replace(_ADDRESS, shlex.quote(self.bootstrap))
 
 
 class FourEyes(Refused):

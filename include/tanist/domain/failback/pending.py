@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Verdict, named
 from tanist.domain.failback.reversal import TAIL_UNDECIDED, Reversal
+from tanist.domain.failback.way_back import no_way_back
 from tanist.domain.failover.commands import accept_undecided_command
 from tanist.domain.failover.plan import plan_of
 from tanist.domain.moves import MoveStatus
@@ -45,8 +46,11 @@ def tails_of(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
     """Of the last promotion of each topic that has left the mirror by an unplanned failover, how far its tails are.
 
     `view`: of the state topic of the new primary. A planned failover copies everything, so it leaves no tail; one of
-    which no run is on record counts as unplanned.
+    which no run is on record counts as unplanned. A mirror without a way back has none: nobody can survey them.
     """
+    spec = view.mirror(mirror)
+    if spec is not None and no_way_back(spec) is not None:
+        return ()
     left = {each.topic for each in view.removed(mirror)}
     last = {each.topic: each.promotion_epoch for each in view.lineage(mirror) if each.topic in left}
     planned, replays = planned_promotions(view, mirror), view.replays(mirror)

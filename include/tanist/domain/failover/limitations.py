@@ -14,7 +14,15 @@ from tanist.domain.failover.commands import others_command, plan_command
 from tanist.domain.failover.facts import RECENT_MS, SourceState, fence_settled, is_locked, is_recent
 from tanist.domain.failover.forecast import at_least, at_risk, beyond_drain, by_partition
 from tanist.domain.failover.plan import NOT_DRAINED, NOT_SHUT_OUT, Intent, Plan, is_another_topic, past_return
-from tanist.domain.failover.reasons import damage, not_copied, of_access, of_detached, of_old_fences, of_undecided
+from tanist.domain.failover.reasons import (
+    damage,
+    not_copied,
+    of_access,
+    of_detached,
+    of_mapped,
+    of_old_fences,
+    of_undecided,
+)
 from tanist.domain.failover.reserve import of_reserve
 from tanist.domain.limitation import Limitation
 from tanist.domain.losses import TombstonesMissed
@@ -33,6 +41,8 @@ _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, None})
 """After these a mirror partition differs from its source; a failure without a name could be one of them."""
 SILENT_MS: Final = 30_000
 """A worker that has not reported for this long counts as dead."""
+REPORT_MS: Final = 5_000
+"""How often a worker reports itself."""
 
 
 def make_plan(intent: Intent, facts: Facts, steps: tuple[str, ...]) -> Plan:
@@ -84,6 +94,7 @@ def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     yield from _of_loss(intent, facts)
     yield from of_reserve(intent, facts)
     yield from of_undecided(intent, facts)
+    yield from of_mapped(facts)
     yield from _of_groups(intent, facts)
     yield from _of_rights(intent, facts)
     yield from of_access(intent, facts)

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain import losses
 from tanist.domain.checks import Check, Verdict, named
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, UNRECORDED, FenceStatus, fence_command, is_stray
+from tanist.domain.fences import (
+    HOLDS_PRODUCERS_OFF,
+    LEFT_TO_A_FETCHER,
+    STRAY,
+    UNRECORDED,
+    FenceStatus,
+    fence_command,
+    is_stray,
+)
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
 from tanist.domain.states import MirrorState
 
@@ -38,11 +46,7 @@ def fences_check(
     """
     held = list(fences)
     strange = [f"{each.topic}: {UNRECORDED}" for each in held if each.status is FenceStatus.UNRECORDED]
-    owed = [
-        f"{each.topic}: {each.status}"
-        for each in held
-        if each.status in {FenceStatus.PENDING, FenceStatus.LIFT_PENDING}
-    ]
+    owed = [f"{each.topic}: {each.status}" for each in held if each.status in LEFT_TO_A_FETCHER]
     stray = [
         f"{e.topic}: {STRAY}"
         for e in held

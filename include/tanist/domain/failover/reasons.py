@@ -38,6 +38,17 @@ def of_undecided(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         )
 
 
+def of_mapped(facts: Facts) -> Iterator[Limitation]:
+    """What identical offsets give, and these copies cannot: said once, whatever comes next."""
+    if facts.is_mapped:
+        why = (
+            "the offsets of the copies are their own, so after this failover the mirror has no way back and is not "
+            "reversed, records that only the old source has are not recovered, and no offset is reserved; committed "
+            "offsets of groups are translated exactly"
+        )
+        yield Limitation("OFFSETS_MAPPED", why, usual=True)
+
+
 def not_copied(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """What the source has more is left behind by name, or not at all; a plan counts what there was when it was made."""
     sync = f"add them with `tanist metadata sync {intent.mirror} --destination {facts.destination}`"

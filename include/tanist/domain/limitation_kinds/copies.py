@@ -19,6 +19,13 @@ COPIES: Final = (
         unplanned=ACCEPT,
     ),
     LimitationKind(
+        name="OFFSETS_MAPPED",
+        means="the copies have offsets of their own: no way back, no recovery of divergent tails, no reserve",
+        next_step="nothing: a mirror in the other direction can be created once it has failed over",
+        planned=USUAL,
+        unplanned=USUAL,
+    ),
+    LimitationKind(
         name="PARTITION_FAILED",
         means="copying has failed, and the partition ends there",
         next_step="`tanist mirrors describe` names the error, docs/reference/errors.md what to do",

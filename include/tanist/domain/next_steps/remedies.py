@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTopicRecreated
 from tanist.domain.failover.commands import accept_undecided_command
+from tanist.domain.failover.limitations import REPORT_MS
 from tanist.domain.failover.reasons import DETACHED
 from tanist.domain.filled import REASON, exact_options
 from tanist.domain.limitation_kinds.table import KINDS
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     Remedy = Callable[[MirrorSituation], Iterator[NextStep]]
 
+_MISSED: Final = 2
+"""So many reports of a worker in a row are not late by chance."""
+_PENDING: Final = "and nothing but a fetcher sets or lifts the source fences that are pending"
 _ANOTHER_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTopicRecreated.name})
 """After these errors a topic is copied again from its start: no resume helps."""
 
@@ -50,7 +54,7 @@ def before_a_survey(at: MirrorSituation) -> Iterator[NextStep]:
     if "workers" in at.failing:
         yield from _worker(at)
     elif "fences" in at.failing:
-        yield from _set_again(at)
+        yield from _mend_fences(at)
 
 
 def take_topics_in(at: MirrorSituation) -> Iterator[NextStep]:
@@ -78,9 +82,9 @@ def _sync(at: MirrorSituation) -> Iterator[NextStep]:
     yield NextStep(command=typed(at, "metadata", "sync"), why="topics, partitions or ACLs of the source have changed")
 
 
-def _worker(at: MirrorSituation) -> Iterator[NextStep]:
+def _worker(at: MirrorSituation, why: str = "no fetcher is running") -> Iterator[NextStep]:
     command = shlex.join(("tanist", "fetcher", "run", "--destination", at.destination))
-    yield NextStep(command=command, why="no fetcher is running; it stays in the foreground")
+    yield NextStep(command=command, why=f"{why}; it stays in the foreground")
 
 
 def _wait(at: MirrorSituation) -> Iterator[NextStep]:
@@ -186,11 +190,25 @@ def _lift(at: MirrorSituation) -> Iterator[NextStep]:
     )
 
 
-def _set_again(at: MirrorSituation) -> Iterator[NextStep]:
-    yield NextStep(
-        command=typed(at, "fence", "set", "--topic", ".*"),
-        why="producers could write to both clusters: a source fence is not in force",
-    )
+def _mend_fences(at: MirrorSituation) -> Iterator[NextStep]:
+    """Pending source fences are left to a fetcher: `fence set` does not touch them.
+
+    Whether one runs is not known in the seconds between two of its reports: one that has just died has reported as
+    recently. It is soon known that a report is missing, long before its worker counts as dead (SILENT_MS).
+    """
+    if not at.pending_fences:
+        yield NextStep(
+            command=typed(at, "fence", "set", "--topic", ".*"),
+            why="producers could write to both clusters: a source fence is not in force",
+        )
+    elif at.reported_ms is None or at.reported_ms > _MISSED * REPORT_MS:
+        silent = f"no fetcher has reported itself for more than {_MISSED * REPORT_MS // 1000} s"
+        yield from _worker(at, f"{silent}, {_PENDING}")
+    else:
+        yield NextStep(
+            command=typed(at, "fence", "show"),
+            why=f"a fetcher has reported itself a moment ago, {_PENDING}: look again in a moment",
+        )
 
 
 _OF_LIMITATIONS: Final[Mapping[str, Remedy]] = {
@@ -218,6 +236,6 @@ _OF_LIMITATIONS: Final[Mapping[str, Remedy]] = {
 
 _OF_CHECKS: Final[Mapping[str, Remedy]] = {
     "workers": _worker,
-    "fences": _set_again,
+    "fences": _mend_fences,
     "tail_findings": _accept_findings,
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.circle import CircleStage, ReversalStatus
 from tanist.domain.copier import CopiedByAnother
+from tanist.domain.failback.way_back import no_way_back
 from tanist.domain.filled import filled
 from tanist.domain.followed import is_followed
 from tanist.domain.limitation_kinds.table import KINDS
@@ -17,6 +18,7 @@ from tanist.domain.next_steps.step import Guidance, NextStage, NextStep, ask_com
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tanist.domain.failback.way_back import NoWayBack
     from tanist.domain.limitation import Limitation
     from tanist.domain.next_steps.situation import MirrorSituation
 
@@ -58,6 +60,8 @@ def _missing(at: MirrorSituation, stage: NextStage) -> Iterator[str]:
     """What speaks against a failover, and the checks that fail for another reason."""
     if stage is NextStage.OLD_SOURCE_SILENT:
         yield f"{at.source_name} does not answer: the way back begins when it does"
+    if stage is NextStage.FAILED_OVER and (why := _no_way_back(at)) is not None:
+        yield f"{why.name}: {why.reason}; {why.operator_action.partition(';')[0]}"
     if at.way_back is not None and at.way_back.problem:
         yield at.way_back.problem
     if stage is NextStage.EMPTY:
@@ -102,6 +106,10 @@ def _has_tails(at: MirrorSituation) -> bool:
     return at.source_answers and bool(at.tails)
 
 
+def _no_way_back(at: MirrorSituation) -> NoWayBack | None:
+    return no_way_back(at.place.spec) if at.place.spec is not None else None
+
+
 def _is_followed(at: MirrorSituation) -> bool:
     return at.place.spec is not None and is_followed(at.place.spec)
 
@@ -117,6 +125,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(NextStage.NOT_READY, lambda at: bool(at.place.mirrored) and remedies.are_needed(at), remedies.steps),
     Rule(NextStage.MIRRORING, lambda at: bool(at.place.mirrored), lambda _: ()),
     Rule(NextStage.EMPTY, lambda at: at.place.stage is CircleStage.EMPTY, remedies.take_topics_in),
+    Rule(NextStage.FAILED_OVER, lambda at: _no_way_back(at) is not None, lambda _: ()),
     Rule(NextStage.FAILED_OVER, lambda at: at.source_answers, returning.reverse),
     Rule(NextStage.OLD_SOURCE_SILENT, lambda _: True, lambda _: ()),
 )

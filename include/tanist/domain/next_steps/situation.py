@@ -84,9 +84,10 @@ class MirrorSituation:
 
     `source_answers`: or a part of it. `source_gone`: it was asked, and is silent; not one that is not configured here.
     `rows`: of mirrored partitions. `waiting`: the newest plan first. `at_work`: a process works at the unfinished
-    failover. `void`: the approval of that failover does not permit any more what is left of it. `decided`: the hash of
-    an approved decision about tails that is to be carried out; empty: there is none. `detached`: topics. `way_back`:
-    None: nobody has asked the old source. `four_eyes`: no command approves what it runs. `now`: ms since 1970.
+    failover. `void`: the approval of that failover does not permit any more what is left of it. `pending_fences`:
+    source fences are left to a fetcher, which sets or lifts them. `decided`: the hash of an approved decision about
+    tails that is to be carried out; empty: there is none. `detached`: topics. `way_back`: None: nobody has asked the
+    old source. `four_eyes`: no command approves what it runs. `now`: ms since 1970.
     """
 
     place: MirrorPlace
@@ -98,6 +99,7 @@ class MirrorSituation:
     waiting: tuple[WaitingPlan, ...] = ()
     at_work: bool = False
     void: bool = False
+    pending_fences: bool = False
     reversal: PendingReversal | None = None
     tails: tuple[PendingTail, ...] = ()
     findings: tuple[TailFinding, ...] = ()
@@ -115,6 +117,11 @@ class MirrorSituation:
     def failing(self) -> frozenset[str]:
         """The names of the checks that do not pass."""
         return frozenset(each.name for each in self.status.checks if each.verdict is not Verdict.PASS)
+
+    @property
+    def reported_ms(self) -> int | None:
+        """How long ago a worker has reported itself; None: no worker is on record."""
+        return next((each.age_ms for each in self.status.checks if each.name == "workers"), None)
 
     @property
     def source_is_down(self) -> bool:

@@ -6,7 +6,8 @@
 
 All records below D must be in the source below S'; all records of the source below S must be in the mirror partition. A
 failed-over topic is compared up to S: later records were written by other producers. If its failover has reserved
-offsets, up to their start: behind it only the old source has records.
+offsets, up to their start: behind it only the old source has records. A copy with offsets of its own is compared up to
+where its map was known, before S was read; S is where the source ended before that.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class ComparisonBounds:
         if self.request.promoted:
             end = self._located(self.source.last_stable)
             return end if self.request.old_end is None else DestinationOffset(min(end, self.request.old_end))
+        if self.request.until is not None:
+            return DestinationOffset(min(self.destination.last_stable, self._located(self.request.until)))
         return DestinationOffset(self.destination.last_stable)
 
     @property
@@ -91,9 +94,9 @@ class ComparisonBounds:
     @property
     def behind(self) -> int:
         """Source offsets that existed when the comparison began and are not copied yet."""
-        return max(
-            0, self.source.last_stable - self.request.map.origin(DestinationOffset(self.destination.last_stable))
-        )
+        wanted, known = self.source.last_stable, self.request.source_end
+        copied = self.request.map.origin(DestinationOffset(self.destination.last_stable))
+        return max(0, (wanted if known is None else min(wanted, known)) - copied)
 
     @property
     def only_old_source(self) -> int:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from tanist.domain.endpoint import Endpoint
 from tanist.domain.exclusive import ExclusiveRange
-from tanist.domain.names import MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.states import MirrorState
 
@@ -16,7 +16,7 @@ DOUBTFUL = frozenset({MirrorState.UNKNOWN, MirrorState.PREPARING, MirrorState.FA
 
 
 class Level(StrEnum):
-    """What to compare. `ranges`: offsets; `batches`: every raw batch; `records`: every record."""
+    """What to compare. `ranges`: offsets; `batches`: every raw batch; `records`: every committed record."""
 
     RANGES, BATCHES, RECORDS = "ranges", "batches", "records"
 
@@ -35,6 +35,9 @@ class PartitionRequest:
     `source_start`: where it begins at the source.
     `exclusive`: ranges that only one of the clusters can have; they are not compared.
     `other_offsets`: why differences may be those of offsets alone, and what tells; empty: they are not.
+    `until`: of a copy with offsets of its own the source offset up to which `runs` say where its records are: only that
+    is compared. `source_end`: where the source ended before they were read; what came later did not have to be copied.
+    `unread`: why it is not known what was copied behind `until`. None, and empty: offsets are identical but for `runs`.
     """
 
     partition: TopicPartition
@@ -51,6 +54,9 @@ class PartitionRequest:
     source_start: int = 0
     exclusive: tuple[ExclusiveRange, ...] = ()
     other_offsets: str = ""
+    until: int | None = None
+    source_end: int | None = None
+    unread: str = ""
 
     @property
     def source(self) -> TopicPartition:
@@ -59,25 +65,30 @@ class PartitionRequest:
 
     @property
     def map(self) -> OffsetMap:
-        return OffsetMap.of(self.runs)
+        return OffsetMap.of(self.runs, None if self.until is None else SourceOffset(self.until))
+
+    @property
+    def has_other_offsets(self) -> bool:
+        """Whether the copy has other offsets than the source, at least for a while, or always."""
+        return bool(self.runs) or self.map.is_mapped
 
     @property
     def skipped(self) -> tuple[tuple[int, int], ...]:
         """Offsets of both logs at which nothing is compared: reserves. Where offsets are not identical, none."""
-        if self.runs:
+        if self.has_other_offsets:
             return ()
         return tuple((each.start, each.until) for each in self.exclusive if each.until is not None)
 
     @property
     def uncertainty(self) -> str:
         """Why the verdict would be unknown even if no difference is found; empty: it would not."""
-        doubts = (f"{self.state}: {self.note}" if self.state in DOUBTFUL else "", self.unknown_growth)
+        doubts = (f"{self.state}: {self.note}" if self.state in DOUBTFUL else "", self.unknown_growth, self.unread)
         return "; ".join(filter(None, doubts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationJob:
-    """`run` names this validation. `data_id`: the producer id that every batch of the mirror carries.
+    """`run` names this validation. `data_id`: the producer id that every batch of the mirror has, -1: there is none.
 
     `settle_seconds`: how long a mirror partition that lags may take to reach the end that its source had at first.
     """

@@ -103,9 +103,10 @@ class ValidatedPartition:
         if bounds.request.promoted and self.compared is None:
             yield "the topic was failed over: other producers may have written to it, so offsets alone prove nothing"
         if bounds.past_end and self.compared is None:
+            level = "batches" if bounds.request.until is None else "records"
             yield (
                 f"{bounds.past_end} offsets of the destination are past the end of the source: compare with --level "
-                "batches"
+                f"{level}"
             )
 
     @property
@@ -141,7 +142,7 @@ class ValidatedPartition:
 
     def _others_reserves(self) -> Iterable[str]:
         """Of earlier promotions, and of the one that a reversal has followed."""
-        if self.request.runs:
+        if self.request.has_other_offsets:
             return
         for each in self.request.exclusive:
             if each.until is not None and each.start != self.request.old_end:
@@ -214,7 +215,7 @@ class ValidatedPartition:
             "verdict": self.verdict,
             "reason": self.reason,
             "state": self.request.state,
-            "mode": "mapped" if self.request.runs else "identical",
+            "mode": "mapped" if self.request.has_other_offsets else "identical",
             "promoted": self.request.promoted,
             "source": None,
             "destination": None,

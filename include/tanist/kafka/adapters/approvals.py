@@ -143,7 +143,7 @@ class KafkaApprovals:
     def _must_be_sane(self, by: Deadline) -> None:
         facts = self._facts(by)
         if isinstance(facts, UnknownTopicOrPartition):
-            raise NoApproverTopic(f"{self._endpoint.name!r} has no topic {APPROVALS_TOPIC}")
+            raise NoApproverTopic(self._endpoint.name, self._endpoint.bootstrap_servers)
         if isinstance(facts, TanistError):
             raise facts
         flaws = [f"{name}={facts.configs.get(name)}" for name in CONFIGS if not _fits(name, facts.configs.get(name))]

@@ -52,7 +52,7 @@ class KafkaCluster:
         cluster_id: str | None = None,
     ) -> None:
         self.name = endpoint.name
-        self.bootstrap = ",".join(map(str, endpoint.bootstrap))
+        self.bootstrap = endpoint.bootstrap_servers
         self.small_state = small_state
         self.router = Router(endpoint, client_id, cluster_id)
         self.topics = KafkaTopics(self.router)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.log_ends import LogEnds
-    from tanist.domain.writer_identity import ProducerIds
+    from tanist.domain.writer_identity import MarkingWriter
     from tanist.kafka.adapters.log_reader import LogPart
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.requests import ActiveProducer
@@ -136,7 +136,7 @@ class KafkaLogInspection:
         return found
 
     def reserve_ends(
-        self, old_ends: Mapping[_P, DestinationOffset], writer: ProducerIds, by: Deadline
+        self, old_ends: Mapping[_P, DestinationOffset], writer: MarkingWriter, by: Deadline
     ) -> Mapping[_P, DestinationOffset | TanistError]:
         found: dict[_P, DestinationOffset | TanistError] = {}
         for at, ends in readable_ends(self._router, old_ends, by).items():

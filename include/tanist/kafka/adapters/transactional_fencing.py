@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_MS: Final = 15_000
 """Of an empty transaction whose owner dies."""
-_ROUNDS: Final = 3
-"""A worker that lives takes an id over once more, and learns from the state that the partitions are gone."""
+_ROUNDS_SECONDS: Final = 10.0
+"""A worker that lives, and has other partitions in the id, takes it over again at once: then this is done again."""
 _COORDINATOR_SECONDS: Final = 15.0
 """How long one coordinator may keep the others waiting in each phase."""
 _TAKEN_OVER: Final = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState)
@@ -65,6 +65,8 @@ class _EmptyTransaction:
             refused = {at: error for at in self.partitions if (error := answers[at]) is not None}
             if not refused:
                 return
+            if fenced := [error for error in refused.values() if isinstance(error, _TAKEN_OVER)]:
+                raise fenced[0]
             own = {
                 at: error for at, error in refused.items() if not isinstance(error, OperationNotAttempted)
             } or refused
@@ -84,13 +86,13 @@ class _EmptyTransaction:
 def fence_transactional_ids(
     router: Router, writers: Mapping[MirrorPartition, TransactionalWriter], by: Deadline
 ) -> dict[MirrorPartition, TransactionFence | TanistError]:
-    """As the port says. All ids together go from phase to phase, so that they wait for their markers side by side."""
+    """As the port says. The ids wait for their markers side by side."""
     found: dict[MirrorPartition, TransactionFence | TanistError] = {}
-    left = dict(writers)
-    for _ in range(_ROUNDS):
+    left, until = dict(writers), Deadline(min(by.at, time.monotonic() + _ROUNDS_SECONDS))
+    while left:
         found |= _one_round(router, left, by)
         left = {at: each for at, each in left.items() if isinstance(found[at], _Unproved)}
-        if not left:
+        if not until.left(time.monotonic()):
             break
     return found
 
@@ -106,9 +108,11 @@ def _one_round(
     for at, writer in sorted(writers.items()):
         each_id[writer.transactional_id].append(at)
     some = [_EmptyTransaction(TransactionalId(router, name, _TIMEOUT_MS), each) for name, each in each_id.items()]
-    for phase in (_EmptyTransaction.begin, _EmptyTransaction.add, _EmptyTransaction.end, _EmptyTransaction.settle):
-        for each in some:
+    for each in some:  # at once, for a worker that is fenced by it may take the id over in between
+        for phase in (_EmptyTransaction.begin, _EmptyTransaction.add, _EmptyTransaction.end):
             _do(each, phase, by)
+    for each in some:
+        _do(each, _EmptyTransaction.settle, by)
     failed = {at: error for each in some for at, error in each.failed.items()}
     return failed | _proved(router, {at: each.epoch for each in some for at in each.partitions}, by)
 

@@ -12,7 +12,7 @@ def client_config(endpoint: Endpoint) -> dict[str, str]:
     """Where it is and how to log in there, with its secrets in plain text; no key without a value."""
     sasl, tls = endpoint.sasl, endpoint.tls
     found = {
-        "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
+        "bootstrap.servers": endpoint.bootstrap_servers,
         "security.protocol": str(endpoint.security_protocol),
     }
     if sasl:

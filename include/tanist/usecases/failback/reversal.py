@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.recreation_plan import UnfitTopic
     from tanist.usecases.mirror import ReturnedMirror
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
 
 PURPOSE: Final = Purpose(operation="mirrors reverse", waits=True, reverses=True, patient=True)
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failback.reversal import PlannedReversal
-    from tanist.usecases.mirror import ReturnedMirror
+    from tanist.usecases.mirror import OpenMirror, ReturnedMirror
     from tanist.usecases.runs.runner import Reporting, Sink
 
 _SETTLE_SECONDS: Final = 30.0
@@ -252,19 +252,20 @@ def switched(clusters: ReturnedMirror, to: str, command: CommandContext) -> Fail
     return locate(clusters.spec.mirror, here, at_source).switch_to(to)
 
 
-def reverse_after(failover: str, clusters: ReturnedMirror, evidence: Sink, command: CommandContext) -> Reversed | None:
+def reverse_after(failover: str, opened: OpenMirror, evidence: Sink, command: CommandContext) -> Reversed | None:
     """Reverse the mirror once the failover `failover` is done, if its plan has a reversal; or complete that.
 
     None: the plan has none, or the mirror has failed over again since. For a while it waits for what is not settled
     right after the failover, such as markers of the old source's coordinators. `evidence`: of the failover.
 
-    Raises as `reverse_mirror`.
+    Raises as `returned`, and as `reverse_mirror`.
     """
-    view = clusters.destination.state(STATE_TOPIC, command.by)
-    run = view.failover(clusters.spec.mirror, failover)
+    view = opened.destination.state(STATE_TOPIC, command.by)
+    run = view.failover(opened.spec.mirror, failover)
     plan = plan_of(run) if run is not None else None
     if plan is None or not plan.intent.reverse:
         return None
+    clusters = opened.returned()
     last = switched(clusters, plan.intent.destination_cluster_id, command)
     if last is None or last.plan != failover:
         return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror
     from tanist.usecases.mirror import ReturnedMirror
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
     from tanist.usecases.runs.runner import Reporting
 
 

@@ -11,6 +11,7 @@ from tanist.domain.approval.words import hash_of
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.detached import detached_topics, refusal
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused
+from tanist.domain.failback.way_back import must_be_reversible
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.facts import SKEW_MS, SourceState, is_locked
 from tanist.domain.failover.failed_over import must_be_inside
@@ -42,7 +43,7 @@ from tanist.usecases.failover.route import ROUTE, STEP_IDS
 from tanist.usecases.failover.unfinished_runs import differences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.approval.entries import Approval
     from tanist.domain.failover.facts import Facts
@@ -184,6 +185,7 @@ def plan(request: FailoverRequest, clusters: OpenMirror, command: CommandContext
 
     Raises:
         TopicNotInMirror, GroupNotInMirror: an expression matches nothing of the mirror. Misconfigured: it is none.
+        NoWayBack: the mirror could not be reversed afterwards.
         SourceSeenByWorkers: somebody has to say how much may be lost.
     """
     if request.dead_since is not None and request.dead_since > command.clock.now() + SKEW_MS:
@@ -192,8 +194,12 @@ def plan(request: FailoverRequest, clusters: OpenMirror, command: CommandContext
     snapshot = observer.snapshot()
     view = snapshot.destination.state(STATE_TOPIC, command.by)
     wanted = chosen(view, clusters, request.topics)
+    if clusters.spec.is_mapped and request.reserve is not None:
+        raise Misconfigured(
+            "--reserve is for mirrors with identical offsets: the offsets of this mirror's copies are theirs"
+        )
     if request.reverse:
-        must_be_reversible(request.mode, wanted, view.mirrored(clusters.spec.mirror))
+        must_be_reversible(clusters.spec, request.mode, wanted, view.mirrored(clusters.spec.mirror))
     _must_match(request.groups, snapshot, command)
     bare = intent_of(clusters.spec, request, wanted)
     facts = _known_facts(bare, request, wanted, snapshot, observer)
@@ -207,18 +213,6 @@ def plan(request: FailoverRequest, clusters: OpenMirror, command: CommandContext
     left = ROUTE.left(made.intent, facts)
     there = clusters.destination.name
     return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left, destination=there)
-
-
-def must_be_reversible(mode: Mode, wanted: Collection[TopicDesired], known: Collection[TopicDesired]) -> None:
-    """Raises Misconfigured unless it is a planned failover of all topics of the mirror."""
-    if mode is not Mode.PLANNED:
-        raise Misconfigured(
-            "--reverse is for planned failovers: after an unplanned one `tanist failback survey` comes first"
-        )
-    if left := sorted({each.topic for each in known} - {each.topic for each in wanted}):
-        raise Misconfigured(
-            f"--reverse needs all topics of the mirror, which has one direction: {', '.join(left[:5])} would stay"
-        )
 
 
 def _known_facts(
@@ -255,7 +249,7 @@ def kept(found: Planned, clusters: OpenMirror, command: CommandContext) -> Plann
 def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[TopicDesired]) -> Intent:
     """What is asked for, before the facts fill in the rest."""
     unplanned = request.mode is Mode.UNPLANNED
-    budget = DEFAULT_RESERVE if request.reserve is None else request.reserve
+    budget = (0 if spec.is_mapped else DEFAULT_RESERVE) if request.reserve is None else request.reserve
     return Intent(
         mirror=spec.mirror,
         mirror_id=spec.id,

@@ -179,7 +179,8 @@ class Runner:
 
     def _refused(self, step: Step, why: TanistError) -> TanistError:
         """What ends the run at once, with the permission that is missing; before it has begun nothing was changed."""
-        said = why.reason if isinstance(why, AuthorizationFailed) else f"{why.reason}: it needs {step_needs(step.id)}"
+        needs = step_needs(step.id, mapped=self.clusters.spec.is_mapped)
+        said = why.reason if isinstance(why, AuthorizationFailed) else f"{why.reason}: it needs {needs}"
         self.journal.report(step.id, STOPPED, {"reason": said})
         return (StepRefused if self.session.begun else AuthorizationFailed)(f"step {step.id} was refused: {said}")
 

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.mirrors.take import Situation
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import Situation, TopicPlan
     from tanist.usecases.snapshot import ClusterSnapshot, SourceSnapshot
 
 _Seen = TopicMetadata | TanistError | None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.logs import LogPrefixes
     from tanist.usecases.mirrors.observe import DestinationTopic
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
     from tanist.usecases.snapshot import SourceSnapshot
 
 

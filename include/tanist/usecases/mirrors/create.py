@@ -41,7 +41,7 @@ from tanist.usecases.mirrors import take, transactions, writers
 from tanist.usecases.mirrors.adopting import Adoption
 from tanist.usecases.mirrors.desire import must_be_free, take_in
 from tanist.usecases.mirrors.observe import promotion_epochs_on_add, raised_promotions
-from tanist.usecases.mirrors.starts import with_source_starts
+from tanist.usecases.mirrors.starts import behind_records, with_source_starts
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogPrefixes
     from tanist.usecases.command import CommandContext
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
 
 EXPIRATION: Final = "producer.id.expiration.ms"
 LONGEST_EXPIRATION_MS: Final = 2_147_483_647
@@ -185,7 +185,7 @@ def examine(
     """
     found = ProblemCollector((*wrong(request), *rename_problems(request.rename, source.name)))
     if request.mapped and prefixes is not None:
-        found.problems.append(not_with_mapped(f"mirror {request.mirror!r}", ADOPT))
+        found.problems.append(not_with_mapped(request.mirror, ADOPT))
     if source.name == destination.name:
         found.problems.append(SameCluster(f"{source.name!r} is the source and the destination"))
         found.raise_all()  # before the network is asked
@@ -210,6 +210,8 @@ def examine(
     named = [spec.names.mirrored_topic(name) for name in names]
     adoption = found.attempt(lambda: Adoption.of(spec, view, at_source, prefixes, by)) if prefixes else None
     plans = found.attempt(lambda: take.examine(at_source, copies, names, situation, by, adoption)) or ()
+    if request.into_existing:
+        plans = found.attempt(lambda: behind_records(plans, copies, by)) or ()
     plans = found.attempt(lambda: with_source_starts(plans, spec, at_source, by)) or ()
     mirror, promoted = spec.mirror, request.promoted
     entered = (

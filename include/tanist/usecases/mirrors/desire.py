@@ -14,14 +14,7 @@ from tanist.domain.detached import (
     forgotten,
     refusal,
 )
-from tanist.domain.errors import (
-    MirrorTopicAlreadyPaused,
-    MirrorTopicNotPaused,
-    Misconfigured,
-    TanistError,
-    TopicAlreadyInMirror,
-    TopicNotInMirror,
-)
+from tanist.domain.errors import Misconfigured, Refused, TanistError, TopicAlreadyInMirror, TopicNotInMirror
 from tanist.domain.mapped_settings import ADOPT, ONLY_MAPPED, must_be_identical
 from tanist.domain.names import mirror_name
 from tanist.domain.owners import Owners
@@ -37,7 +30,7 @@ from tanist.usecases.mirror import identify, same_as_pinned, spec_at
 from tanist.usecases.mirrors import forget, take, writers
 from tanist.usecases.mirrors.adopting import Adoption
 from tanist.usecases.mirrors.observe import promotion_epochs_on_add, raised_promotions
-from tanist.usecases.mirrors.starts import with_source_starts
+from tanist.usecases.mirrors.starts import behind_records, with_source_starts
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
@@ -51,7 +44,17 @@ if TYPE_CHECKING:
     from tanist.ports.logs import LogPrefixes
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror, Rehearsal
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
+
+
+class MirrorTopicAlreadyPaused(Refused):
+    name = "MIRROR_TOPIC_ALREADY_PAUSED"
+    operator_action = "`tanist mirrors resume` starts it again"
+
+
+class MirrorTopicNotPaused(Refused):
+    name = "MIRROR_TOPIC_NOT_PAUSED"
+    operator_action = "see `tanist mirrors describe`"
 
 
 def must_be_free(view: StateView, mirror: MirrorName, topics: Iterable[str]) -> None:
@@ -325,7 +328,10 @@ def _examine(
     if problems:
         refuse(problems)
     adoption = Adoption.of(spec, view, source, prefixes, by) if prefixes else None
-    return with_source_starts(take.examine(source, destination, names, situation, by, adoption), spec, source, by)
+    plans = take.examine(source, destination, names, situation, by, adoption)
+    if accepted.into_existing:
+        plans = behind_records(plans, destination, by)
+    return with_source_starts(plans, spec, source, by)
 
 
 def _apply(

@@ -8,15 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import MirrorTopicNotPaused, Misconfigured, Refused, TanistError
+from tanist.domain.errors import Misconfigured, PartitionBroken, Refused, TanistError
 from tanist.domain.fake_group import group_of
 from tanist.domain.mapped_settings import ONLY_MAPPED
 from tanist.domain.names import MirrorPartition, mirror_name
-from tanist.domain.problems import ProblemCollector, refuse
+from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.lock import changing
 from tanist.usecases.mirror import identify, same_as_pinned, spec_at
+from tanist.usecases.mirrors.desire import MirrorTopicNotPaused
+from tanist.usecases.offset_policy import copied_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,12 +41,12 @@ class MirrorHasBegun(Refused):
 
 
 class CopierRuns(Refused):
-    name = "COPIER_RUNS"
+    name, state_explains = "COPIER_RUNS", False
     operator_action = "stop the copier whose group it is, so that its last commit is final; nothing was changed"
 
 
 class SeedOutOfRange(Refused):
-    name = "SEED_OUT_OF_RANGE"
+    name, state_explains = "SEED_OUT_OF_RANGE", False
     operator_action = (
         "see `kafka-consumer-groups.sh --describe` at the source: is it the right group?; nothing was changed"
     )
@@ -113,19 +115,18 @@ def _starts(topic: TopicDesired, found: Mapping[MirrorPartition, SeededPartition
 
 
 def _must_not_have_begun(spec: MirrorSpec, view: StateView, destination: Cluster, by: Deadline) -> None:
-    found = ProblemCollector()
     group, topics = group_of(spec.mirror), view.mirrored(spec.mirror)
     ours = {at for topic in topics for at in topic.all_partitions()}
-    answer = destination.positions(spec.mirror).committed([group], by, stable=False)[group]
-    if isinstance(answer, TanistError):
-        raise answer
+    positions = copied_positions(spec, destination, view, by)
+    for each in positions.values():
+        if isinstance(each, TanistError) and not isinstance(each, PartitionBroken):
+            raise each
+    held = {at for at, each in positions.items() if each is not None}
     published = {each.partition for each in destination.state(OFFSETS_TOPIC, by).offset_ranges(spec)}
-    if begun := sorted(ours & (answer.keys() | published)):
-        found.problems.append(
-            MirrorHasBegun(f"group {group!r} of mirror {spec.mirror!r} has positions, of {begun[0]} for example")
-        )
-    found.problems += _not_paused(topics, view)
-    found.raise_all()
+    if begun := sorted(ours & (held | published)):
+        raise MirrorHasBegun(f"group {group!r} of mirror {spec.mirror!r} has positions, of {begun[0]} for example")
+    if problems := [*_not_paused(topics, view)]:
+        refuse(problems)
 
 
 def _not_paused(topics: tuple[TopicDesired, ...], view: StateView) -> Iterator[TanistError]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
     from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 _V = TypeVar("_V")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.acl_entries import ANYBODY
 from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
@@ -26,12 +26,13 @@ from tanist.domain.names import SAME_NAMES
 from tanist.domain.originals import Originals
 from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, about
+from tanist.domain.records import TopicDesired
+from tanist.domain.states import DesiredState
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, differences, plan_configs
+from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
 from tanist.usecases.mirrors.observe import read_promotions
-from tanist.usecases.mirrors.starts import behind_records
-from tanist.usecases.mirrors.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,16 +40,22 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.adoption import OppositeMirror
     from tanist.domain.compaction import Holes
-    from tanist.domain.names import TopicNames
-    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.names import EpochMs, TopicNames
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
+    from tanist.domain.topic_configs import TopicConfigs
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.topics import NewTopic, TopicFacts
-    from tanist.usecases.mirrors.adopting import Adoption
+    from tanist.ports.topics import TopicFacts
     from tanist.usecases.mirrors.observe import DestinationTopic
     from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
+
+
+_WRITERS_UNKNOWN: Final = (
+    "who may write to it at the source is not known (that needs DESCRIBE on Cluster kafka-cluster there): a failover "
+    "grants nobody WRITE"
+)
 
 
 class MappedNotEmpty(DestinationNotEmpty):
@@ -83,6 +90,72 @@ class Situation:
     replaced: frozenset[str] = frozenset()
     pair: tuple[str, str] = ("", "")
     names: TopicNames = SAME_NAMES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """One topic that can be added. `name`: of its copy. `changes`: configs to alter if the mirror topic exists already.
+
+    `writers_known`: whether `deferred_acls` are those of the source, which this login may not read everywhere.
+
+    `copy_starts`: as `TopicDesired` has them, of a topic that is adopted; of one that `continues`, because it was
+    detached, the ends of its copy. `source_starts`: as there, too.
+    """
+
+    name: str
+    source: TopicFacts
+    configs: TopicConfigs
+    replication_factor: int | None
+    deferred_acls: tuple[AclEntry, ...] = ()
+    writers_known: bool = True
+    exists: bool = False
+    changes: Mapping[str, str | None]
+    copy_starts: tuple[int, ...] = ()
+    source_starts: tuple[int, ...] = ()
+    continues: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is not at the destination as it is at the source."""
+        found = [f"{self.name}: {name} is not copied: {why}" for name, why in self.configs.dropped]
+        if not self.writers_known:
+            found.append(f"{self.name}: {_WRITERS_UNKNOWN}")
+        return tuple(found)
+
+    def new_topic(self) -> NewTopic:
+        return NewTopic(
+            name=self.name,
+            partitions=self.source.partitions,
+            replication_factor=self.replication_factor,
+            configs=self.configs.now,
+        )
+
+    def desired(self, spec: MirrorSpec, promotion_epoch: int, now: EpochMs) -> TopicDesired:
+        return TopicDesired(
+            mirror=spec.mirror,
+            mirror_id=spec.mirror_id,
+            topic=self.name,
+            desired=DesiredState.MIRRORING,
+            source_topic_id=self.source.topic_id,
+            partitions=self.source.partitions,
+            offsets=spec.offsets,
+            deferred_configs=self.configs.deferred,
+            deferred_acls=self.deferred_acls,
+            promotion_epoch=promotion_epoch,
+            copy_starts=self.copy_starts,
+            source_starts=self.source_starts,
+            changed_at=now,
+        )
+
+
+class Adopting(Protocol):
+    """Takes topics that have records: `adopting.Adoption`."""
+
+    def adopt(
+        self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
+    ) -> Mapping[str, TopicPlan]:
+        """`plans`, with the offsets where their copying begins. Raises why a topic is not taken."""
+        ...
 
 
 def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
@@ -141,7 +214,7 @@ def examine(
     names: Sequence[str],
     situation: Situation,
     by: Deadline,
-    adoption: Adoption | None = None,
+    adoption: Adopting | None = None,
 ) -> tuple[TopicPlan, ...]:
     """How each of the source's topics `names`, which all have copies, is added. Changes nothing.
 
@@ -181,8 +254,6 @@ def examine(
     )
     new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in {*existing, *situation.replaced}]
     found.problems += found.attempt(lambda: rehearse(destination.cluster, new, by)) or ()
-    if situation.into_existing:
-        plans = found.attempt(lambda: behind_records(plans, destination, by)) or plans
     if adoption is not None:
         used = [plan for plan in plans if plan.name in existing and existing[plan.name].records]
         adopted = found.attempt(lambda: adoption.adopt(used, existing, by)) or {}

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tanist.domain.answers import known
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
 from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.restored_promotions import PromotedLog, restored_lineage
 from tanist.domain.saved_state import PromotedSince, StateOutdated, led_elsewhere
+from tanist.domain.writers import writers
 from tanist.ports.fencing import ProducerFence
+from tanist.usecases.offset_policy import copied_positions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.lineage import TopicLineage
+    from tanist.domain.log_writers import LogWriters
     from tanist.domain.names import EpochMs, MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_record import StateRecord
@@ -24,18 +29,22 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogInspection
+    from tanist.usecases.command import CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogsSeen:
     """The logs of a saved mirror. `fenced`: partitions with a producer fence, and what shows it.
 
-    `starts`: the log start of those that exist; `missing`: topics that do not.
+    `starts`: the log start of those that exist; `missing`: topics that do not. Of mapped offsets only: `ends`: where
+    the copied records end; `uncertainties`: whether a partition was failed over cannot be told, and why.
     """
 
     fenced: Mapping[MirrorPartition, str]
     starts: Mapping[MirrorPartition, int]
     missing: tuple[str, ...]
+    ends: Mapping[MirrorPartition, int] = field(default_factory=dict)
+    uncertainties: tuple[str, ...] = ()
 
 
 def logs_of(before: StateView, spec: MirrorSpec) -> tuple[TopicDesired, ...]:
@@ -47,16 +56,22 @@ def logs_of(before: StateView, spec: MirrorSpec) -> tuple[TopicDesired, ...]:
 
 
 def look_at_logs(
-    spec: MirrorSpec, before: StateView, destination: Cluster, inspection: LogInspection, by: Deadline
+    spec: MirrorSpec, before: StateView, destination: Cluster, inspection: LogInspection, context: CommandContext
 ) -> LogsSeen:
     """Of the topics that the mirror had at the export, detached ones too.
+
+    The fence of a transactional id leaves a marker, as an aborted transaction does: only records of others prove it.
 
     Raises:
         CouldNotTell, BrokerError, or several: a log cannot be read.
     """
-    partitions = [at for each in logs_of(before, spec) for at in each.all_partitions()]
-    proofs = destination.producer_fencing.proof(dict.fromkeys(partitions, spec.writer), by)
+    by, topics = context.by, logs_of(before, spec)
+    partitions = [at for each in topics for at in each.all_partitions()]
+    proofs = destination.producer_fencing.proof(writers(before, spec, partitions), by)
     logs = inspection.writers(partitions, by)
+    positions = known(copied_positions(spec, destination, before, by)) if spec.is_mapped else {}
+    copied = {at: each for at, each in positions.items() if each is not None}
+    uncertainties: list[str] = []
     fenced: dict[MirrorPartition, str] = {}
     starts: dict[MirrorPartition, int] = {}
     missing: set[str] = set()
@@ -70,14 +85,37 @@ def look_at_logs(
             found.problems.append(log)
             continue
         starts[at] = log.start
-        if why := log.fence(spec.writer):
+        position = copied.get(at)
+        if spec.is_mapped and (why_not := _uncertainty(at, log, position)):
+            uncertainties.append(why_not)
+        why = log.fence(spec.writer) if not spec.is_mapped else position and log.written_behind(position.end)
+        if why:
             fenced[at] = f"{at}: {why}"
         elif isinstance(proof, TanistError):
             found.problems.append(proof)
         elif proof is ProducerFence.FENCED:
             fenced[at] = f"{at}: the producers of the mirror are fenced"
     found.raise_all()
-    return LogsSeen(fenced=fenced, starts=starts, missing=tuple(sorted(missing)))
+    return LogsSeen(
+        fenced=fenced,
+        starts=starts,
+        missing=tuple(sorted(missing)),
+        ends={at: int(each.end) for at, each in copied.items()},
+        uncertainties=tuple(uncertainties),
+    )
+
+
+def _uncertainty(at: MirrorPartition, log: LogWriters, position: CopiedPosition | None) -> str:
+    """Why it cannot be told whether a mapped partition was failed over since the export; empty: it can be."""
+    if position is not None and (log.end <= position.end or log.written_behind(position.end)):
+        return ""
+    if position is None:
+        if log.end == log.start:
+            return ""
+        what = "no position of the mirror says how far it was copied"
+    else:
+        what = f"behind {position.end}, where its copied records end, lies an aborted transaction or a failover's fence"
+    return f"{at}: {what}: resume it only if its topic was not failed over since the export"
 
 
 def promoted_since(
@@ -136,6 +174,10 @@ def lineage_of_logs(
         CouldNotTell, BrokerError, or several: a log cannot be read.
     """
     destination, inspection, by = tools
+    if spec.is_mapped:
+        ends = {at: end for at, end in seen.ends.items() if at in seen.starts}
+        shown = {at: PromotedLog(start=seen.starts[at], old_end=end, reserve_end=end) for at, end in ends.items()}
+        return tuple(_entries(spec, topics, shown, earlier, now))
     begun = {
         at: topic.copy_start(at.partition) for topic, _ in topics for at in topic.all_partitions() if at in seen.starts
     }
@@ -153,5 +195,15 @@ def lineage_of_logs(
         for at, end in reserve_ends.items()
         if not isinstance(end, TanistError)
     }
+    return tuple(_entries(spec, topics, logs, earlier, now))
+
+
+def _entries(
+    spec: MirrorSpec,
+    topics: Iterable[tuple[TopicDesired, int]],
+    logs: Mapping[MirrorPartition, PromotedLog],
+    earlier: Sequence[TopicLineage],
+    now: EpochMs,
+) -> Iterator[TopicLineage]:
     entries = (restored_lineage(spec, topic, epoch, logs, earlier, now) for topic, epoch in topics)
-    return tuple(each for each in entries if each is not None)
+    return (each for each in entries if each is not None)

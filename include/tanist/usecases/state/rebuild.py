@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from tanist.domain import log_writers
-from tanist.domain.errors import Misconfigured, TanistError, UnknownTopic
+from tanist.domain.answers import answered, known
+from tanist.domain.errors import Misconfigured, Refused, TanistError, UnknownTopic
 from tanist.domain.failback.pending import (
     decided_promotions,
     may_have_tails,
     undecided_warning,
     unknown_tails,
 )
+from tanist.domain.fake_group import group_of
 from tanist.domain.names import MirrorPartition, ProducerId, mirror_name
 from tanist.domain.next_steps.rebuilding import Rebuilding, instead
 from tanist.domain.problems import ProblemCollector, refuse
@@ -24,6 +26,7 @@ from tanist.domain.saved_state import StateOutdated, stopped_partition
 from tanist.domain.selection import Selection
 from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import DesiredState
+from tanist.domain.translation import OUR_MARK
 from tanist.usecases.mirror import distinct
 from tanist.usecases.mirrors import observe, take, writers
 from tanist.usecases.mirrors.adopting import Adoption
@@ -46,9 +49,17 @@ if TYPE_CHECKING:
     from tanist.ports.state import StateStore
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.create import CreateRequest
-    from tanist.usecases.mirrors.topic_plan import TopicPlan
+    from tanist.usecases.mirrors.take import TopicPlan
 
 _NO_ID: Final = ProducerId(-1)
+
+
+class MappedMirrorNotRebuilt(Refused):
+    name = "MAPPED_MIRROR_NOT_REBUILT"
+    operator_action = (
+        "restore its state from the last export (docs/operations.md); without one, delete its copies and create it "
+        "again (docs/mirroring.md), so that all is copied again; nothing was changed"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +118,8 @@ def rebuild(
     Raises:
         MirrorExists: with other settings. NotAPrefix, MirrorTopicPromoted: a log must not be copied to.
         NoMirrorProducer, SeveralMirrorProducers. SourceReplaced: the source was replaced, and not taken over since.
-        StateOutdated: the source has the state of the mirror. Problems: several of them; nothing was changed.
+        StateOutdated: the source has the state of the mirror. MappedMirrorNotRebuilt: it had mapped offsets.
+        Problems: several of them; nothing was changed.
     """
     try:
         found = _examine(request, source, destination, tools, context)
@@ -162,6 +174,7 @@ def _examine(
     view = destination.state(STATE_TOPIC, by)
     if (existing := view.mirror(mirror_name(request.mirror))) is not None:
         return _Found(spec=same_settings(existing, with_choices(spec, existing, request)), view=view)
+    _must_not_be_mapped(spec, destination, context)
     at_source, copies = SourceSnapshot(cluster=source), DestinationSnapshot(cluster=destination)
     reported = read_promotions(at_source, by)
     if reported.mirror(spec.mirror) is not None:
@@ -194,6 +207,18 @@ def _examine(
         lineage=tuple(entries.values()),
         undecided=may_have_tails(entries.values(), names, decided_promotions(reported, spec)),
     )
+
+
+def _must_not_be_mapped(spec: MirrorSpec, destination: Cluster, context: CommandContext) -> None:
+    """Raises MappedMirrorNotRebuilt: a mirror of that name has committed positions of its own."""
+    group = group_of(spec.mirror)
+    held = answered(lambda: destination.positions(spec.mirror).committed([group], context.by, stable=False)[group])
+    found = {} if held is None or isinstance(held, TanistError) else known(held)
+    if any(each.metadata.startswith(OUR_MARK) for each in found.values()):
+        raise MappedMirrorNotRebuilt(
+            f"mirror {spec.mirror!r} had mapped offsets: group {group!r} at {destination.name!r} has its positions, "
+            "and no log shows where each record of the source is in its copy"
+        )
 
 
 def _logs(

@@ -12,6 +12,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF
 from tanist.domain.followed import is_followed
 from tanist.domain.moves import MoveStatus
+from tanist.domain.names import MirrorPartition
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import (
     GROUPS_TOPIC,
@@ -175,7 +176,7 @@ class _Examination:
         source, at_source = self._source(spec)
         self._must_be_current(spec, at_source)
         must_be_free(self.view, spec.mirror, (each.topic for each in logs_of(before, spec)))
-        seen = look_at_logs(spec, before, self.destination, self.tools.inspection, self.context.by)
+        seen = look_at_logs(spec, before, self.destination, self.tools.inspection, self.context)
         promoted = promoted_since(spec, before, at_source, seen.fenced)
         records = as_before(records, promoted)
         lifted = self._lifted(before, spec, source) if source else ()
@@ -193,6 +194,7 @@ class _Examination:
             changed=not present,
             warnings=(
                 *promotion_warnings(spec, fold(NOTHING_YET, written.values()), promoted, {e.topic for e in derived}),
+                *seen.uncertainties,
                 *_warnings(spec, before, seen.missing, source_read=source is not None or is_followed(spec)),
             ),
         )
@@ -281,7 +283,8 @@ class _Examination:
         for entry in view.lineage(spec.mirror):
             since = promoted.get(entry.topic)
             if since is not None and since.promotion_epoch == entry.promotion_epoch:
-                yield restored_copied(entry, mapped)
+                every = {MirrorPartition(entry.topic, n) for n in range(len(entry.old_ends))}
+                yield restored_copied(entry, every if spec.is_mapped else mapped)
 
     def _lifted(self, before: StateView, spec: MirrorSpec, source: Cluster) -> tuple[str, ...]:
         """Topics whose source fence was in force at the export, and is not any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.answers import attempt
@@ -218,12 +219,13 @@ def _access(
     denying = rights.denying_needs() if spec.deny_writers else ()
     of_destination = (*rights.fetcher_needs(names, mapped=spec.is_mapped), *rights.position_needs(spec))
     back = () if spec.is_mapped else names[:_MOST_TOPICS]
+    failover = partial(rights.failover_needs, spec=spec)
     needs = (
         (of_copying, spec.source, rights.source_needs(there)),
         (of_copying, spec.destination, of_destination),
         (f"other writers of {spec.mirror}", spec.destination, denying),
-        (of_failover, spec.source, rights.failover_needs(ClusterRole.SOURCE, there) if names else ()),
-        (of_failover, spec.destination, rights.failover_needs(ClusterRole.DESTINATION, names) if names else ()),
+        (of_failover, spec.source, failover(ClusterRole.SOURCE, there) if names else ()),
+        (of_failover, spec.destination, failover(ClusterRole.DESTINATION, names) if names else ()),
         (returning, spec.source, rights.reversal_needs(back) if back else ()),
         (returning, spec.destination, rights.rescue_needs(back)),
     )

@@ -17,7 +17,9 @@ from tanist.domain.failback.pending import findings_of, last_tails, pending
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.failover.past_checks import losses_check
+from tanist.domain.fences import LEFT_TO_A_FETCHER
 from tanist.domain.followed import is_followed
+from tanist.domain.kept_fences import fence_groups
 from tanist.domain.next_steps.situation import MirrorSituation, is_void, waiting_plans
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.domain.tails import TailStage
@@ -197,6 +199,7 @@ def _situation(
         waiting=tuple(waiting_plans(view, place, facts, entries, STEP_IDS)),
         at_work=running is not None and _is_at_work(running, facts.now, run),
         void=running is not None and is_void(running, entries, facts.now, source_gone=gone),
+        pending_fences=_pending_fences(clusters.spec, view),
         reversal=pending_reversal(view, mirror),
         tails=left,
         findings=findings_of(view, mirror),
@@ -205,6 +208,11 @@ def _situation(
         four_eyes=run.four_eyes,
         now=facts.now,
     )
+
+
+def _pending_fences(spec: MirrorSpec, view: StateView) -> bool:
+    watched = (each for group in fence_groups(view, spec) for each in group.watched(view))
+    return any(each.status in LEFT_TO_A_FETCHER for each in watched)
 
 
 def _is_at_work(running: FailoverRun, now: EpochMs, command: CommandContext) -> bool:

@@ -29,7 +29,7 @@ from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.mirrors.describe import reason
 from tanist.usecases.mirrors.followed import followed_in
-from tanist.usecases.offset_policy import offset_policy
+from tanist.usecases.validation.settling import settled_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirror import OpenMirror
     from tanist.usecases.snapshot import MirrorSnapshot
+    from tanist.usecases.validation.settling import SettledOffsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,22 +76,32 @@ def prepare(clusters: OpenMirror, request: ValidationRequest, context: CommandCo
     """What to compare, from the state topics of the mirror. Partitions that only the source has cannot be validated.
 
     Raises:
-        TopicNotInMirror; AnotherCluster: the source leads elsewhere now; Misconfigured: an expression, or the source is
-        not configured; SourceSilent; CouldNotTell: the destination does not answer.
+        TopicNotInMirror; AnotherCluster: the source leads elsewhere now; Misconfigured: an expression, the source is
+        not configured, or batches of a mapped mirror are to be compared; SourceSilent;
+        CouldNotTell: the destination does not answer.
     """
     both, spec = clusters.snapshot(), clusters.spec
     if is_followed(spec):
         return _prepare_followed(both, request, context)
+    level = request.level or _level(spec)
+    if spec.is_mapped and level is Level.BATCHES:
+        raise Misconfigured(
+            f"--level batches: mirror {spec.mirror!r} has mapped offsets, and its batches are written anew in "
+            "transactions of the mirror: compare with --level records"
+        )
     found = mirrored(both, Selection(request.include, request.exclude), context)
-    stored = both.destination.state(OFFSETS_TOPIC, context.by)
-    offsets = offset_policy(spec, clusters.destination, found.view, stored, context.by)
+    offsets = settled_offsets(both, found.view, found.topics, context)
     return Prepared(
-        level=request.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
+        level=level,
         partitions=(
             *(_partition(found, topic, at, offsets) for topic in found.topics for at in topic.all_partitions()),
             *(_uncopied(found, at) for at in found.growth.partitions),
         ),
     )
+
+
+def _level(spec: MirrorSpec) -> Level:
+    return Level.BATCHES if spec.engine is Engine.BATCHES and not spec.is_mapped else Level.RECORDS
 
 
 def _prepare_followed(both: MirrorSnapshot, request: ValidationRequest, context: CommandContext) -> Prepared:
@@ -182,23 +193,27 @@ def chosen(view: StateView, mirror: MirrorName, selection: Selection) -> tuple[T
     return tuple(topics[name] for name in selection.chosen(topics, f"topic of mirror {mirror!r}"))
 
 
-def _partition(found: Mirrored, topic: TopicDesired, at: MirrorPartition, offsets: OffsetPolicy) -> PartitionRequest:
+def _partition(found: Mirrored, topic: TopicDesired, at: MirrorPartition, offsets: SettledOffsets) -> PartitionRequest:
     observed = found.view.observed(topic.mirror, at)
     reserve = _reserve(found.view, topic, at)
+    places = offsets.policy.map_of(at)
     return PartitionRequest(
         partition=at,
         at_source=found.spec.names.at_source(at),
         state=observed.state if observed else MirrorState.UNKNOWN,
         note=reason(observed),
         promoted=found.view.promoted(topic.mirror, topic.topic),
-        runs=offsets.map_of(at).runs,
+        runs=places.runs,
+        until=places.until,
+        source_end=offsets.ends.get(at),
+        unread=places.unread,
         unknown_growth=found.growth.trouble(topic.topic),
         compacted=is_compacted(dict(topic.deferred_configs).get(CLEANUP_POLICY, "")),
         old_end=reserve.start if reserve else None,
         reserve_end=reserve.end if reserve else None,
         copy_start=topic.copy_start(at.partition),
         source_start=topic.source_start(at.partition),
-        exclusive=tuple(_exclusive(found, topic, at, offsets)),
+        exclusive=tuple(_exclusive(found, topic, at, offsets.policy)),
     )
 
 

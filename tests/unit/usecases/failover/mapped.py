@@ -88,7 +88,7 @@ class MappedWorker:
         name = self.world.id_of(at)
         if not self.owns(at) or at not in self.open:
             return False
-        records, before = self.open.pop(at), self.world.position(at)
+        before, records = self.world.position(at), self.open.pop(at)
         self.world.west.end(name, self.epochs[name])
         end = DestinationOffset(self.world.west.ends[at][2])
         position = SourceOffset(records[-1][0] + 1)
@@ -109,7 +109,7 @@ class MappedWorld(FailoverWorld):
     used: dict[str, ProducerEpoch]
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(spec_fields=MAPPED, **more)
+        super().__init__(**{"spec_fields": MAPPED, "held": (("compression.type", "gzip"),)} | more)
 
     def id_of(self, at: TopicPartition) -> str:
         """The transactional id in which a partition is copied."""
@@ -120,8 +120,8 @@ class MappedWorld(FailoverWorld):
         now = self.groups.group(group_of(self.mirror)).now(at)
         start = SourceOffset(0)
         if now is None:
-            runs = first_runs(start, DestinationOffset(self.west.ends[at][2]))
-            return CopiedPosition(start, self.spec.id, f"id-of-{at.topic}", DestinationOffset(0), 0, runs)
+            begin = DestinationOffset(0)
+            return CopiedPosition(start, self.spec.id, f"id-of-{at.topic}", begin, 0, first_runs(start, begin))
         return copied_position(at, now.offset, now.metadata, self.spec.id, f"id-of-{at.topic}")
 
     def tick(self) -> None:

@@ -218,7 +218,7 @@ def test_nobody_approves_under_a_name_that_could_be_mistaken(unchanged: Failover
 def test_without_an_approver_topic_nobody_approves_and_nothing_runs(unchanged: FailoverWorld) -> None:
     plan = unchanged.approve().plan
     del unchanged.west.topics["__mirror_approvals"]
-    with pytest.raises(NoApproverTopic, match=r"kafka-topics\.sh --create"):
+    with pytest.raises(NoApproverTopic, match=r"`kafka-topics\.sh --bootstrap-server west:9092 --create"):
         approving(unchanged, plan)
     with pytest.raises(NoApproverTopic):
         unchanged.run(plan)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.errors import Interrupted, MirrorLocked, TanistError, Unreachable
+from tanist.domain.errors import GroupCommitFenced, Interrupted, MirrorLocked, TanistError, Unreachable
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, GroupPosition, OffsetRangeWritten
 from tanist.domain.translation import Conservative, Proof, Translator, Withheld
@@ -264,6 +264,25 @@ def test_what_a_killed_sync_has_left_pending_is_undone_before_positions_are_read
     assert moving.stands() == 50
     (row,) = moving.sync_without_lock().rows
     assert (row.committed, row.error, moving.stands()) == (True, None, 70)
+
+
+@pytest.mark.parametrize(("wakings", "committed"), [(1, True), (2, True), (3, False)])
+def test_a_sync_that_is_fenced_by_commands_that_wake_commits_again_and_then_leaves_it(
+    wakings: int, committed: bool
+) -> None:
+    """Each command that wakes up fences it once; one that is fenced again and again leaves the others to finish."""
+    moving, left = Moving(), [wakings]
+
+    def woken(point: str) -> None:
+        if point == BEFORE_END and left[0]:
+            left[0] -= 1
+            MemoryPositions(moving.groups, DR).take_over([GROUP], moving.world.soon())
+
+    (row,) = moving.sync(woken).rows
+    assert row.committed is committed
+    assert (row.error is None) is committed
+    assert isinstance(row.error, GroupCommitFenced) is not committed
+    assert moving.stands() == (50 if committed else None)
 
 
 def test_groups_sync_stands_back_while_a_failover_is_unfinished() -> None:

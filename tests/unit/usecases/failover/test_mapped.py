@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tanist.domain.checks import Mode
-from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.checks import Mode, Verdict
+from tanist.domain.errors import Misconfigured
+from tanist.domain.failback.pending import tails_of
+from tanist.domain.failback.way_back import NoWayBack
+from tanist.domain.fake_group import group_of
+from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
 from tanist.domain.records import STATE_TOPIC, RunStatus
-from tanist.domain.states import MirrorState
+from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.writers import transactional_writers
+from tanist.usecases.command import Silence
+from tanist.usecases.failover import planning
+from tanist.usecases.failover.planning import FailoverRequest
+from tanist.usecases.failover.status import checks
+from tanist.usecases.failover.step import StepRefused
 from tests.builders import DR
-from tests.unit.usecases.failover.in_memory import PARTITIONS, TOPICS, WRITER, Killed
+from tests.unit.usecases.failover.in_memory import PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
 from tests.unit.usecases.failover.mapped import MappedWorld
 from tests.unit.usecases.failover.runs import TAIL, killer, lose_source, named
 
@@ -119,18 +131,107 @@ def test_a_run_that_is_repeated_fences_nothing_again() -> None:
 def test_a_worker_that_takes_over_while_its_topics_leave_copies_nothing_more() -> None:
     """It has its lease, and gets a new epoch: what keeps it off is the state that it reads after that."""
     world = MappedWorld()
-    seen = list[int]()
+    late = list[dict[MirrorPartition, int]]()
 
     def woken(point: str) -> None:
-        if point == "seal:no-return":
+        if point.startswith("seal:") and not world.copier.blocked >= set(TOPICS):
             for at in PARTITIONS:
                 world.east.grow(at, 5)
-        if point in {"seal:no-return", "seal:half", "seal:sealed", "seal:published"}:
-            before = dict(world.found)
             world.tick()
-            assert world.found == before
-            seen.append(1)
+        if point in {"seal:sealed", "seal:published", "seal:lineage"}:
+            late.append({at: len(found) for at, found in world.found.items()})
 
     assert world.run(world.approve(Mode.UNPLANNED).plan, woken).record.status is RunStatus.DONE
-    assert len(seen) == 4
+    assert late[0] == late[1] == late[2]
+    assert late[0] == {at: len(found) for at, found in world.found.items()}
+    assert sum(late[0].values()) > 10 * len(PARTITIONS), "in its old epoch it went on until it was fenced"
+    assert world.moved == [(tuple(TOPICS), (".*",))] * 2, "groups are translated again where it did"
     assert_promoted(world)
+
+
+def test_a_position_that_somebody_else_has_committed_is_not_used_and_keeps_no_unplanned_failover_from_its_end() -> None:
+    """Its worker has FAILED it by then. What was copied stays, and nobody says up to where."""
+    world = prepared(Mode.UNPLANNED)
+    at, *others = PARTITIONS
+    world.groups.commit(group_of(DR), at, 7, "of a console consumer")
+    assert "RECORDS_AT_RISK_UNKNOWN" in world.limitations(Mode.UNPLANNED)
+    outcome = world.run(world.approve(Mode.UNPLANNED).plan)
+    assert outcome.record.status is RunStatus.DONE
+    assert list(outcome.evidence.found("seal")["positions_unknown"]) == [str(at)]
+    assert not world.zombie(at)
+    for other in others:
+        assert_translated(world, other.topic, other.partition)
+
+
+def test_a_part_of_the_mirror_fails_over_and_the_rest_is_copied_on() -> None:
+    world = MappedWorld(writing=True)
+    assert world.run(world.approve(Mode.PLANNED, "orders").plan).record.status is RunStatus.DONE
+    stays = next(at for at in PARTITIONS if at.topic == "payments")
+    before = len(world.found[stays])
+    for _ in range(3):
+        world.clock.wait(1)
+    assert len(world.found[stays]) > before
+    for at in PARTITIONS:
+        assert world.zombie(at) is (at == stays) or at.topic == "payments"
+
+
+def test_what_identical_offsets_give_is_said_once_in_the_plan_and_nothing_is_reserved() -> None:
+    world = prepared(Mode.UNPLANNED)
+    planned = world.plan(Mode.UNPLANNED)
+    said = {each.name: each for each in planned.plan.limitations}
+    assert said["OFFSETS_MAPPED"].usual
+    assert "way back" in said["OFFSETS_MAPPED"].detail
+    assert "OFFSETS_MAY_BE_REUSED" not in said
+    assert (planned.plan.intent.reserve, planned.reserve.partitions) == (0, ())
+    assert "OFFSETS_MAPPED" not in FailoverWorld().limitations()
+    with pytest.raises(Misconfigured, match="--reserve"):
+        planning.plan(FailoverRequest(mode=Mode.UNPLANNED, reserve=5), world.clusters(), world.command())
+
+
+def test_the_way_back_is_refused_by_name() -> None:
+    world = MappedWorld()
+    with pytest.raises(NoWayBack, match="mapped offsets"):
+        planning.plan(FailoverRequest(reverse=True), world.clusters(), world.command())
+    world = prepared(Mode.UNPLANNED)
+    world.run(world.approve(Mode.UNPLANNED).plan)
+    with pytest.raises(NoWayBack):
+        world.clusters().returned()
+    assert tails_of(world.view(), DR) == (), "nobody is told to survey them"
+
+
+def test_the_status_after_a_failover_proves_the_fence_and_speaks_of_no_reserve() -> None:
+    world = prepared(Mode.PLANNED)
+    world.run(world.approve().plan)
+    world.clock.wait(10)
+    found = {each.name: each for each in checks(world.clusters().snapshot(), Silence(world.clock), world.command())}
+    assert found["barrier"].verdict is Verdict.PASS, found["barrier"]
+    assert found["reserves"].verdict is Verdict.PASS
+    at = PARTITIONS[0]
+    world.west.epochs = dict.fromkeys(world.west.epochs, -1)
+    found = {each.name: each for each in checks(world.clusters().snapshot(), Silence(world.clock), world.command())}
+    assert str(at) in found["barrier"].reason
+
+
+def test_a_run_without_the_right_to_its_transactional_ids_names_it() -> None:
+    world = prepared(Mode.PLANNED)
+    plan = world.approve().plan
+    name = world.id_of(PARTITIONS[0])
+    world.west.denied.add(("WRITE", name))
+    with pytest.raises(StepRefused, match=f"WRITE on TransactionalId {name}"):
+        world.run(plan)
+    world.west.denied.clear()
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
+
+
+def test_a_mirror_that_was_added_to_again_is_not_fenced_by_an_earlier_promotion() -> None:
+    world = MappedWorld()
+    world.run(world.approve().plan)
+    view = world.view()
+    fenced = transactional_writers(view, world.spec, PARTITIONS)
+    assert all(each.fence is not None for each in fenced.values())
+    topic = view.topic(DR, "orders")
+    assert topic is not None
+    world.worker.append([replace(topic, desired=DesiredState.MIRRORING, promotion_epoch=1)], world.soon())
+    again = transactional_writers(world.view(), world.spec, PARTITIONS)
+    assert {at for at, each in again.items() if each.fence is None} == {at for at in PARTITIONS if at.topic == "orders"}

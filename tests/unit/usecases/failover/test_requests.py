@@ -155,7 +155,7 @@ def test_a_first_question_is_asked_again_where_nobody_has_approved_anything_yet(
 
     class NoTopic:
         def all(self, _by: Deadline) -> NoReturn:
-            raise NoApproverTopic("it does not exist")
+            raise NoApproverTopic("west", "west:9092")
 
     empty = replace(destination, approvals=cast("Approvals", NoTopic()))
     assert earlier_answer(empty, DR, FIRST, command, 4.0) is None

@@ -28,7 +28,7 @@ REPORTED = [each for each in TABLE if each.notice is Notice.REPORTED and each.wh
 _OF_OTHERS = {Use.GROUPS, Use.RECREATE, Use.FOLLOW, Use.MAPPED, Use.POSITIONS}
 """Not of a mirror with identical offsets whose groups are not followed."""
 OF_DOCTOR = [each for each in REPORTED if each.use not in _OF_OTHERS]
-OF_A_RUN = [each for each in REPORTED if each.use is Use.RUN]
+OF_A_RUN = [each for each in REPORTED if each.use in {Use.RUN, Use.RUN_IDENTICAL}]
 OF_STEPS = [each for each in OF_A_RUN if each.step != "hold"]
 
 
@@ -99,8 +99,10 @@ def test_a_step_that_is_refused_ends_the_run_at_once_and_names_the_permission(ro
 def test_every_step_of_the_table_is_one_of_the_route() -> None:
     assert {each.step for each in TABLE if each.step} <= set(STEP_IDS)
     at = f"on Cluster {CLUSTER} at the destination"
-    assert step_needs("open") == f"DESCRIBE {at}, ALTER {at}"
-    assert not step_needs("drain")
+    assert step_needs("open", mapped=False) == f"DESCRIBE {at}, ALTER {at}"
+    assert not step_needs("drain", mapped=False)
+    assert "WRITE on TransactionalId tanist-* at the destination" in step_needs("seal", mapped=True)
+    assert "Cluster" not in step_needs("seal", mapped=True)
 
 
 def test_an_unplanned_failover_needs_nothing_of_a_source_that_may_be_lost() -> None:

@@ -10,10 +10,11 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.fake_group import MOST_BYTES
 from tanist.domain.gap_markers import MarkerEpoch
 from tanist.domain.mapped_runs import encoded
+from tanist.fetcher.engines.engine import Phase
+from tanist.fetcher.engines.transactions.owned_id import OwnedId
 from tanist.fetcher.engines.transactions.partition import TransactionPartition
 from tanist.fetcher.engines.transactions.reading import SourceReadings
 from tanist.fetcher.engines.transactions.recovery import MappedRecovery
-from tanist.fetcher.engines.transactions.slices import Slice
 from tanist.fetcher.engines.transactions.write_back import WriteBack
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.wire import requests
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import BrokerId, MirrorPartition
     from tanist.domain.offset_map import OffsetRange
     from tanist.fetcher.assignment import Assigned, Report
-    from tanist.fetcher.engines.engine import Incoming, Phase, Trouble
+    from tanist.fetcher.engines.engine import Incoming, Trouble
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
 
@@ -50,7 +51,7 @@ class TransactionEngine:
         self._recovery = MappedRecovery(routers, self._runs, tools)
         self._reading = SourceReadings(routers[0], tools.clock)
         self._write_back = WriteBack(routers[0], tools)
-        self._slices: dict[int, Slice] = {}
+        self._ids: dict[int, OwnedId] = {}
         self._unready: Mapping[int, TanistError | None] = {}
         self._unpublished: TanistError | None = None
         self._looked_at = float("-inf")
@@ -70,16 +71,16 @@ class TransactionEngine:
         Whether the mirror still copies is read after this, and before its positions: a failover that fences these ids
         has written before that it does not.
         """
-        self._unready = {number: self._slice(number).begin() for number in self._by_slice(partitions)}
+        self._unready = {number: self._id(number).begin() for number in self._by_id(partitions)}
 
     def recover(self, partitions: Sequence[TransactionPartition]) -> Sequence[Phase | TanistError]:
         found: dict[int, Phase | TanistError] = {}
-        for number, some in self._by_slice(partitions).items():
-            outcomes = self._recover(self._slice(number), some)
+        for number, some in self._by_id(partitions).items():
+            outcomes = self._recover(self._id(number), some)
             found |= {id(each): outcome for each, outcome in zip(some, outcomes, strict=True)}
         return [found[id(each)] for each in partitions]
 
-    def _recover(self, of: Slice, partitions: Sequence[TransactionPartition]) -> Sequence[Phase | TanistError]:
+    def _recover(self, of: OwnedId, partitions: Sequence[TransactionPartition]) -> Sequence[Phase | TanistError]:
         if (unready := self._unready.get(of.number)) is not None:
             return [unready] * len(partitions)
         try:
@@ -89,7 +90,11 @@ class TransactionEngine:
         except TanistError as why:
             return [why] * len(partitions)
         of.resumed()
-        return self._recovery.recover(partitions, positions)
+        found = self._recovery.recover(partitions, positions)
+        for each, outcome in zip(partitions, found, strict=True):
+            if outcome is Phase.COPY and each.committed is not None and not each.committed.count:
+                of.commit_again(each)  # a copy that has no record yet has a position, too
+        return found
 
     def read(self, partitions: Sequence[TransactionPartition], *, hurry: bool) -> Incoming | None:
         hurry = hurry or any(each.opened is not None for each in partitions)
@@ -98,12 +103,12 @@ class TransactionEngine:
     def append(self, partitions: Sequence[TransactionPartition], until: Callable[[], bool]) -> None:
         """Append what was taken, and end the transactions that are due; all of them, if there are no partitions."""
         del until  # every answer is waited for: the buffers are used again
-        for number, some in self._by_slice(partitions).items():
-            of = self._slice(number)
+        for number, some in self._by_id(partitions).items():
+            of = self._id(number)
             of.members = some
             of.append([each for each in some if each.pipeline.steps and self._may_append(each)])
         ranges: dict[MirrorPartition, Sequence[OffsetRange]] = {}
-        for each in self._slices.values():
+        for each in self._ids.values():
             held = dict(each.partitions)
             committed = each.end_if_due(now=not partitions)
             ranges |= {at: runs for at in committed if (runs := held[at].publishable)}
@@ -112,7 +117,7 @@ class TransactionEngine:
 
     def idle(self, partitions: Sequence[TransactionPartition]) -> None:
         now = self._clock.monotonic()
-        self._write_back.tell(partitions)
+        self._write_back.write(partitions)
         self._reading.look_at_true_ends([each for each in partitions if each.halted is None])
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
@@ -120,29 +125,29 @@ class TransactionEngine:
             self._look_at_ends(idle)
             for each in idle:
                 if now - each.committed_at > COMMIT_AGAIN_SECONDS and each.halted is None:
-                    self._slice(each.assigned.state_partition).commit_again(each)
+                    self._id(each.assigned.state_partition).commit_again(each)
 
     def report(self, partition: TransactionPartition, trouble: Trouble) -> Report:
         return partition.report(trouble)
 
-    def _slice(self, number: int) -> Slice:
-        if number not in self._slices:
-            self._slices[number] = Slice(self._destination, self._tools, number)
-        return self._slices[number]
+    def _id(self, number: int) -> OwnedId:
+        if number not in self._ids:
+            self._ids[number] = OwnedId(self._destination, self._tools, number)
+        return self._ids[number]
 
     @staticmethod
-    def _by_slice(partitions: Sequence[TransactionPartition]) -> Mapping[int, list[TransactionPartition]]:
+    def _by_id(partitions: Sequence[TransactionPartition]) -> Mapping[int, list[TransactionPartition]]:
         found: defaultdict[int, list[TransactionPartition]] = defaultdict(list)
         for each in partitions:
             found[each.assigned.state_partition].append(each)
         return found
 
     def _may_append(self, of: TransactionPartition) -> bool:
-        runs = of.committed.runs if of.committed is not None else ()
-        if len(encoded(runs)) < MOST_UNPUBLISHED_BYTES:
+        if not _rides_too_much(of):
             return True
-        self._publish({of.at: runs}, [of])
-        if of.committed is not None and not of.committed.runs:
+        if of.committed is not None:
+            self._publish({of.at: of.committed.runs}, [of])
+        if not _rides_too_much(of):
             return True
         of.halt(self._unpublished, self._clock.monotonic())
         return False
@@ -177,3 +182,8 @@ class TransactionEngine:
             end = ends[each.at]
             if isinstance(end, TanistError) or end != each.pipeline.end:
                 each.halt(end if isinstance(end, TanistError) else None, self._clock.monotonic())
+
+
+def _rides_too_much(of: TransactionPartition) -> bool:
+    """Whether the ranges beside its position are so many that a commit would be refused."""
+    return of.committed is not None and len(encoded(of.committed.runs)) >= MOST_UNPUBLISHED_BYTES

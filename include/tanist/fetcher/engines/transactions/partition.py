@@ -110,6 +110,6 @@ class TransactionPartition(BatchPartition):
         return CopiedPosition(position, self.assigned.spec.id, topic_id, end, 0, runs)
 
     def were_published(self) -> None:
-        """The committed ranges are published, so the next commit does not repeat them."""
+        """The committed ranges are published, so the next commit repeats the last one only: it continues from there."""
         if self.committed is not None:
-            self.committed = replace(self.committed, runs=())
+            self.committed = replace(self.committed, runs=self.committed.runs[-1:])

@@ -11,7 +11,7 @@ from tanist.domain.errors import ForeignWrite, Stopped, TanistError
 from tanist.domain.fake_group import MirrorPositionLost, MirrorTruncated, copied_position
 from tanist.domain.mapped_runs import extended, first_runs
 from tanist.domain.names import SourceOffset, topic_id_text
-from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.offset_map import OffsetRange
 from tanist.domain.recovery import LostSpan, NotCommittedYet, ResumePoint, SourceBehind
 from tanist.fetcher.engines.batches.evidence import ids_and_ends
 from tanist.fetcher.engines.engine import Phase
@@ -95,11 +95,9 @@ class MappedRecovery:
             raise
         except TanistError as why:
             return why
-        unsaid = last.count == 0 and last.position > 0  # nobody else can know that the copy begins there
-        of.committed, of.opened = last, None
-        of.committed_at = float("-inf") if unsaid else self._clock.monotonic()
+        of.committed, of.committed_at, of.opened = last, self._clock.monotonic(), None
         of.log_start = copy.start
-        of.pipeline = Pipeline.resume(ResumePoint(last.position, copy.end, 0), OffsetMap())
+        of.pipeline = Pipeline.resume(ResumePoint(last.position, copy.end, 0))
         of.last_epoch = -1
         return Phase.COPY
 
@@ -148,7 +146,7 @@ class MappedRecovery:
                 f"{of.at} has records behind {history}, and the group of the mirror's positions has none of it"
             )
         if known is not None:
-            return of.begin_at(known.source, copy.end, ())
+            return of.begin_at(known.source, copy.end, (known,))
         begin = of.assigned.source_start or start
         return of.begin_at(begin, copy.end, first_runs(begin, copy.end))
 

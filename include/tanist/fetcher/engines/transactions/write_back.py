@@ -36,11 +36,11 @@ class WriteBack:
         self._source = source
         self._clock = tools.clock
         self._group = group_of(tools.spec.mirror)
-        self._told: dict[TopicPartition, SourceOffset] = {}
+        self._written: dict[TopicPartition, SourceOffset] = {}
         self._next_at = float("-inf")
         self._failed = ""
 
-    def tell(self, partitions: Iterable[TransactionPartition]) -> None:
+    def write(self, partitions: Iterable[TransactionPartition]) -> None:
         """Commit at the source what has moved. That it cannot be done is logged, and hinders nothing."""
         now = self._clock.monotonic()
         if now < self._next_at:
@@ -50,7 +50,7 @@ class WriteBack:
             each.there: each.committed.position
             for each in partitions
             if each.committed is not None and each.committed.count
-            if self._told.get(each.there) != each.committed.position
+            if self._written.get(each.there) != each.committed.position
         }
         if not moved:
             return
@@ -62,7 +62,7 @@ class WriteBack:
         except TanistError as why:
             failed = why
         if failed is None:
-            self._told |= moved
+            self._written |= moved
             self._failed = ""
             return
         self._next_at = now + AFTER_FAILURE_SECONDS

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
-    from tanist.domain.writer_identity import ProducerIds
+    from tanist.domain.writer_identity import MarkingWriter
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.step import StepContext
 
     _Ends: TypeAlias = Mapping[MirrorPartition, DestinationOffset | TanistError]
-    _Fence: TypeAlias = Callable[[Mapping[MirrorPartition, ProducerIds], Deadline], _Ends]
+    _Fence: TypeAlias = Callable[[Mapping[MirrorPartition, MarkingWriter], Deadline], _Ends]
 
 
 def recorded_lineage(context: StepContext, ours: Intent) -> tuple[TopicLineage, ...]:
@@ -341,7 +341,7 @@ def _by_partition(topic: TopicIntent, found: Mapping[MirrorPartition, int], miss
     return tuple(found.get(MirrorPartition(topic.topic, n), missing) for n in range(topic.partitions))
 
 
-def _keep(context: StepContext, ours: Intent, writer: ProducerIds) -> dict[str, str]:
+def _keep(context: StepContext, ours: Intent, writer: MarkingWriter) -> dict[str, str]:
     """Before anybody can write, so the last value of a key is still the last one when it is repeated.
 
     What cannot be repeated is told, and by `tanist status` as well: there is no way back any more.

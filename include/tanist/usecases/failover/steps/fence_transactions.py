@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import PartitionBroken, TanistError
 from tanist.domain.failover.run_lineage import of_run
+from tanist.domain.fake_group import CopiedPosition, published
 from tanist.domain.lineage import TopicLineage
-from tanist.domain.mapped_runs import OffsetRangesWritten, published_whole
+from tanist.domain.mapped_runs import UnreadableRanges
 from tanist.domain.names import MirrorPartition
 from tanist.domain.writers import transactional_writers
 from tanist.usecases.failover.step import must_all
 from tanist.usecases.failover.steps.groups import move
-from tanist.usecases.mirrors.copied_positions import copied_positions
 from tanist.usecases.mirrors.published_ranges import publish
+from tanist.usecases.offset_policy import copied_positions
 from tanist.usecases.rights import named
 from tanist.usecases.runs.runner import Done
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.failover.plan import Intent, TopicIntent
-    from tanist.domain.fake_group import CopiedPosition
+    from tanist.domain.mapped_runs import OffsetRangesWritten
     from tanist.domain.records import CopiedUpTo
     from tanist.ports.fencing import TransactionFence
     from tanist.usecases.failover.step import StepContext
@@ -79,23 +80,24 @@ def _fence(context: StepContext, partitions: Sequence[MirrorPartition]) -> Mappi
 
 
 def _positions(context: StepContext, ours: Intent) -> tuple[dict[MirrorPartition, CopiedPosition], dict[str, str]]:
-    """How far each partition is copied, and of which nobody knows, because somebody else has committed there."""
-    view, partitions = context.session.view(), frozenset(ours.partitions)
-    found = copied_positions(context.spec, view, context.destination, context.command, ours.names)
-    broken = {at: each for at, each in found.items() if isinstance(each, PartitionBroken)}
+    """How far each partition is copied; and why nobody knows it of others, whose topics take over all the same."""
+    answers = copied_positions(context.spec, context.destination, context.session.view(), context.by, stable=True)
+    found = {at: answers.get(at) for at in ours.partitions}
+    unread = {at: why for at, why in found.items() if isinstance(why, (PartitionBroken, UnreadableRanges))}
     must_all(
-        {at: each for at, each in found.items() if isinstance(each, TanistError) and at not in broken},
+        {at: each for at, each in found.items() if isinstance(each, TanistError) and at not in unread},
         "position(s) of the mirror could not be read",
     )
-    positions = {at: each for at, each in found.items() if at in partitions and not isinstance(each, TanistError)}
-    return positions, {str(at): why.reason for at, why in broken.items() if at in partitions}
+    positions = {at: each for at, each in found.items() if isinstance(each, CopiedPosition)}
+    missing = {str(at): "no position was committed" for at, each in found.items() if each is None}
+    return positions, missing | {str(at): why.reason for at, why in unread.items()}
 
 
 def _ranges(context: StepContext, positions: Mapping[MirrorPartition, CopiedPosition]) -> Iterator[OffsetRangesWritten]:
     """What is not published yet, up to the position itself: behind it, the next record is that of the new primary."""
     spec = context.spec
     for at, each in sorted(positions.items()):
-        yield published_whole(spec.mirror, spec.mirror_id, at, each)
+        yield published(spec.mirror, at, each, spec.mirror_id)
 
 
 def _has_moved(context: StepContext, ours: Intent, positions: Mapping[MirrorPartition, CopiedPosition]) -> bool:

@@ -31,7 +31,7 @@ def ensure_permissions(intent: Intent, clusters: OpenMirror, command: CommandCon
         AuthorizationFailed: it names the permissions that are certainly missing. What brokers do not report is left to
         the steps.
     """
-    needs = run_needs(ClusterRole.DESTINATION, intent.names)
+    needs = run_needs(ClusterRole.DESTINATION, intent.names, clusters.spec)
     missing = refusals(clusters.destination, needs, command.first_contact())
     missing += _refused_by_the_source(intent, clusters, command)
     if missing:
@@ -45,7 +45,8 @@ def _refused_by_the_source(
     source = clusters.source
     if intent.mode is not Mode.PLANNED or isinstance(source, TanistError):
         return ()
-    needs, by = run_needs(ClusterRole.SOURCE, intent.names), command.clock.deadline(SOURCE_SECONDS)
+    needs = run_needs(ClusterRole.SOURCE, intent.names, clusters.spec)
+    by = command.clock.deadline(SOURCE_SECONDS)
     return answered(lambda: refusals(source, needs, by)) or ()
 
 

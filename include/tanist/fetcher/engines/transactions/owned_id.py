@@ -16,6 +16,7 @@ from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge
 from tanist.domain.copying import Append, Refuse
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.fake_group import group_of
+from tanist.domain.mapped_settings import TIMEOUT_MS, interval_ms
 from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
 from tanist.domain.writer_identity import transactional_id_of
 from tanist.fetcher.claims import NotOurs
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TRANSACTION_TIMEOUT_MS: Final = 60_000
-"""So long after its owner has died the brokers abort a transaction, unless the next owner takes over before."""
-TRANSACTION_MS: Final = 500
-"""A transaction ends so long after it began, unless the mirror has another setting."""
 TRANSACTION_BYTES: Final = 64 << 20
 ANSWER_SECONDS: Final = 15.0
 DECIDED_WITHIN_SECONDS: Final = 30.0
@@ -60,23 +57,23 @@ class _Taken:
     headers: list[BatchHeader]
 
 
-class Slice:
+class OwnedId:
     """Of one state partition, owned by the fetcher thread. Its id may be used only under the lease."""
 
     def __init__(self, destination: Router, tools: FetcherThreadTools, number: int) -> None:
         self.number = number
         self.phase = TxnPhase.TAKE_OVER
         self.members: Sequence[TransactionPartition] = ()
-        """All of this slice that the thread has now. None of them can go on in an epoch that has ended."""
+        """All of this id that the thread has now. None of them can go on in an epoch that has ended."""
         self.partitions: dict[MirrorPartition, TransactionPartition] = {}
         """Those that the open transaction may hold something of."""
         self._destination = destination
         self._clock = tools.clock
         self._claims = tools.claims
         spec = tools.spec
-        self._every = (spec.transaction_ms or TRANSACTION_MS) / 1000
+        self._every = interval_ms(spec) / 1000
         name = transactional_id_of(spec, number)
-        self._transactions = CopyTransactions(destination, name, group_of(spec.mirror), TRANSACTION_TIMEOUT_MS)
+        self._transactions = CopyTransactions(destination, name, group_of(spec.mirror), TIMEOUT_MS)
 
     # ── a new epoch ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -116,7 +113,7 @@ class Slice:
     # ── the open transaction ──────────────────────────────────────────────────────────────────────────────────────
 
     def append(self, partitions: Sequence[TransactionPartition]) -> None:
-        """Append everything that was read of `partitions`, which belong to this slice and are being copied."""
+        """Append everything that was read of `partitions`, which belong to this id and are being copied."""
         if not self._goes_on():
             return
         now = self._clock.monotonic()
@@ -220,7 +217,7 @@ class Slice:
         """
         why = self._transactions.error
         refused = self._transactions.refused if event is TxnEvent.REFUSED else {}
-        log.warning("transaction failed", extra={"slice": self.number, "phase": self.phase, "why": str(why)})
+        log.warning("transaction failed", extra={"transactional_id": self.number, "phase": self.phase, "why": str(why)})
         self._go(event)
         if self.phase is TxnPhase.ABORT:
             self._go(self._transactions.end(self._clock.deadline(ANSWER_SECONDS), commit=False))

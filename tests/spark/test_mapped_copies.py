@@ -1,0 +1,110 @@
+"""A copy with offsets of its own: equal where its committed records are, whatever aborted attempts have left there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.fake_group import group_of
+from tanist.domain.mapped_runs import appended, extended, first_runs
+from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset
+from tanist.domain.offset_map import OffsetRange
+from tanist.domain.transactional_append import TxnEvent
+from tanist.domain.validation.job import Level, PartitionRequest, ValidationJob
+from tanist.kafka.protocol.batch import header_of
+from tanist.kafka.wire.copy_transactions import CopiedBatch, CopyTransactions
+from tests.kafka.fetcher.rig import soon
+from tests.spark.asking import kinds, validated, validation_job
+from tests.spark.forging import append, written
+from tests.unit.kafka.protocol.batches import encode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from tanist.domain.names import MirrorPartition
+    from tests.kafka.fetcher.rig import Rig
+
+pytestmark = [pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")]
+
+
+class Copy:
+    """Batches of the source, appended in transactions; `runs`: where they are."""
+
+    def __init__(self, rig: Rig, at: MirrorPartition) -> None:
+        self.rig, self.at = rig, at
+        rig.destination.router.refresh([at.topic], soon())
+        self.owned = CopyTransactions(rig.destination.router, f"{at.topic}-txn", group_of(rig.spec.mirror), 10_000)
+        assert self.owned.take_over(soon()) is TxnEvent.DONE
+        self.runs, self.until = first_runs(SourceOffset(0), DestinationOffset(0)), 0
+
+    def transaction(self, batches: Sequence[bytearray], *, commit: bool = True) -> None:
+        """One of `batches`, which is aborted, or moves the map."""
+        end, places = self.rig.destination.end(self.at), list[OffsetRange]()
+        for each in batches:
+            header = header_of(memoryview(each))
+            places.append(OffsetRange(SourceOffset(header.base_offset), DestinationOffset(end)))
+            end += header.record_count
+        sent = [CopiedBatch(self.at, memoryview(bytearray(each))) for each in batches]
+        assert self.owned.append(sent, soon()) is TxnEvent.DONE, self.owned.error
+        assert self.owned.end(soon(), commit=commit) is TxnEvent.DONE, self.owned.error
+        self.rig.destination.settle([self.at])
+        if commit:
+            self.until = header_of(memoryview(batches[-1])).next_offset
+            next_one = OffsetRange(SourceOffset(self.until), DestinationOffset(end + 1))
+            self.runs = extended(appended(self.runs, places), next_one)
+        assert self.owned.next_epoch(soon()) is TxnEvent.DONE, self.owned.error
+
+    def asked(self) -> PartitionRequest:
+        """As a validation prepares it."""
+        return PartitionRequest(partition=self.at, runs=self.runs, until=self.until, source_end=self.until)
+
+
+def copied(rig: Rig, at: MirrorPartition, *, lacking: int | None = None, foreign: bytes = b"") -> PartitionRequest:
+    """The first 40 of 50 records, in three transactions and two that were aborted; without one batch of them.
+
+    `foreign`: what somebody else has written between them.
+    """
+    made = written(rig.source, at)
+    copy = Copy(rig, at)
+    copy.transaction(made[:2], commit=False)
+    for some in ((0, 1), (2,), (3,)):
+        if foreign and some == (2,):
+            append(rig.destination, at, [encode_batch([foreign] * 10)])
+        if kept := [made[n] for n in some if n != lacking]:
+            copy.transaction(kept)
+    copy.transaction(made[4:], commit=False)
+    return copy.asked()
+
+
+def mapped_job(rig: Rig, *asked: PartitionRequest) -> ValidationJob:
+    return replace(validation_job(rig, (), Level.RECORDS), data_id=ProducerId(-1), partitions=asked)
+
+
+def test_committed_records_are_compared_where_the_map_says_and_nothing_else_is(
+    spark: SparkSession, rig: Rig, topic_name: str
+) -> None:
+    """Markers, aborted attempts and what came later are no differences; a lost record is, and one of somebody else."""
+    equal, lacks, extra = rig.create(topic_name, 3)
+    asked = (copied(rig, equal), copied(rig, lacks, lacking=1), copied(rig, extra, foreign=b"from elsewhere"))
+    job = mapped_job(rig, *asked)
+    found = {each["partition"]: each for each in validated(spark, job)["partitions"]}
+    assert found[0]["verdict"] == "EQUAL", found[0]
+    assert (found[0]["source"]["records"], found[0]["destination"]["records"]) == (40, 40)
+    assert kinds(found[1]) == {"missing": 10}, found[1]
+    assert kinds(found[2]) == {"extra": 10}, found[2]
+
+
+def test_a_copy_that_was_failed_over_is_compared_up_to_its_last_copied_record(
+    spark: SparkSession, rig: Rig, topic_name: str
+) -> None:
+    """Behind it the new primary writes, and no producer id tells its records from those of the mirror."""
+    (at,) = rig.create(topic_name)
+    asked = replace(copied(rig, at), promoted=True)
+    append(rig.destination, at, [encode_batch([b"of the new primary"] * 10)])
+    job = mapped_job(rig, asked)
+    (found,) = validated(spark, job)["partitions"]
+    assert (kinds(found), found["destination"]["records"], found["lost"]) == ({}, 40, 0), found

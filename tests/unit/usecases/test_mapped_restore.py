@@ -1,0 +1,146 @@
+"""A mirror with mapped offsets whose state was lost: its map, and what its logs show of a failover since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.log_writers import LogWriters, WrittenSpan
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
+from tanist.domain.saved_state import SavedState
+from tanist.ports.fencing import ProducerFence
+from tanist.usecases.mirrors.create import CreateRequest
+from tanist.usecases.state.rebuild import MappedMirrorNotRebuilt, RebuildTools, rebuild
+from tanist.usecases.state.restore import RestoredMirror, RestoreTools, restore
+from tests.builders import DR, a_command
+from tests.unit.usecases.mapped import RUNS, MappedMirror
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from tanist.domain.names import MirrorPartition
+    from tanist.domain.writer_identity import WriterIdentity
+    from tanist.ports.clock import Deadline
+
+END = 34
+"""Where the copied records end, in destination offsets."""
+
+
+@dataclass
+class Logs:
+    """The ports `LogInspection` and `ProducerFencing`, as far as a restoration asks them: one log."""
+
+    end: int = END
+    last: tuple[WrittenSpan, ...] = ()
+    asked: list[WriterIdentity] = field(default_factory=list)
+
+    def writers(self, partitions: Collection[MirrorPartition], by: Deadline) -> dict[MirrorPartition, LogWriters]:
+        return dict.fromkeys(partitions, LogWriters(start=0, end=self.end, last=self.last))
+
+    def proof(
+        self, writers: Mapping[MirrorPartition, WriterIdentity], by: Deadline
+    ) -> dict[MirrorPartition, ProducerFence]:
+        self.asked += writers.values()
+        return dict.fromkeys(writers, ProducerFence.OPEN)
+
+
+def a_span(base: int, *, control: bool = False, transactional: bool = True) -> WrittenSpan:
+    return WrittenSpan(base, base + 1, 5, 0, control, transactional)
+
+
+def saved(mirror: MappedMirror) -> SavedState:
+    records = {topic: tuple(mirror.west.view(topic).values()) for topic in (STATE_TOPIC, OFFSETS_TOPIC)}
+    return SavedState(cluster="west", cluster_id=mirror.west.id, exported_at=mirror.west.clock.now(), records=records)
+
+
+def lose(mirror: MappedMirror) -> None:
+    for topic in (STATE_TOPIC, OFFSETS_TOPIC):
+        mirror.west.states.pop(topic, None)
+        mirror.west.folded.pop(topic, None)
+        mirror.west.topics.pop(topic)
+
+
+def restored(mirror: MappedMirror, state: SavedState, logs: Logs) -> RestoredMirror:
+    """After all state topics were lost."""
+    lose(mirror)
+    anyone: Any = logs
+    side = replace(mirror.destination(), producer_fencing=anyone)
+    tools = RestoreTools(
+        source_of=lambda _: mirror.east.side(), moved_to=lambda _: mirror.east.side(), inspection=anyone
+    )
+    (found,) = restore(state, side, tools, a_command(clock=mirror.west.clock))
+    return found
+
+
+def test_what_was_published_of_the_map_is_saved_and_restored() -> None:
+    mirror = MappedMirror()
+    mirror.copy(published=3)
+    found = restored(mirror, saved(mirror), Logs())
+    assert (found.waiting(), found.warnings, dict(found.promoted)) == (("orders",), (), {})
+    assert (mirror.map_now().runs, mirror.map_now().until, mirror.map_now().unread) == (RUNS, 30, "")
+
+
+def test_what_was_published_since_the_export_is_missed_and_not_guessed() -> None:
+    mirror = MappedMirror()
+    mirror.copy(published=2)
+    state = saved(mirror)
+    mirror.publish(RUNS[1:3])
+    mirror.commit(30, mirror.proof(RUNS[3], RUNS[2:]).metadata)
+    restored(mirror, state, Logs())
+    found = mirror.map_now()
+    assert (found.runs, found.until) == (RUNS[:2], 10)
+    assert "`__mirror_offsets` has them no more" in found.unread
+
+
+def test_records_of_others_behind_the_copied_ones_are_a_failover_since_the_export() -> None:
+    mirror = MappedMirror()
+    mirror.copy()
+    logs = Logs(end=END + 3, last=(a_span(END, control=True), a_span(END + 1, transactional=False)))
+    found = restored(mirror, saved(mirror), logs)
+    assert found.promoted["orders"].why == "orders-0: somebody else wrote at offset 35, behind its copied records"
+    assert not found.waiting()
+    (entry,) = mirror.state().lineage(DR)
+    assert (entry.old_ends, entry.reserve_ends) == ((END,), (END,))
+    copied = mirror.state().copied_up_to(DR, "orders")
+    assert copied is not None
+    assert copied.copied == (-1,), "a destination offset is none of the source's"
+
+
+def test_who_is_asked_about_is_the_owner_of_a_transactional_id() -> None:
+    mirror = MappedMirror()
+    mirror.copy()
+    logs = Logs()
+    restored(mirror, saved(mirror), logs)
+    assert [str(getattr(each, "transactional_id", "")).startswith("tanist-dr-m-") for each in logs.asked] == [True]
+
+
+@pytest.mark.parametrize("last", [(a_span(END, control=True),), (a_span(END), a_span(END + 1, control=True))])
+def test_what_may_be_a_fence_or_an_aborted_transaction_is_left_to_a_person(last: tuple[WrittenSpan, ...]) -> None:
+    mirror = MappedMirror()
+    mirror.copy()
+    found = restored(mirror, saved(mirror), Logs(end=END + 2, last=last))
+    assert (found.waiting(), dict(found.promoted)) == (("orders",), {})
+    (warning,) = found.warnings
+    assert "behind 34, where its copied records end, lies an aborted transaction or a failover's fence" in warning
+
+
+def test_a_mirror_whose_positions_are_lost_too_is_left_to_a_person() -> None:
+    mirror = MappedMirror()
+    mirror.copy()
+    state = saved(mirror)
+    mirror.groups.groups.clear()
+    (warning,) = restored(mirror, state, Logs()).warnings
+    assert "no position of the mirror says how far it was copied" in warning
+
+
+def test_a_rebuild_is_refused_with_what_to_do_instead() -> None:
+    mirror = MappedMirror()
+    mirror.copy()
+    lose(mirror)
+    nobody: Any = None
+    tools = RebuildTools(prefixes=nobody, inspection=nobody)
+    request = CreateRequest(mirror=DR, include=("orders",))
+    with pytest.raises(MappedMirrorNotRebuilt, match="group 'tanist-dr/positions' at 'west' has its positions"):
+        rebuild(request, mirror.east.side(), mirror.destination(), tools, a_command(clock=mirror.west.clock))
