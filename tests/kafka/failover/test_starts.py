@@ -11,7 +11,6 @@ from tanist.domain.names import MirrorName
 from tanist.kafka.wire.clock import SystemClock
 from tests.kafka.failover.test_mapped import WAIT, committed, values
 from tests.kafka.failover.test_metadata import grow
-from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,6 +108,7 @@ def test_a_copy_begins_behind_the_records_that_its_topic_has(pair: Pair) -> None
 
 
 def test_the_group_of_another_copier_is_taken_over(pair: Pair) -> None:
+    pair.worker()
     pair.east.topic("st-seed", 2)
     pair.west.topic("st-seed", 2)
     for partition in (0, 1):
@@ -117,15 +117,13 @@ def test_the_group_of_another_copier_is_taken_over(pair: Pair) -> None:
     pair.east.commit("copier", "st-seed", 4)
     create = ("mirrors", "create", "st-seed", *MAPPED, "--topic", "st-seed", "--into-existing", "--paused")
     pair.tanist(*create)
-    describe = ("mirrors", "describe", "st-seed", "--json")
-    until(lambda: '"state": "P' not in pair.tanist(*describe).out.replace("PAUSED", ""), 20)  # PREPARING, PAUSING
+    pair.tanist("mirrors", "wait", "st-seed", "--for", "state=PAUSED", "--timeout", "20s")
     seed = ("mirrors", "seed-offsets", "st-seed", "--group", "copier")
     shown = pair.tanist(*seed, "--dry-run", "--json").item
     assert pair.tanist(*seed, "--json").item == shown | {"changed": True}
     rows = {row["partition"]: row for row in shown["partitions"]}
     assert (rows[0]["start"], rows[0]["may_repeat"]) == (4, 6)
     assert rows[1]["start"] is None
-    pair.worker()
     pair.tanist("mirrors", "resume", "st-seed", "--topic", "st-seed")
     pair.tanist("mirrors", "wait", "st-seed", *WAIT)
     assert copied(pair, "st-seed", 2) == {0: texts([*range(6), *range(4, 10)]), 1: texts([*range(6), *range(10)])}
