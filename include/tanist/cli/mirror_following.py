@@ -34,8 +34,9 @@ RenameOption = Annotated[
     typer.Option(
         "--rename",
         metavar="RULE",
-        help="With --copied-by: how copies are named: a template such as 'east.{topic}', FROM=TO, 'mm2-default', "
-        "'mm2-default:ALIAS' or 'identity' (default: the same names); repeatable, the first that matches counts.",
+        help="With --offsets mapped or --copied-by: how copies are named: a template such as 'east.{topic}', FROM=TO, "
+        "'mm2-default', 'mm2-default:ALIAS' or 'identity' (default: the same names); repeatable, the first match "
+        "counts.",
     ),
 ]
 StrategyOption = Annotated[

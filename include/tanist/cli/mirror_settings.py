@@ -74,6 +74,25 @@ DeliveryOption = Annotated[
         "has died (default for a new mirror: exactly-once)."
     ),
 ]
+StartOption = Annotated[
+    str,
+    typer.Option(
+        "--start",
+        metavar="earliest|latest|TIME",
+        help="With mapped offsets: where the copies of topics begin, now and of those that `add` takes: earliest "
+        "(default), latest, or the first record of a time, in ISO 8601 with its zone or in ms since 1970.",
+    ),
+]
+IntoExistingOption = Annotated[
+    bool,
+    typer.Option(
+        "--into-existing",
+        help="With mapped offsets: take topics that have records at the destination; the copies begin behind them.",
+    ),
+]
+PausedOption = Annotated[
+    bool, typer.Option("--paused", help="Copy nothing before `tanist mirrors resume`, as for `mirrors seed-offsets`.")
+]
 DenyWritersOption = Annotated[
     bool | None,
     typer.Option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli import mirror_following, mirror_removal, mirror_reversal, mirror_settings, mirror_views
+from tanist.cli import mirror_following, mirror_removal, mirror_reversal, mirror_seeding, mirror_settings, mirror_views
 from tanist.cli.mirror_following import (
     AliasesOption,
     CopiedByOption,
@@ -23,9 +23,12 @@ from tanist.cli.mirror_settings import (
     DeliveryOption,
     DenyWritersOption,
     HolesOption,
+    IntoExistingOption,
     OnLossOption,
+    PausedOption,
     ReplicationOption,
     SmallBatchesOption,
+    StartOption,
     TransactionOption,
     show_spec,
 )
@@ -45,6 +48,7 @@ from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_allow, commands_to_lift
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode, TopicDesired
+from tanist.domain.states import DesiredState
 from tanist.domain.tails import commands_to_release
 from tanist.usecases.items import topic_item
 from tanist.usecases.mirrors import administer, desire
@@ -107,6 +111,9 @@ def create(
     poll_timeout: PollTimeoutOption = None,
     transaction_ms: TransactionOption = None,
     delivery: DeliveryOption = None,
+    start: StartOption = "",
+    into_existing: IntoExistingOption = False,
+    paused: PausedOption = False,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
@@ -114,7 +121,8 @@ def create(
 
     With --offsets mapped records are copied in transactions, at offsets of the mirror topic's own. That takes no more
     rights than a producer has, and consumers of the mirror topics must read committed. With --delivery at-least-once
-    they need not, and records may be there twice after a worker has died.
+    they need not, and records may be there twice after a worker has died. With
+    --rename they have other names than at the source.
 
     With --copied-by mm2 or other somebody else copies the records: nothing is created or copied, and without --topic
     all topics but internal ones are in the mirror. Its groups are followed by `tanist fetcher run` and translated by
@@ -123,7 +131,6 @@ def create(
     Example: tanist mirrors create dr --source east --destination west --topic 'orders.*'
     """
     following = {
-        "--rename": rename is not None,
         "--strategy": strategy is not None,
         "--group-include": group_include is not None,
         "--group-exclude": group_exclude is not None,
@@ -143,6 +150,9 @@ def create(
         "--delivery": delivery is not None,
         "--promoted": promoted,
         "--adopt": adopt,
+        "--start": bool(start),
+        "--into-existing": into_existing,
+        "--paused": paused,
     }
     if copied_by is not Copier.TANIST:
         refuse_options(copying, mirror_following.NOT_COPIED_HERE)
@@ -176,6 +186,10 @@ def create(
         promoted=promoted,
         delivery=delivery,
         transaction_ms=transaction_ms,
+        rename=tuple(rename or ()),
+        start=start,
+        into_existing=into_existing,
+        desired=DesiredState.PAUSED if paused else DesiredState.MIRRORING,
     )
     destination = now.destination()
     prefixes = now.registry.log_prefixes(source, destination) if adopt else None
@@ -201,6 +215,7 @@ def add(
     *,
     promoted: PromotedOption = False,
     adopt: AdoptOption = False,
+    into_existing: IntoExistingOption = False,
 ) -> None:
     """Add topics of the source to a mirror.
 
@@ -214,7 +229,7 @@ def add(
     def prefixes(spec: MirrorSpec) -> LogPrefixes:
         return now.registry.log_prefixes(spec.source, destination, spec.source_cluster_id)
 
-    accepted = desire.Accepted(promoted=promoted, adopt=adopt, prefixes=prefixes)
+    accepted = desire.Accepted(promoted=promoted, adopt=adopt, into_existing=into_existing, prefixes=prefixes)
     desired = desire.add(name, selected(topic, exclude), destination, now.registry.connect, run, accepted)
     _warn(desired.warnings)
     for gone_on, ends in desired.continued.items():
@@ -296,6 +311,7 @@ def delete(
 
 mirror_removal.register(app)
 mirror_reversal.register(app)
+mirror_seeding.register(app)
 mirror_settings.register(app)
 mirror_views.register(app)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.names import TopicNames
 
 SMALLEST_MESSAGE_BYTES: Final = 78
 """The smallest max.message.bytes that lets transaction markers through. 0 strands transactions for good."""
@@ -72,9 +73,10 @@ class FencedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFences:
-    """`stands`: by topic, whether the recorded fence stands, or why that is unknown. `unrecorded`: by topic.
+    """By topics of the source, or by their copies: `stands`: whether the recorded fence stands, or why that is unknown.
 
-    `near`: topics whose fence is, or would be, `max.message.bytes`.
+    `unrecorded`: fences that stand and are on no record. `near`: topics whose fence is, or would be,
+    `max.message.bytes`.
     """
 
     stands: Mapping[str, bool | TanistError] = field(default_factory=dict)
@@ -85,6 +87,16 @@ class SourceFences:
         """Only what the source has answered; an unrecorded fence stands."""
         answered = {topic: stands for topic, stands in self.stands.items() if isinstance(stands, bool)}
         return answered | dict.fromkeys(self.unrecorded, True)
+
+    def by_copy(self, names: TopicNames) -> SourceFences:
+        """The same by the names of the copies."""
+        if names.renaming is None:
+            return self
+        return SourceFences(
+            stands=names.by_copy(self.stands),
+            unrecorded=names.by_copy(self.unrecorded),
+            near=frozenset(names.by_copy(dict.fromkeys(self.near, True))),
+        )
 
 
 STRAY: Final = "still in force at the source although it was lifted: remove it with `tanist fence lift`"

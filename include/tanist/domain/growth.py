@@ -6,33 +6,35 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.names import SourcePartition
+from tanist.domain.names import SAME_NAMES, SourcePartition
 from tanist.domain.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from tanist.domain.names import TopicNames
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
 
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A topic of which fewer partitions are `mirrored` than there are `at_source`."""
+    """A topic of which fewer partitions are `mirrored` than there are `at_source`. `source`: its name there."""
 
     topic: str
     mirrored: int
     at_source: int
+    source: str
 
     @property
     def partitions(self) -> tuple[SourcePartition, ...]:
         """Partitions of this topic that are not mirrored."""
-        return tuple(SourcePartition(self.topic, n) for n in range(self.mirrored, self.at_source))
+        return tuple(SourcePartition(self.source, n) for n in range(self.mirrored, self.at_source))
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """`unreported`: topics whose number of partitions the source did not report, and why. Unknown is not none."""
+    """`unreported`: copies of topics whose partitions the source did not report, and why. Unknown is not none."""
 
     grown: tuple[Grown, ...] = ()
     unreported: Mapping[str, TanistError] = field(default_factory=dict)
@@ -48,15 +50,18 @@ class Growth:
         return "" if error is None else f"the source does not report its number of partitions: {error}"
 
 
-def growth(topics: Iterable[TopicDesired], at_source: Mapping[str, int | TanistError]) -> Growth:
-    """Partitions of each of `topics` that only the source has, from its answer."""
+def growth(
+    topics: Iterable[TopicDesired], at_source: Mapping[str, int | TanistError], names: TopicNames = SAME_NAMES
+) -> Growth:
+    """Partitions of each of `topics` that only the source has, from its answer, which has the names of the source."""
     grown, unreported = [], {}
     for topic in topics:
-        count = at_source[topic.topic]
+        source = names.topic_at_source(topic.topic)
+        count = at_source[source]
         if isinstance(count, TanistError):
             unreported[topic.topic] = count
         elif count > topic.partitions:
-            grown.append(Grown(topic.topic, topic.partitions, count))
+            grown.append(Grown(topic.topic, topic.partitions, count, source))
     return Growth(tuple(grown), unreported)
 
 
@@ -68,4 +73,5 @@ def new_topics(spec: MirrorSpec, at_source: Iterable[str], view: StateView) -> t
     """
     known = {each.topic for each in view.topics(spec.mirror)} | {each.topic for each in view.lineage(spec.mirror)}
     known |= {each.topic for each in view.detached(spec.mirror)}
-    return Selection(spec.include, spec.exclude).of(set(at_source) - known)
+    matched = Selection(spec.include, spec.exclude).of(at_source)
+    return tuple(name for name in matched if (copy := spec.names.copy_of(name)) is not None and copy not in known)

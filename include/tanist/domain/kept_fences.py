@@ -46,7 +46,11 @@ class FenceGroup:
         """Whether producers could write to both clusters without the fence of `topic`."""
         if self.kept:
             return view.topic(self.spec.mirror, topic) is None
-        return view.promoted(self.spec.mirror, topic)
+        return view.promoted(self.spec.mirror, self.copy_of(topic))
+
+    def copy_of(self, topic: str) -> str:
+        """The copy of a topic that has a fence. What is kept of a reversal has the same name on both sides."""
+        return topic if self.kept else self.spec.names.mirrored_topic(topic)
 
     def updated(self, entries: Iterable[FencedTopic], at: EpochMs) -> Fences | KeptFences | None:
         """The record with `entries`; None: nothing changes."""

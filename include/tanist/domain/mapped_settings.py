@@ -18,9 +18,15 @@ LONGEST_INTERVAL_MS: Final = TIMEOUT_MS // 2
 """A transaction that is open for longer than the timeout is aborted, so the interval leaves half of it to end one."""
 
 
-ADOPT: Final = "--adopt: leave it out and choose topics that are empty at the destination, or create another mirror"
+ADOPT: Final = "--adopt: choose topics that are empty at the destination, or give --into-existing instead"
 DETACH: Final = "--keep-copy: pause the topic (`tanist mirrors pause`), or fail it over (`tanist mirrors remove`)"
 """Options that need identical offsets, and what is done instead."""
+
+
+ONLY_MAPPED: Final = "{} is for mirrors with mapped offsets: leave it out, or create one with --offsets mapped"
+ONLY_IDENTICAL: Final = (
+    "{} is for mirrors with identical offsets: with mapped ones no offset has to be filled, so leave it out"
+)
 
 
 class NotSupported(UnsupportedVersion):

@@ -9,10 +9,15 @@ import base64
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, NewType, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, NewType, Protocol, TypeVar
 from uuid import UUID
 
 from tanist.domain.errors import InvalidMirrorName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_V = TypeVar("_V")
 
 MirrorName = NewType("MirrorName", str)
 SourceOffset = NewType("SourceOffset", int)
@@ -85,23 +90,36 @@ class TopicNames:
         """What a topic of the destination is a copy of; None: it is no copy, by its name."""
         return copy if self.renaming is None else self.renaming.source_of(copy)
 
+    def topic_at_source(self, copy: str) -> str:
+        """What the topic `copy` of the mirror is copied from. Raises NoCopyName: it is no copy."""
+        return _named(self.source_of(copy), copy)
+
+    def mirrored_topic(self, topic: str) -> str:
+        """What `topic` of the source is copied to. Raises NoCopyName: it is not in the mirror."""
+        return _named(self.copy_of(topic), topic)
+
+    def by_copy(self, known: Mapping[str, _V]) -> dict[str, _V]:
+        """What is `known` of topics of the source, by the names of their copies; without topics that have none."""
+        named = ((self.copy_of(topic), each) for topic, each in known.items())
+        return {copy: each for copy, each in named if copy is not None}
+
     def at_source(self, partition: MirrorPartition) -> SourcePartition:
         """What `partition` is copied from. Raises NoCopyName: it is in no copy."""
-        return SourcePartition(_named(self.source_of(partition.topic), partition), partition.partition)
+        return SourcePartition(self.topic_at_source(partition.topic), partition.partition)
 
     def mirrored(self, partition: SourcePartition) -> MirrorPartition:
         """What `partition` is copied to. Raises NoCopyName: its topic is not in the mirror."""
-        return MirrorPartition(_named(self.copy_of(partition.topic), partition), partition.partition)
+        return MirrorPartition(self.mirrored_topic(partition.topic), partition.partition)
 
 
-def _named(topic: str | None, partition: TopicPartition) -> str:
-    if topic is None:
-        raise NoCopyName(f"{partition} is in no topic of the mirror")
-    return topic
+def _named(found: str | None, topic: str) -> str:
+    if found is None:
+        raise NoCopyName(f"{topic} is no topic of the mirror")
+    return found
 
 
 SAME_NAMES: Final = TopicNames()
-"""Of a mirror that Tanist copies."""
+"""Of a mirror without rules: identical offsets always have equal names."""
 
 
 def is_topic_name(text: str) -> bool:

@@ -80,8 +80,7 @@ class MirrorSpec(StateRecord):
     marker_id: ProducerId = field(metadata=stored_under("filler_id"))
     start_id: ProducerId
     created_at: EpochMs
-    mirror_id: str = ""
-    """Generated at creation and never used again, unlike the name."""
+    mirror_id: str = ""  # generated at creation and never used again, unlike the name
     merge_small_batches: SmallBatches = SmallBatches.OFF
     """Off in a spec that an earlier version has stored: its workers cannot recover on a merged batch."""
     holes: Holes = Holes.REFUSE
@@ -101,6 +100,7 @@ class MirrorSpec(StateRecord):
     transactional_id: str = field(default="", metadata=stored_since(3))  # of mapped offsets: what its ids begin with
     transaction_ms: int = field(default=0, metadata=stored_since(1))  # after this a transaction ends; 0: the default
     delivery: Delivery = field(default=Delivery.EXACTLY_ONCE, metadata=stored_since(4))
+    start: str = field(default="", metadata=stored_since(1))  # of topics when they are added, see `domain.starting`
 
     @property
     def is_mapped(self) -> bool:
@@ -146,18 +146,22 @@ class TopicDesired(MirrorRecord):
     """The offset from which on each partition is copied, the same at source and destination, if the mirror topic had
     records when it was added. What lies below is history: it is neither compared with the source nor a foreign write.
     Empty: the mirror topic was empty."""
+    source_starts: tuple[int, ...] = field(default=(), metadata=stored_since(1))
+    """Of mapped offsets: where the copy of each partition begins at the source, by number; no entry: at its start."""
     denied: tuple[str, ...] = ()  # principals that are denied WRITE at the destination by name, until a failover
     given: tuple[AclEntry, ...] | None = None  # created by the step `open`; None: not yet, or by an earlier version
     given_at_source: tuple[AclEntry, ...] = ()  # created there when it took over; a reversal to it takes them back
     restored: bool = False  # by `tanist state`, and nobody has resumed it since: workers do nothing with it
-    resumes: int = 0
-    """Counts the requests to resume FAILED partitions. One whose record has another count has not followed it yet."""
+    resumes: int = 0  # counts requests to resume FAILED partitions; one with another count has not followed it yet
 
     def all_partitions(self) -> tuple[MirrorPartition, ...]:
         return tuple(MirrorPartition(self.topic, n) for n in range(self.partitions))
 
     def copy_start(self, partition: int) -> DestinationOffset:
         return DestinationOffset(self.copy_starts[partition] if partition < len(self.copy_starts) else 0)
+
+    def source_start(self, partition: int) -> SourceOffset:
+        return SourceOffset(self.source_starts[partition] if partition < len(self.source_starts) else 0)
 
 
 @stored("generation", "mirror", "topic", policy=RecordPolicy(compared=True, stays=True))
@@ -168,8 +172,7 @@ class PromotionEpoch(MirrorRecord):
     mirror: MirrorName
     topic: str
     count: int
-    topic_id: str = ""
-    """The id of the failed-over topic at the destination; empty: unknown, or written by an earlier version."""
+    topic_id: str = ""  # of the failed-over topic at the destination; empty: unknown, or an earlier version's
     mirror_id: str = ""
 
 
@@ -213,12 +216,10 @@ class PartitionObserved(MirrorRecord):
     claim_epoch: int = 0
     promotion_epoch: int = field(default=0, metadata=stored_under("generation"))
     """That of the desired state that led here: a promotion that was not read yet must not look like a new request."""
-    topic_id: str = ""
-    """The id of the destination topic that was copied to; empty: unknown or not reported."""
+    topic_id: str = ""  # of the destination topic that was copied to; empty: unknown or not reported
     at: EpochMs
     mirror_id: str = ""
-    resumes: int = 0
-    """`TopicDesired.resumes` when this was written."""
+    resumes: int = 0  # `TopicDesired.resumes` when this was written
     copied_until: SourceOffset | None = None
     record_until: SourceOffset | None = None
     record_epoch: int | None = None

@@ -84,7 +84,7 @@ def promotion_warnings(
 
     `from_logs`: topics whose lineage is read from their logs.
     """
-    fences = {each.topic: each.status for each in view.source_fences(spec.mirror)}
+    fences = spec.names.by_copy({each.topic: each.status for each in view.source_fences(spec.mirror)})
     known = {(each.topic, each.promotion_epoch) for each in view.lineage(spec.mirror)}
     for topic, since in promoted.items():
         said = f"{topic} was failed over since the export ({since.why}): it is not copied to again"

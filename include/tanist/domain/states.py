@@ -74,6 +74,7 @@ SOURCE_DELETED_ROW: Final = 306
 RESTORED_ROW: Final = 308
 """STOPPED by this row, a partition stays so until a person resumes its topic."""
 TAKEN_IN_ROW: Final = 100
+TAKEN_IN_PAUSED_ROW: Final = 104
 BROKEN_ROW: Final = 900
 RESUMED_ROW: Final = 904
 """PREPARING by this row, a partition is not known to be a copy: it keeps the error that it FAILED with until then."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, Holes
 from tanist.domain.latency import Latency
-from tanist.domain.names import DestinationOffset, SourcePartition
+from tanist.domain.names import DestinationOffset, SourceOffset, SourcePartition
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, SourceOffset
+    from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.states import Finding
 
@@ -45,6 +45,7 @@ class Assigned:
     topic that is not compacted from the first hole on that is found. `source_topic_id`: the topic that was added to the
     mirror, None: its brokers are older than 2.8. `tombstones_kept_ms`: `delete.retention.ms` of the source.
     `copy_start`: as `TopicDesired.copy_starts` has it, 0: the mirror topic was empty.
+    `source_start`: where the copy begins at the source, 0: at its log start.
     `caught_up_at`, `copied_until`: as stored when the partition was assigned; the worker knows better afterwards.
     """
 
@@ -59,6 +60,7 @@ class Assigned:
     source_topic_id: UUID | None = None
     tombstones_kept_ms: int = DEFAULT_DELETE_RETENTION_MS
     copy_start: DestinationOffset = DestinationOffset(0)  # noqa: RUF009
+    source_start: SourceOffset = SourceOffset(0)  # noqa: RUF009
     caught_up_at: EpochMs | None = field(default=None, compare=False)
     copied_until: SourceOffset | None = field(default=None, compare=False)
 

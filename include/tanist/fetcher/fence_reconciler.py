@@ -268,8 +268,9 @@ class FenceReconciler(RoundThread):
             return
         spec = group.spec
         there = self._ask(spec, lambda: self._guards.sources.read(spec, by))
-        count = lock.view().promotions(spec.mirror, pending.topic)
-        if why := not_the_old_source(there, spec, pending.topic, count):
+        copy = group.copy_of(pending.topic)
+        count = lock.view().promotions(spec.mirror, copy)
+        if why := not_the_old_source(there, spec, copy, count):
             self._store(group, replace(pending, reason=why), lock)
             raise StateOutdated(f"topic {pending.topic!r} is not fenced at {spec.source!r}: {why}")
 

@@ -14,7 +14,15 @@ from tanist.domain.names import SourcePartition, topic_id_of, topic_id_text
 from tanist.domain.records import PartitionObserved
 from tanist.domain.small_batches import may_merge
 from tanist.domain.state_record import state_partition_of
-from tanist.domain.states import RESUMED_ROW, SOURCE_DELETED_ROW, DesiredState, Finding, MirrorState, next_row
+from tanist.domain.states import (
+    RESUMED_ROW,
+    SOURCE_DELETED_ROW,
+    TAKEN_IN_PAUSED_ROW,
+    DesiredState,
+    Finding,
+    MirrorState,
+    next_row,
+)
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.fetcher.assignment import Assigned, PartitionKey
 
@@ -208,7 +216,7 @@ def assigned(
         held = view.observed(each.spec.mirror, each.partition)
         if held is None or held.state not in COPYING or each.state_partition not in epochs or each.topic.restored:
             continue
-        draining = held.state is MirrorState.PAUSING
+        draining = held.state is MirrorState.PAUSING or _begins_paused(each, held)
         configs = dict(each.topic.deferred_configs)
         compacted = is_compacted(configs.get(CLEANUP_POLICY, ""))
         new = Assigned(
@@ -222,11 +230,18 @@ def assigned(
             holes=Holes.MARKERS if each.spec.is_mapped else holes_of(each.spec.holes, compacted=compacted),
             source_topic_id=topic_id_of(each.topic.source_topic_id),
             copy_start=each.topic.copy_start(each.partition.partition),
+            source_start=each.topic.source_start(each.partition.partition),
             tombstones_kept_ms=int(configs.get(DELETE_RETENTION, DEFAULT_DELETE_RETENTION_MS)),
         )
         old = former.get(each.key)
         found[each.key] = old if old == new else _with_progress(new, view)
     return found
+
+
+def _begins_paused(mine: Owned, held: PartitionObserved) -> bool:
+    """Whether a mapped copy is paused from the beginning: it must not begin before it is resumed."""
+    paused = mine.spec.is_mapped and mine.topic.desired is DesiredState.PAUSED
+    return paused and held.state is MirrorState.PREPARING and held.row == TAKEN_IN_PAUSED_ROW
 
 
 def _with_progress(new: Assigned, view: StateView) -> Assigned:

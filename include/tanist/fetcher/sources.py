@@ -188,13 +188,13 @@ class SourceLeaders:
         """A report that no fetcher thread can give: a source that does not answer, a topic that was re-created."""
         if self.error is not None:
             return Report(error=self.error, failing_since=self.failing_since)
-        info = self._router.topics().get(mine.topic.topic) if self._router is not None else None
+        info = self._router.topics().get(mine.at_source.topic) if self._router is not None else None
         if info is None:
             return None
-        if broken := recreated(mine.topic.topic, topic_id_of(mine.topic.source_topic_id), info.topic_id):
+        if broken := recreated(mine.at_source.topic, topic_id_of(mine.topic.source_topic_id), info.topic_id):
             return Report(finding=Finding.BROKEN, error=broken)
-        if looks := self._deletions.looks(mine.topic.topic):
-            return Report(finding=Finding.DELETED, error=deleted(mine.topic.topic, mine.spec.mirror, looks))
+        if looks := self._deletions.looks(mine.at_source.topic):
+            return Report(finding=Finding.DELETED, error=deleted(mine.at_source.topic, mine.spec.mirror, looks))
         if info.error is not None:
             return Report(error=info.error, failing_since=self._looked_at - LOOK_EVERY_SECONDS)
         return None
@@ -227,5 +227,5 @@ def topics_by_mirror(mine: Iterable[Owned]) -> dict[MirrorName, tuple[MirrorSpec
     found: dict[MirrorName, tuple[MirrorSpec, dict[str, SourceTopic]]] = {}
     for each in mine:
         topic = SourceTopic(each.topic.partitions, each.topic.source_topic_id)
-        found.setdefault(each.spec.mirror, (each.spec, {}))[1][each.topic.topic] = topic
+        found.setdefault(each.spec.mirror, (each.spec, {}))[1][each.at_source.topic] = topic
     return dict(found)

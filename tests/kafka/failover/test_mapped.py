@@ -32,10 +32,10 @@ def mirrored(pair: Pair, name: str, partitions: int = 2) -> None:
     pair.tanist("mirrors", "wait", name, *WAIT)
 
 
-def committed(side: KafkaSide, topic: str) -> dict[int, list[tuple[int, bytes | None]]]:
+def committed(side: KafkaSide, topic: str, partitions: int = 2) -> dict[int, list[tuple[int, bytes | None]]]:
     """By partition: offset and value of each record that a reader of committed records sees."""
     found: dict[int, list[tuple[int, bytes | None]]] = {}
-    for partition, offset, content in side.read(topic, isolation="read_committed"):
+    for partition, offset, content in side.read(topic, partitions, isolation="read_committed"):
         found.setdefault(partition, []).append((offset, content))
     return found
 

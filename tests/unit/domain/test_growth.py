@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import Unreachable
 from tanist.domain.growth import Grown, Growth, growth, new_topics
 from tanist.domain.names import EpochMs, SourcePartition
+from tanist.domain.renaming import topic_names
 from tests.builders import a_lineage, a_topic, a_view
 from tests.unit.domain.test_pending_reversal import SPEC
 
@@ -26,8 +27,18 @@ def test_only_partitions_that_the_mirror_does_not_know_of_are_growth() -> None:
         [topic("grown", 2), topic("same", 3), topic("made anew", 4), topic("silent", 1)],
         {"grown": 4, "same": 3, "made anew": 1, "silent": silent},
     )
-    assert found == Growth((Grown("grown", 2, 4),), {"silent": silent})
+    assert found == Growth((Grown("grown", 2, 4, "grown"),), {"silent": silent})
     assert found.partitions == (SourcePartition("grown", 2), SourcePartition("grown", 3))
+
+
+def test_topics_of_other_names_are_known_by_their_copies() -> None:
+    names = topic_names(("dr.{topic}",), "east", "west")
+    found = growth([topic("dr.grown", 1)], {"grown": 2}, names)
+    assert found.partitions == (SourcePartition("grown", 1),)
+    assert [each.topic for each in found.grown] == ["dr.grown"]
+    spec = replace(SPEC, include=(".*",), rename=("dr.{topic}",))
+    view = a_view(spec, topic("dr.grown", 1))
+    assert new_topics(spec, ["grown", "dr.grown"], view) == ("dr.grown",)  # its copy would be dr.dr.grown
 
 
 def test_a_topic_that_a_reversal_has_left_behind_is_not_new() -> None:

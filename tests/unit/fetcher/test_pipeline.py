@@ -13,7 +13,7 @@ from tanist.domain.broker_errors import OutOfOrderSequence
 from tanist.domain.copying import Append
 from tanist.domain.errors import ConnectionLost
 from tanist.domain.gap_markers import MarkerEpoch
-from tanist.domain.names import BrokerId, DestinationOffset, MirrorName, MirrorPartition, SourceOffset
+from tanist.domain.names import SAME_NAMES, BrokerId, DestinationOffset, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.recovery import ResumePoint
 from tanist.fetcher.assignment import Assigned
@@ -93,7 +93,7 @@ def connect(appending: Appending, broker: int, codes: Sequence[int | None]) -> A
 
 def copying(partition: int, batches: int) -> BatchPartition:
     """A partition in the middle of copying, with so many batches to append."""
-    spec = SimpleNamespace(mirror=MirrorName("m"), data_id=1, filler_id=2, start_id=3)
+    spec = SimpleNamespace(mirror=MirrorName("m"), data_id=1, filler_id=2, start_id=3, names=SAME_NAMES)
     found = BatchPartition(Assigned(cast("Any", spec), MirrorPartition("t", partition), 0, 1), MarkerEpoch(1))
     found.pipeline = Pipeline.resume(ResumePoint(SourceOffset(0), DestinationOffset(0), 0), OffsetMap())
     found.pipeline.acknowledged = True

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain import errors
+from tanist.domain.adoption import OppositeMirror
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
 from tanist.domain.mapped_runs import OffsetRangesWritten
 from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, NotSupported
 from tanist.domain.metadata import Kind, Outcome
-from tanist.domain.names import MirrorPartition, SourceOffset
+from tanist.domain.names import MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, OffsetMode, TopicDesired
 from tanist.domain.rights import CLUSTER, TABLE, Notice, Requirement, Use
 from tanist.domain.selection import Selection
@@ -30,7 +31,7 @@ from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.mirrors.describe import Describer
 from tanist.usecases.mirrors.detach import detach_topics
 from tanist.usecases.status import doctor
-from tests.builders import DR, a_command, a_worker
+from tests.builders import DR, a_command, a_mirror, a_topic, a_worker
 from tests.fakes.cluster import pair_with
 from tests.fakes.failover import GuardedCluster
 from tests.fakes.logs import MemoryLogs
@@ -119,6 +120,87 @@ def test_a_later_mirror_of_the_same_name_has_other_transactional_ids(pair: Pair)
     first = pair.create(replace(MAPPED, include=())).spec
     administer.delete("dr", pair.west.side(), a_command())
     assert pair.create().spec.transactional_id != first.transactional_id
+
+
+def test_copies_have_the_names_that_rules_give_them(pair: Pair) -> None:
+    created = pair.create(replace(MAPPED, rename=("dr.{topic}",)))
+    assert [each.topic for each in created.topics] == ["dr.orders"]
+    assert created.topics[0].source_topic_id == pair.east.topics["orders"].topic_id
+    assert pair.west.topics["dr.orders"].partitions == 2
+    assert [each.topic for each in pair.add("payments").topics] == ["dr.payments"]
+    with pytest.raises(errors.MirrorExists, match="rename"):
+        pair.create(replace(MAPPED, rename=("{topic}.dr",)))
+
+
+def test_topics_that_no_rule_names_are_not_in_the_mirror(pair: Pair) -> None:
+    rules = ("orders=dr.orders",)
+    assert [t.topic for t in pair.create(replace(MAPPED, include=(".*",), rename=rules)).topics] == ["dr.orders"]
+    with pytest.raises(errors.Misconfigured, match="payments: no rule"):
+        pair.add("payments")
+
+
+def test_offsets_that_are_identical_have_equal_names(pair: Pair) -> None:
+    with pytest.raises(errors.Misconfigured, match="--rename is for mirrors with mapped offsets"):
+        pair.create(replace(MAPPED, offsets=OffsetMode.IDENTICAL, rename=("dr.{topic}",)))
+
+
+@pytest.mark.parametrize(
+    ("include", "rename", "copied", "asked"),
+    [
+        (("x",), ("west.{topic}",), "west.x", "west.x"),  # it came from here
+        ((".*",), (), "x", "orders"),  # its expressions match the copy
+        (("x",), ("{topic}.back",), "dr.orders.back", "orders"),  # it has the copy, although no expression says so
+    ],
+)
+def test_copies_that_go_in_a_circle_are_refused(
+    pair: Pair, include: tuple[str, ...], rename: tuple[str, ...], copied: str, asked: str
+) -> None:
+    pair.east.with_topic(asked).with_topic(STATE_TOPIC)
+    back = a_mirror(
+        MirrorName("back"),
+        source_cluster_id="id-west",
+        destination_cluster_id="id-east",
+        include=include,
+        rename=rename,
+        offsets=OffsetMode.MAPPED,
+    )
+    pair.east.write(STATE_TOPIC, back, a_topic(copied, mirror=MirrorName("back")))
+    with pytest.raises(OppositeMirror, match="back"):
+        pair.create(replace(MAPPED, include=(asked,), rename=("dr.{topic}",)))
+    assert "dr.orders" not in pair.west.topics
+
+
+def test_mirrormakers_names_leave_out_what_came_from_the_destination(pair: Pair) -> None:
+    pair.east.with_topic("west.x")
+    created = pair.create(replace(MAPPED, include=(".*",), rename=("mm2-default",)))
+    assert sorted(each.topic for each in created.topics) == ["east.orders", "east.payments"]
+
+
+def test_a_copy_begins_at_the_end_when_its_topic_is_added(pair: Pair) -> None:
+    pair.create(replace(MAPPED, start="latest"))
+    assert pair.spec.start == "latest"
+    assert pair.desired.source_starts == (10, 10)
+    pair.east.with_topic("late", 1, 3)
+    assert pair.add("late").topics[0].source_starts == (3,)
+
+
+def test_a_topic_that_has_records_is_taken_only_where_that_is_asked_for(pair: Pair) -> None:
+    pair.west.with_topic("orders", 2, 4)
+    with pytest.raises(errors.DestinationNotEmpty) as refused:
+        pair.create()
+    assert "--into-existing" in refused.value.operator_action
+    pair.create(replace(MAPPED, into_existing=True))
+    assert pair.desired.copy_starts == (4, 4)
+    pair.west.with_topic("payments", 1, 2)
+    with pytest.raises(errors.DestinationNotEmpty):
+        pair.add("payments")
+    assert pair.add("payments", into_existing=True).topics[0].copy_starts == (2,)
+
+
+@pytest.mark.parametrize("option", [{"start": "latest"}, {"into_existing": True}])
+def test_beginnings_are_for_mapped_offsets(pair: Pair, option: dict[str, Any]) -> None:
+    with pytest.raises(errors.Misconfigured, match="is for mirrors with mapped offsets"):
+        pair.create(replace(MAPPED, offsets=OffsetMode.IDENTICAL, **option))
 
 
 def test_its_topics_delete_records_as_the_source_does(pair: Pair) -> None:

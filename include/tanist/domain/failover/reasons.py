@@ -99,7 +99,9 @@ def of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if intent.mode is Mode.UNPLANNED or is_locked(facts) or facts.others_running:
         return
     standing = [
-        (each.topic, each.source_fence.status) for each in facts.of(intent.names) if each.source_fence and _stands(each)
+        (each.source_fence.topic, each.source_fence.status)
+        for each in facts.of(intent.names)
+        if each.source_fence and _stands(each)
     ]
     left = {topic: f"{topic} ({status})" for topic, status in standing if status is not FenceStatus.UNRECORDED}
     strange = [topic for topic, status in standing if status is FenceStatus.UNRECORDED]

@@ -51,14 +51,19 @@ class ComparisonBounds:
         return DestinationOffset(self.destination.last_stable)
 
     @property
+    def source_begins(self) -> int:
+        """The first source offset that the copy can have."""
+        return max(self.source.start, self.request.source_start)
+
+    @property
     def compared(self) -> tuple[Span[int], Span[int]]:
         """The ranges to read of source and mirror partition. Records missing at the start count as missing.
 
         Not for a failed-over topic: there the destination's own retention applies.
         """
-        start = max(self._located(self.source.start), self.destination.start)
+        start = max(self._located(self.source_begins), self.destination.start)
         origin = self.request.map.origin
-        first = self.copy_begins if self.request.promoted else self.source.start
+        first = self.copy_begins if self.request.promoted else self.source_begins
         last = min(max(self.later, self.source.last_stable), origin(self.end))
         until = min(self.end, self.destination.last_stable)
         return Span(first, max(first, last)), Span(start, max(start, until))
@@ -74,7 +79,7 @@ class ComparisonBounds:
     @property
     def missing_at_start(self) -> int:
         """Offsets that the source still has at its start, and that the mirror partition lacks."""
-        return max(0, self.destination.start - self._located(self.source.start))
+        return max(0, self.destination.start - self._located(self.source_begins))
 
     @property
     def copy_begins(self) -> SourceOffset:
@@ -82,7 +87,7 @@ class ComparisonBounds:
         begins = (
             self.request.map.origin(DestinationOffset(self.destination.start))
             if self.missing_at_start
-            else self.source.start
+            else self.source_begins
         )
         return SourceOffset(begins)
 

@@ -32,6 +32,7 @@ class PartitionRequest:
     `unknown_growth`: why it is unknown whether the source's topic has more partitions. `compacted`: cleaners remove
     records from both logs, each its own, and the offsets of removed ones hold copies of the next record.
     `copy_start`: where our copying began in the mirror partition; what lies below is history, which had other writers.
+    `source_start`: where it begins at the source.
     `exclusive`: ranges that only one of the clusters can have; they are not compared.
     `other_offsets`: why differences may be those of offsets alone, and what tells; empty: they are not.
     `until`: of a copy with offsets of its own the source offset up to which `runs` say where its records are: only that
@@ -50,6 +51,7 @@ class PartitionRequest:
     old_end: int | None = None
     reserve_end: int | None = None
     copy_start: int = 0
+    source_start: int = 0
     exclusive: tuple[ExclusiveRange, ...] = ()
     other_offsets: str = ""
     until: int | None = None

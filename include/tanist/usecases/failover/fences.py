@@ -74,9 +74,9 @@ def _rows_of(group: FenceGroup, view: StateView, clusters: OpenMirror, command: 
     source = _at(group, clusters).snapshot().source
     if isinstance(source, TanistError):
         return tuple(FenceRow(source_fence=each, stands=None, reason=str(source), group=group) for each in held)
-    mirror = group.spec.mirror
+    spec = group.spec
     seen = attempt(
-        lambda: look_at_fences(source, held, (), by) if group.kept else look_at_all_fences(source, view, mirror, by)
+        lambda: look_at_fences(source, held, (), by) if group.kept else look_at_all_fences(source, view, spec, by)
     )
     if isinstance(seen, TanistError):
         return tuple(FenceRow(source_fence=each, stands=None, reason=str(seen), group=group) for each in held)
@@ -179,8 +179,9 @@ def _needed(needed: Sequence[str], clusters: OpenMirror, command: CommandContext
 
     That is the first that the destination has no more, which is about to be copied again. No command names several.
     """
-    seen = clusters.snapshot().destination.registry(needed, command.by).partitions
-    gone = [topic for topic in needed if isinstance(seen[topic], TanistError)]
+    copies = {topic: clusters.spec.names.mirrored_topic(topic) for topic in needed}
+    seen = clusters.snapshot().destination.registry(sorted(copies.values()), command.by).partitions
+    gone = [topic for topic in needed if isinstance(seen[copies[topic]], TanistError)]
     one = (gone or needed)[:1]
     typed = fence_command("lift", clusters.spec.mirror, clusters.destination.name, one, "--promoted")
     which = f"{', '.join(gone[:5])} not at the destination any more; " if gone else ""
@@ -230,7 +231,7 @@ def _may_be_set(view: StateView, clusters: OpenMirror, command: CommandContext, 
         (group, _as_seen(row))
         for group in fence_groups(view, clusters.spec)
         for row in _rows_of(group, view, clusters, command)
-        if group.must_stand(view, topic := row.source_fence.topic) and topic not in elsewhere
+        if group.must_stand(view, topic := row.source_fence.topic) and group.copy_of(topic) not in elsewhere
     ]
     if not found:
         raise TopicNotInMirror(f"mirror {mirror!r} has failed over no topic with a recorded source fence")

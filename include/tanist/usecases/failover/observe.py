@@ -280,10 +280,10 @@ class Observer:
     def _topics(
         self, wanted: Sequence[TopicDesired], destination: DestinationSnapshot, source: SourceSeen
     ) -> list[ObservedTopic]:
-        mirror, by = self.clusters.spec.mirror, self.context.by
+        spec, mirror, by = self.clusters.spec, self.clusters.spec.mirror, self.context.by
         view = destination.state(STATE_TOPIC, by)
         names = [each.topic for each in wanted]
-        fences = {each.topic: each for each in view.source_fences(mirror)}
+        fences = spec.names.by_copy({each.topic: each for each in view.source_fences(mirror)})
         described = destination.described(names, by)
         stands = source.fences.known()
         held = {each.topic: each.deferred_acls if each.given is None else each.given for each in wanted}
@@ -303,7 +303,7 @@ class Observer:
                     topic=topic.topic,
                     mirrored=topic.partitions,
                     partitions=there.partitions if there else None,
-                    altered=_altered(self.clusters.spec, topic, there) if there else (),
+                    altered=_altered(spec, topic, there) if there else (),
                     recreated=_recreated(topic, source.ids.get(topic.topic), there, copied_to),
                     source_id=topic.source_topic_id,
                     copy_id=there.topic_id if there else "",
@@ -356,7 +356,7 @@ def _ended(
     names: TopicNames,
 ) -> dict[str, EpochMs | None]:
     """Since when a proved source fence has ended the logs of each topic. A source that answers has to say so."""
-    held, stands = {each.topic: each for each in fences}, source.fences.known()
+    held, stands = names.by_copy({each.topic: each for each in fences}), source.fences.known()
     answers = source.facts.state is not SourceState.SILENT
     found: dict[str, EpochMs | None] = {}
     for topic in wanted:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failover.facts import OpenTransaction, PartitionFacts, TransactionalProducers
     from tanist.domain.log_ends import LogEnds
-    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.names import TopicPartition
     from tanist.domain.offset_policy import OffsetPolicy
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -123,13 +123,14 @@ _WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
 """What stands, and what was lifted: the request of a command that was frozen may put that up again."""
 
 
-def look_at_all_fences(source: SourceSnapshot, view: StateView, mirror: MirrorName, by: Deadline) -> SourceFences:
+def look_at_all_fences(source: SourceSnapshot, view: StateView, spec: MirrorSpec, by: Deadline) -> SourceFences:
     """All fences on record of a mirror, and those of its other topics that stand.
 
     Raises as `look_at_fences`.
     """
-    held = view.source_fences(mirror)
-    others = {each.topic for each in view.topics(mirror)} - {each.topic for each in held}
+    held = view.source_fences(spec.mirror)
+    topics = {spec.names.topic_at_source(each.topic) for each in view.topics(spec.mirror)}
+    others = topics - {each.topic for each in held}
     return look_at_fences(source, held, others, by)
 
 
@@ -201,6 +202,7 @@ def _identity(transaction: OpenTransaction) -> tuple[str, int, int]:
 class SourceSeen:
     """What is judged of the source, and what is read together with the destination. `ids`: of its topics.
 
+    `ids`, `fences` and `acls` have the names of the copies.
     `unread`: why the true end of a partition is unknown. `acls`: by topic, those for writing; None: a fence hides them.
     """
 
@@ -254,7 +256,8 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     partitions = [spec.names.at_source(at) for topic in wanted for at in topic.all_partitions()]
     true_ends = source.true_ends(partitions, by)  # first: it knows soonest that nobody is there
     answers = source.ends(partitions, by)  # after the true ends: what is committed by then was in the log
-    seen = source.registry([topic.topic for topic in wanted], by)
+    names = frozenset(spec.names.topic_at_source(topic.topic) for topic in wanted)
+    seen = source.registry(sorted(names), by)
     same_as_pinned(spec, seen.cluster_id, None)
     ends = known(answers)
     errors = [f"{at}: {answer}" for at, answer in answers.items() if isinstance(answer, TanistError)]
@@ -264,10 +267,9 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         if moves:
             raise LeadersMove(f"no partition's leader answers: {failed[0]}") from failed[0]
         raise_first(answers)
-    more = growth(wanted, seen.partitions)
+    more = growth(wanted, seen.partitions, spec.names)
     errors += [f"{topic}: {more.trouble(topic)}" for topic in more.unreported]
     beyond = known(source.ends(more.partitions, by)) if more.partitions else {}
-    names = {topic.topic for topic in wanted}
     fences = {each.topic: each for each in view.source_fences(spec.mirror)}
     recorded = [each for each in fences.values() if each.topic in names]
     watched = [each for each in recorded if each.status in _WATCHED]
@@ -282,12 +284,13 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     unended = attempt(lambda: source.open_transactions(stuck, soon(command))) if stuck else ()
     if isinstance(unended, TanistError):
         unended, named = (), NamedTransactions(reason=str(unended))
+    here = fencing.by_copy(spec.names)
     facts = SourceFacts(
         state=SourceState.PARTLY if errors else SourceState.ALIVE,
         reason="; ".join(errors[:3]),
         moves=moves and not more.unreported,
         authorizer=authorizer,
-        near=fencing.near,
+        near=here.near,
         uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
         new_topics=topics_without_copy(spec, view, source, by) if whole else (),
         transactions=unended,
@@ -301,10 +304,10 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         true_ends=known(true_ends),
         unread={at: answer for at, answer in true_ends.items() if isinstance(answer, TanistError)},
         named=named,
-        ids=seen.topic_ids,
-        fences=fencing,
+        ids=spec.names.by_copy(seen.topic_ids),
+        fences=here,
         transactional=writers or {},
-        acls=acls or {},
+        acls=spec.names.by_copy(acls or {}),
     )
 
 
@@ -313,7 +316,9 @@ def topics_without_copy(spec: MirrorSpec, view: StateView, source: SourceSnapsho
     if not spec.include:
         return ()
     others = view.of_other_mirrors(spec.mirror)
-    return tuple(name for name in new_topics(spec, source.topic_names(by), view) if name not in others)
+    return tuple(
+        name for name in new_topics(spec, source.topic_names(by), view) if spec.names.copy_of(name) not in others
+    )
 
 
 def _record_span(ends: LogEnds | None) -> int | None:

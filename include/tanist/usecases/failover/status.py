@@ -82,12 +82,14 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
 
 
 def _must_stand(spec: MirrorSpec, view: StateView, left: Sequence[TopicDesired]) -> frozenset[str]:
-    """The topics without whose source fence producers could write to both clusters.
+    """The topics without whose source fence producers could write to both clusters, as their fences name them.
 
     Not those that another mirror has now: it copies what producers write at its source.
     """
     kept = (each.topic for group in fence_groups(view, spec) if group.kept for each in group.watched(view))
-    return frozenset((*(each.topic for each in left), *kept)) - view.of_other_mirrors(spec.mirror).keys()
+    others = view.of_other_mirrors(spec.mirror)
+    ours = (spec.names.topic_at_source(each.topic) for each in left if each.topic not in others)
+    return frozenset((*ours, *(topic for topic in kept if topic not in others)))
 
 
 def _left_behind(
@@ -130,7 +132,7 @@ def _source_seen(
     by = soon(context)
     if group.kept:
         return attempt(lambda: look_at_fences(cluster, group.watched(view), (), by))
-    return attempt(lambda: look_at_all_fences(cluster, view, group.spec.mirror, by))
+    return attempt(lambda: look_at_all_fences(cluster, view, group.spec, by))
 
 
 def _producers_fenced(

@@ -124,7 +124,8 @@ def _compare(
         tuple(name for name in some if only is None or name in only) for some in _names(request, spec, view, names)
     )
     reported = read_promotions(at_source, context.by)
-    source = _with_rules(at_source, _seen(at_source, inside, context), context)
+    there = [spec.names.topic_at_source(name) for name in inside]
+    source = _with_rules(at_source, _seen(at_source, there, context), context)
     copies = _seen(both.destination, inside, context)
     # The record is read after the source: a fence that shows in what was read has its run on record by now.
     view = both.destination.cluster.state(STATE_TOPIC, context.by)
@@ -148,10 +149,13 @@ def _compare(
 def _names(
     request: MetadataRequest, spec: MirrorSpec, view: StateView, at_source: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Topics of the mirror, topics of the source that its filters match but that are not in it, and detached topics."""
+    """Topics of the mirror, those that its filters match at the source but that are not in it, and detached topics.
+
+    All by the names of their copies.
+    """
     chosen = Selection(request.include, request.exclude)
     inside = chosen.of(each.topic for each in view.topics(spec.mirror))
-    outside = chosen.of(new_topics(spec, at_source, view))
+    outside = chosen.of(map(spec.names.mirrored_topic, new_topics(spec, at_source, view)))
     apart = chosen.of(each.topic for each in detached_topics(view, spec.mirror))
     if request.include != EVERYTHING and not inside and not outside and not apart:
         raise TopicNotInMirror(f"{', '.join(request.include)} matches no topic of mirror {spec.mirror!r}")
@@ -202,7 +206,7 @@ def _rules(
         replication_factor=both.spec.replication_factor,
         holes=both.spec.holes,
         is_mapped=both.spec.is_mapped,
-        fences={each.topic: each for each in view.source_fences(both.spec.mirror)},
+        fences={both.spec.names.mirrored_topic(each.topic): each for each in view.source_fences(both.spec.mirror)},
         mapped=frozenset(at.topic for at in OffsetPolicy.of(runs, both.spec).with_ranges),
     )
 
@@ -218,7 +222,7 @@ def _of_mirror(
     view, reported = views
     for topic in view.topics(spec.mirror):
         name = topic.topic
-        if name not in source:
+        if name not in copies:
             continue  # not asked for, or taken in while we looked
         bar = copy_blocked_reason(view, reported, spec.mirror, name)
         if isinstance(bar, MirrorProducerFenced):
@@ -228,7 +232,7 @@ def _of_mirror(
         elif topic.desired is DesiredState.PAUSED:
             yield metadata.left(name, Outcome.SKIPPED, metadata.PAUSED)
         else:
-            yield metadata.decide(topic, source[name], copies[name], rules)
+            yield metadata.decide(topic, source[spec.names.topic_at_source(name)], copies[name], rules)
 
 
 # ── topics of the source that the mirror's filters match, and that are not in it ──────────────────────────────────
@@ -243,7 +247,8 @@ def _outside(
             yield metadata.left(name, Outcome.SKIPPED, f"it is in {owner}")
             continue
         try:
-            (plan,) = take.examine(source, both.destination, [name], situation, context.by)
+            there = both.spec.names.topic_at_source(name)
+            (plan,) = take.examine(source, both.destination, [there], situation, context.by)
             entered = promotion_epochs_on_add(source, view, both.spec.mirror, [name], context.by, acknowledged=False)
         except TanistError as error:
             certain = exit_code(error) in {1, 2}

@@ -13,6 +13,8 @@ from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import (
     ADOPT,
     DEFAULT_INTERVAL_MS,
+    ONLY_IDENTICAL,
+    ONLY_MAPPED,
     NotSupported,
     interval_problem,
     not_with_mapped,
@@ -28,7 +30,9 @@ from tanist.domain.records import (
     SmallBatches,
     TopicDesired,
 )
+from tanist.domain.renaming import rename_problems
 from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.starting import start_setting
 from tanist.domain.states import DesiredState
 from tanist.domain.writer_identity import transactional_id_prefix
 from tanist.usecases import snapshot
@@ -37,6 +41,7 @@ from tanist.usecases.mirrors import take, transactions, writers
 from tanist.usecases.mirrors.adopting import Adoption
 from tanist.usecases.mirrors.desire import must_be_free, take_in
 from tanist.usecases.mirrors.observe import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.mirrors.starts import behind_records, with_source_starts
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -56,12 +61,6 @@ LONGEST_EXPIRATION_MS: Final = 2_147_483_647
 
 _MOST_REPLICAS: Final = 32_767
 _NO_ID: Final = ProducerId(-1)
-
-
-ONLY_MAPPED: Final = "{} is for mirrors with mapped offsets: leave it out, or create one with --offsets mapped"
-ONLY_IDENTICAL: Final = (
-    "{} is for mirrors with identical offsets: with mapped ones no offset has to be filled, so leave it out"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +88,11 @@ class CreateRequest:
     """None: exactly once for a new mirror; whatever an existing one has."""
     transaction_ms: int | None = None
     """None: the default for a new mirror with mapped offsets; whatever an existing one has."""
+    rename: tuple[str, ...] = ()
+    start: str = ""
+    """Where copies begin, as `start_setting` reads it."""
+    into_existing: bool = False
+    """Take topics that have records of others: the copies begin behind them."""
 
     @property
     def mapped(self) -> bool:
@@ -133,6 +137,7 @@ def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
     found.attempt(lambda: mirror_name(request.mirror))
     found.problems += option_problems(request.replication_factor)
     found.problems += _unfit_options(request)
+    found.attempt(lambda: start_setting(request.start))
     if request.engine is not Engine.BATCHES:
         found.problems.append(NotSupported(f"--engine {request.engine}: only {Engine.BATCHES}"))
     return tuple(found.problems)
@@ -145,6 +150,9 @@ def _unfit_options(request: CreateRequest) -> Iterator[TanistError]:
             yield Misconfigured(ONLY_MAPPED.format(f"--delivery {request.delivery}"))
         if request.transaction_ms is not None:
             yield Misconfigured(ONLY_MAPPED.format("--transaction-ms"))
+        for flag in ("rename", "start", "into_existing"):
+            if getattr(request, flag):
+                yield Misconfigured(ONLY_MAPPED.format(f"--{flag.replace('_', '-')}"))
         return
     if request.holes is not None:
         yield Misconfigured(ONLY_IDENTICAL.format("--holes"))
@@ -176,7 +184,7 @@ def examine(
     Raises:
         Problems, or the single error: everything that is wrong.
     """
-    found = ProblemCollector(wrong(request))
+    found = ProblemCollector((*wrong(request), *rename_problems(request.rename, source.name)))
     if request.mapped and prefixes is not None:
         found.problems.append(not_with_mapped(request.mirror, ADOPT))
     if source.name == destination.name:
@@ -197,13 +205,18 @@ def examine(
     found.attempt(lambda: destination.state(OFFSETS_TOPIC, by))
     at_source, copies = SourceSnapshot(cluster=source), DestinationSnapshot(cluster=destination)
     situation = take.situation(copies, view, spec, by, adopting=prefixes is not None)
+    situation = replace(situation, into_existing=request.into_existing)
     selection = Selection(request.include, request.exclude)
-    names = found.attempt(lambda: take.selection_names(at_source, selection, by)) or ()
+    names = found.attempt(lambda: take.selection_names(at_source, selection, by, spec.names)) or ()
+    named = [spec.names.mirrored_topic(name) for name in names]
     adoption = found.attempt(lambda: Adoption.of(spec, view, at_source, prefixes, by)) if prefixes else None
     plans = found.attempt(lambda: take.examine(at_source, copies, names, situation, by, adoption)) or ()
+    if request.into_existing:
+        plans = found.attempt(lambda: behind_records(plans, copies, by)) or ()
+    plans = found.attempt(lambda: with_source_starts(plans, spec, at_source, by)) or ()
     mirror, promoted = spec.mirror, request.promoted
     entered = (
-        found.attempt(lambda: promotion_epochs_on_add(at_source, view, mirror, names, by, acknowledged=promoted)) or {}
+        found.attempt(lambda: promotion_epochs_on_add(at_source, view, mirror, named, by, acknowledged=promoted)) or {}
     )
     found.raise_all()
     return Draft(
@@ -240,6 +253,8 @@ def spec_of_request(
         start_id=_NO_ID,
         created_at=clock.now(),
         merge_small_batches=request.merge_small_batches or SmallBatches.AUTO,
+        rename=request.rename,
+        start=start_setting(request.start),
         transaction_ms=(request.transaction_ms or DEFAULT_INTERVAL_MS) if request.mapped else 0,
         delivery=request.delivery or Delivery.EXACTLY_ONCE,
     )
@@ -272,6 +287,7 @@ _ASKED: Final = (
     "replication_factor",
     "merge_small_batches",
     "rename",
+    "start",
     "strategies",
     "group_include",
     "group_exclude",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.detached_record import TopicDetached
     from tanist.domain.followed import FollowedTopic, FollowedTopics
-    from tanist.domain.names import MirrorPartition, SourcePartition
+    from tanist.domain.names import MirrorPartition, SourcePartition, TopicNames
     from tanist.domain.offset_policy import OffsetPolicy
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
     from tanist.domain.selection import Selection
@@ -104,16 +104,18 @@ def ask_versions(cluster: ClusterSnapshot[Any] | TanistError, by: Deadline) -> M
         return None
 
 
-def ask_growth(source: SourceSnapshot | TanistError, topics: Sequence[TopicDesired], by: Deadline) -> Growth:
+def ask_growth(
+    source: SourceSnapshot | TanistError, topics: Sequence[TopicDesired], names_of: TopicNames, by: Deadline
+) -> Growth:
     """Partitions of `topics` that only the source has. Never raises."""
-    names = [topic.topic for topic in topics]
+    names = [names_of.topic_at_source(topic.topic) for topic in topics]
     try:
         answers = (
             dict.fromkeys(names, source) if isinstance(source, TanistError) else source.partition_counts(names, by)
         )
     except TanistError as error:
         answers = dict.fromkeys(names, error)
-    return growth(topics, answers)
+    return growth(topics, answers, names_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,7 @@ def _row(
     return PartitionRow(
         mirror=spec.mirror,
         partition=partition,
+        at_source=at_source,
         desired=topic.desired,
         state=observed.state if observed else MirrorState.UNKNOWN,
         source=KnownEnd(SourceOffset(live.high_watermark), live.observed_at) if live else known,
@@ -323,7 +326,7 @@ class Describer:
                 replace(row, detached=explained(closed[row.partition.topic], spec))
                 for row in assemble(spec, asked[len(topics) :], seen)
             ),
-            growth=ask_growth(down or source, topics, context.first_contact()),
+            growth=ask_growth(down or source, topics, spec.names, context.first_contact()),
             source_down=down,
             versions=(
                 ask_versions(down or source, context.first_contact()),

@@ -15,7 +15,7 @@ from tanist.domain.detached import (
     refusal,
 )
 from tanist.domain.errors import Misconfigured, Refused, TanistError, TopicAlreadyInMirror, TopicNotInMirror
-from tanist.domain.mapped_settings import ADOPT, must_be_identical
+from tanist.domain.mapped_settings import ADOPT, ONLY_MAPPED, must_be_identical
 from tanist.domain.names import mirror_name
 from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, refuse
@@ -30,6 +30,7 @@ from tanist.usecases.mirror import identify, same_as_pinned, spec_at
 from tanist.usecases.mirrors import forget, take, writers
 from tanist.usecases.mirrors.adopting import Adoption
 from tanist.usecases.mirrors.observe import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.mirrors.starts import behind_records, with_source_starts
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
@@ -211,12 +212,14 @@ class Accepted:
     """Topics that are added although there is a reason against it.
 
     `promoted`: those that were failed over from this source to another cluster. `adopt`: those that have records at the
-    destination. `prefixes`: of a mirror, it compares the logs of both clusters, of topics that are adopted and of
-    detached ones; None: those that have records are refused.
+    destination. `into_existing`: with mapped offsets, those that have records of others. `prefixes`: of a mirror, it
+    compares the logs of both clusters, of topics that are adopted and of detached ones; None: those that have records
+    are refused.
     """
 
     promoted: bool = False
     adopt: bool = False
+    into_existing: bool = False
     prefixes: Callable[[MirrorSpec], LogPrefixes] | None = None
 
 
@@ -236,6 +239,8 @@ def add(
     spec = spec_at(destination, name, context)
     if accepted.adopt:
         must_be_identical(spec, ADOPT)
+    if accepted.into_existing and not spec.is_mapped:
+        raise Misconfigured(ONLY_MAPPED.format("--into-existing"))
     source = connect(spec.source)
     (source_id,) = identify((source,), context)
     same_as_pinned(spec, source_id, None)
@@ -314,14 +319,19 @@ def _examine(
     situation = take.situation(
         destination, view, spec, by, adopting=accepted.adopt, detached={n: e.kept for n, e in apart.items()}
     )
-    names = take.selection_names(source, Selection(topics.include, (*topics.exclude, *spec.exclude)), by)
-    taken = [TopicAlreadyInMirror(f"{n!r} is in {owner}") for n in names if (owner := situation.owners.of(n))]
+    situation = replace(situation, into_existing=accepted.into_existing)
+    names = take.selection_names(source, Selection(topics.include, (*topics.exclude, *spec.exclude)), by, spec.names)
+    copies = [spec.names.mirrored_topic(name) for name in names]
+    taken = [TopicAlreadyInMirror(f"{n!r} is in {owner}") for n in copies if (owner := situation.owners.of(n))]
     away = detached_elsewhere(view, spec)
-    problems = (*taken, *(refusal(away[n], spec) for n in names if n in away))
+    problems = (*taken, *(refusal(away[n], spec) for n in copies if n in away))
     if problems:
         refuse(problems)
     adoption = Adoption.of(spec, view, source, prefixes, by) if prefixes else None
-    return take.examine(source, destination, names, situation, by, adoption)
+    plans = take.examine(source, destination, names, situation, by, adoption)
+    if accepted.into_existing:
+        plans = behind_records(plans, destination, by)
+    return with_source_starts(plans, spec, source, by)
 
 
 def _apply(

@@ -150,7 +150,9 @@ def promotion_epochs_on_add(
     *,
     acknowledged: bool,
 ) -> Mapping[str, int]:
-    """The promotion epoch of each topic to add. `acknowledged`: also topics in which the source was replaced.
+    """The promotion epoch of each topic to add, by the `names` of the copies.
+
+    `acknowledged`: also topics in which the source was replaced.
 
     Raises:
         SourceReplaced, or several: another cluster took over from it. AuthorizationFailed: we lack READ.

@@ -22,6 +22,7 @@ from tanist.domain.errors import (
 )
 from tanist.domain.failover.plan import is_another_topic
 from tanist.domain.metadata import is_fenced
+from tanist.domain.names import SAME_NAMES
 from tanist.domain.originals import Originals
 from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, about
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.adoption import OppositeMirror
     from tanist.domain.compaction import Holes
-    from tanist.domain.names import EpochMs
+    from tanist.domain.names import EpochMs, TopicNames
     from tanist.domain.records import MirrorSpec
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
@@ -59,8 +60,8 @@ _WRITERS_UNKNOWN: Final = (
 
 class MappedNotEmpty(DestinationNotEmpty):
     operator_action = (
-        "choose other topics, or delete it if its records are not needed: with mapped offsets a topic that has records "
-        "cannot be taken yet; nothing was changed"
+        "delete it if its records are not needed, or give --into-existing: the copy begins behind them; nothing was "
+        "changed"
     )
 
 
@@ -69,9 +70,10 @@ class Situation:
     """The inputs that all topics of one command share. `returning`: their logs are continued, so they have records.
 
     `adopting`: so are those of topics that have records, if they are prefixes of the source's. `mapped`: offsets of the
-    mirror are mapped, and the rights of a producer suffice. `detached`: topics that
+    mirror are mapped, and the rights of a producer suffice. `into_existing`: topics may have records of
+    others, behind which the copies begin. `detached`: topics that
     were detached here, as they were before that: so are theirs. `replaced`: topics that are deleted at the destination,
-    and created again. `pair`: the ids of both clusters.
+    and created again. `pair`: the ids of both clusters. `names`: of the copies.
     """
 
     destination: str
@@ -83,21 +85,24 @@ class Situation:
     returning: bool = False
     adopting: bool = False
     mapped: bool = False
+    into_existing: bool = False
     detached: Mapping[str, TopicDesired] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
     pair: tuple[str, str] = ("", "")
+    names: TopicNames = SAME_NAMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """One topic that can be added. `changes`: configs to alter if the mirror topic exists already.
+    """One topic that can be added. `name`: of its copy. `changes`: configs to alter if the mirror topic exists already.
 
     `writers_known`: whether `deferred_acls` are those of the source, which this login may not read everywhere.
 
     `copy_starts`: as `TopicDesired` has them, of a topic that is adopted; of one that `continues`, because it was
-    detached, the ends of its copy.
+    detached, the ends of its copy. `source_starts`: as there, too.
     """
 
+    name: str
     source: TopicFacts
     configs: TopicConfigs
     replication_factor: int | None
@@ -106,11 +111,8 @@ class TopicPlan:
     exists: bool = False
     changes: Mapping[str, str | None]
     copy_starts: tuple[int, ...] = ()
+    source_starts: tuple[int, ...] = ()
     continues: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.source.name
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -141,6 +143,7 @@ class TopicPlan:
             deferred_acls=self.deferred_acls,
             promotion_epoch=promotion_epoch,
             copy_starts=self.copy_starts,
+            source_starts=self.source_starts,
             changed_at=now,
         )
 
@@ -156,8 +159,8 @@ class Adopting(Protocol):
 
 
 def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
-    """How the mirror topic of `source` is created, or why it cannot be."""
-    name = source.name
+    """How the mirror topic of `source` is created, or why it cannot be. `existing`: the topic of its name."""
+    name = situation.names.mirrored_topic(source.name)
     if owner := situation.owners.of(name):
         return TopicAlreadyInMirror(f"{name!r} belongs to {owner} on {situation.destination!r}")
     detached = situation.detached.get(name)
@@ -175,6 +178,7 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
         mapped=situation.mapped,
     )
     return TopicPlan(
+        name=name,
         source=source,
         configs=configs,
         replication_factor=replication_factor,
@@ -185,11 +189,11 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
 
 
 def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation) -> TanistError | None:
-    name, where = source.name, situation.destination
+    name, where = existing.facts.name, situation.destination
     detached = situation.detached.get(name)
     if existing.records and detached and is_another_topic(source.topic_id, detached.source_topic_id):
         return TopicMismatch(f"{name!r} was deleted and created again at the source since it was detached")
-    if existing.records and not (situation.returning or situation.adopting or detached):
+    if existing.records and not (situation.returning or situation.adopting or situation.into_existing or detached):
         why = f"{name!r} on {where!r} is not empty: {existing.records} offsets are in use"
         return MappedNotEmpty(why) if situation.mapped else DestinationNotEmpty(why)
     if existing.facts.partitions != source.partitions:
@@ -212,7 +216,7 @@ def examine(
     by: Deadline,
     adoption: Adopting | None = None,
 ) -> tuple[TopicPlan, ...]:
-    """How each of the source's topics `names` is added. Changes nothing.
+    """How each of the source's topics `names`, which all have copies, is added. Changes nothing.
 
     `adoption`: how topics are adopted that have records at the destination; None: they are refused.
 
@@ -222,7 +226,8 @@ def examine(
     found = ProblemCollector()
     at_source = found.attempt(lambda: observe.source_topics(source, names, by)) or ()
     writers = found.attempt(lambda: _write_rules(source, names, situation, by))
-    existing = found.attempt(lambda: observe.destination_topics(destination, names, by))
+    copy_of = situation.names.mirrored_topic
+    existing = found.attempt(lambda: observe.destination_topics(destination, [*map(copy_of, names)], by))
     if existing is None:
         found.raise_all()
         return ()
@@ -233,14 +238,18 @@ def examine(
     )
     found.problems += found.attempt(lambda: rights.refusals(destination.cluster, needs, by)) or ()
     found.problems += [about(topic.name, fenced) for topic in at_source if (fenced := _fenced(topic, writers or {}))]
-    answers = {topic.name: plan_topic(topic, existing.get(topic.name), situation) for topic in at_source}
-    if existing and not situation.returning:
+    copies = {topic.name: copy_of(topic.name) for topic in at_source}
+    answers = {
+        copies[topic.name]: plan_topic(topic, existing.get(copies[topic.name]), situation) for topic in at_source
+    }
+    renamed = any(topic != copy for topic, copy in copies.items())
+    if (existing or renamed) and not situation.returning:
         originals = found.attempt(lambda: Originals.of(read_promotions(source, by), *situation.pair))
-        answers |= _refused(originals, existing) if originals else {}
+        answers |= _refused(originals, copies, existing) if originals else {}
     found.problems += [about(name, answer) for name, answer in answers.items() if isinstance(answer, TanistError)]
     plans = tuple(
-        replace(answer, deferred_acls=(writers or {}).get(name) or (), writers_known=writers is not None)
-        for name, answer in answers.items()
+        replace(answer, deferred_acls=(writers or {}).get(answer.source.name) or (), writers_known=writers is not None)
+        for answer in answers.values()
         if not isinstance(answer, TanistError)
     )
     new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in {*existing, *situation.replaced}]
@@ -265,9 +274,17 @@ def _write_rules(
         raise
 
 
-def _refused(originals: Originals, existing: Mapping[str, DestinationTopic]) -> dict[str, OppositeMirror]:
-    found = {name: originals.refusal(name, used=bool(each.records)) for name, each in existing.items()}
-    return {name: why for name, why in found.items() if why is not None}
+def _refused(
+    originals: Originals, copies: Mapping[str, str], existing: Mapping[str, DestinationTopic]
+) -> dict[str, OppositeMirror]:
+    """By copy, why it would go in a circle. `copies`: by their topics at the source."""
+    found = {}
+    for topic, copy in copies.items():
+        if topic != copy:
+            found[copy] = originals.circle(topic, copy)
+        elif copy in existing:
+            found[copy] = originals.refusal(topic, used=bool(existing[copy].records))
+    return {copy: why for copy, why in found.items() if why is not None}
 
 
 def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None]) -> TanistError | None:
@@ -301,6 +318,7 @@ def situation(
         adopting=adopting,
         detached=detached or {},
         pair=(wanted.source_cluster_id, wanted.destination_cluster_id),
+        names=wanted.names,
     )
 
 
@@ -354,6 +372,19 @@ def partial(error: TanistError) -> TanistError:
     return error
 
 
-def selection_names(source: SourceSnapshot, selection: Selection, by: Deadline) -> tuple[str, ...]:
-    """Names that `selection` matches at the source; none without an expression."""
-    return observe.select(source, selection, by) if selection.include else ()
+def selection_names(
+    source: SourceSnapshot, selection: Selection, by: Deadline, names: TopicNames = SAME_NAMES
+) -> tuple[str, ...]:
+    """Names at the source that `selection` matches and that have a copy by `names`; none without an expression.
+
+    Raises:
+        Misconfigured: a topic that is named literally has no copy, or none that an expression matches has one.
+    """
+    matched = observe.select(source, selection, by) if selection.include else ()
+    found = tuple(topic for topic in matched if names.copy_of(topic) is not None)
+    left = {*matched} - {*found}
+    asked = left & {*selection.literals()} or (left if not found else set())
+    if asked:
+        some = ", ".join(sorted(asked)[:5])
+        raise Misconfigured(f"{some}: no rule of --rename gives this topic a name, so it cannot be in the mirror")
+    return found

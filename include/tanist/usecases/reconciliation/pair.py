@@ -13,6 +13,7 @@ from tanist.domain.followed import CopyTrouble, is_followed
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.domain.records import OFFSETS_TOPIC
+from tanist.domain.starting import outside_copy
 from tanist.usecases.mirror import identify
 from tanist.usecases.offset_policy import offset_policy
 from tanist.usecases.validation.prepare import chosen_followed, mirrored
@@ -64,7 +65,7 @@ def of_mirror(clusters: OpenMirror, selection: Selection, context: CommandContex
     offsets = offset_policy(found.spec, there, found.view, stored, context.by)
     pairs = (
         TopicPair(
-            found.spec.names.source_of(t.topic) or t.topic,
+            found.spec.names.topic_at_source(t.topic),
             t.topic,
             counts.get(t.topic, t.partitions),
             found.growth.trouble(t.topic),
@@ -87,6 +88,7 @@ def _exclusive(found: Mirrored, topic: TopicDesired, offsets: OffsetPolicy) -> I
     entries = tuple(found.view.lineage(mirror, topic.topic))
     promoted = found.view.promoted(mirror, topic.topic)
     for at in topic.all_partitions():
+        yield from outside_copy(found.spec, topic, at)
         yield from exclusive_ranges(entries, at, found.spec, offsets.map_of(at), promoted=promoted)
 
 

@@ -213,18 +213,19 @@ def _access(
     spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Cluster], context: CommandContext
 ) -> Iterator[Check]:
     names = [topic.topic for topic in view.mirrored(spec.mirror)]
+    there = [spec.names.topic_at_source(name) for name in names]
     of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
     returning = f"reversal of {spec.mirror}"
     denying = rights.denying_needs() if spec.deny_writers else ()
     of_destination = (*rights.fetcher_needs(names, mapped=spec.is_mapped), *rights.position_needs(spec))
     back = () if spec.is_mapped else names[:_MOST_TOPICS]
-    failover = partial(rights.failover_needs, topics=names, spec=spec)
+    failover = partial(rights.failover_needs, spec=spec)
     needs = (
-        (of_copying, spec.source, rights.source_needs(names)),
+        (of_copying, spec.source, rights.source_needs(there)),
         (of_copying, spec.destination, of_destination),
         (f"other writers of {spec.mirror}", spec.destination, denying),
-        (of_failover, spec.source, failover(ClusterRole.SOURCE) if names else ()),
-        (of_failover, spec.destination, failover(ClusterRole.DESTINATION) if names else ()),
+        (of_failover, spec.source, failover(ClusterRole.SOURCE, there) if names else ()),
+        (of_failover, spec.destination, failover(ClusterRole.DESTINATION, names) if names else ()),
         (returning, spec.source, rights.reversal_needs(back) if back else ()),
         (returning, spec.destination, rights.rescue_needs(back)),
     )

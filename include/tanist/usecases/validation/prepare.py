@@ -174,7 +174,9 @@ def _growth(both: MirrorSnapshot, topics: Sequence[TopicDesired], context: Comma
     source = both.reachable_source()
     try:
         same_as_pinned(both.spec, source.cluster_id(context.first_contact()), None)
-        return growth(topics, source.partition_counts([topic.topic for topic in topics], context.by))
+        names = both.spec.names
+        counts = source.partition_counts([names.topic_at_source(topic.topic) for topic in topics], context.by)
+        return growth(topics, counts, names)
     except (Unreachable, TimedOut, ConnectionLost) as silent:
         raise _as_silent(silent) from silent
 
@@ -198,6 +200,7 @@ def _partition(found: Mirrored, topic: TopicDesired, at: MirrorPartition, offset
     places = offsets.policy.map_of(at)
     return PartitionRequest(
         partition=at,
+        at_source=found.spec.names.at_source(at),
         state=observed.state if observed else MirrorState.UNKNOWN,
         note=reason(observed),
         promoted=found.view.promoted(topic.mirror, topic.topic),
@@ -210,6 +213,7 @@ def _partition(found: Mirrored, topic: TopicDesired, at: MirrorPartition, offset
         old_end=reserve.start if reserve else None,
         reserve_end=reserve.end if reserve else None,
         copy_start=topic.copy_start(at.partition),
+        source_start=topic.source_start(at.partition),
         exclusive=tuple(_exclusive(found, topic, at, offsets.policy)),
         other_offsets=_not_in_detail(places.why_not),
     )
@@ -245,4 +249,4 @@ def _uncopied(found: Mirrored, there: SourcePartition) -> PartitionRequest:
     promoted = found.view.promoted(found.spec.mirror, at.topic)
     why = "than took over" if promoted else f"than are mirrored: `tanist metadata sync {found.spec.mirror}`"
     note = f"the source has more partitions {why}"
-    return PartitionRequest(partition=at, state=MirrorState.UNKNOWN, note=note, promoted=promoted)
+    return PartitionRequest(partition=at, at_source=there, state=MirrorState.UNKNOWN, note=note, promoted=promoted)

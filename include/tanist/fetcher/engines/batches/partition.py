@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.appending import Sent
     from tanist.domain.errors import TanistError
     from tanist.domain.gap_markers import MarkerEpoch
-    from tanist.domain.names import MirrorPartition
+    from tanist.domain.names import MirrorPartition, SourcePartition
     from tanist.fetcher.assignment import Assigned
     from tanist.fetcher.engines.engine import Trouble
     from tanist.kafka.protocol.batch import BatchHeader
@@ -121,6 +121,8 @@ class BatchPartition:
     """The source's leader epoch of the batch before the pipeline's position; -1: not known."""
     note: str = ""
     tombstones: Tombstones = field(init=False)
+    there: SourcePartition = field(init=False)
+    """What it is copied from."""
     last_mirrored_epoch: int = -1
     copied_record: CopiedRecord | None = None
     """The last record that landed, or what the worker before has stored of it."""
@@ -130,6 +132,7 @@ class BatchPartition:
 
     def __post_init__(self) -> None:
         self.tombstones = Tombstones(CaughtUp(self.assigned.caught_up_at))
+        self.there = self.assigned.at_source
 
     @property
     def at(self) -> MirrorPartition:
@@ -170,7 +173,7 @@ class BatchPartition:
         """Where to read on, of the topic and the history that were read so far."""
         epoch = self.last_epoch if self.fetch_from == self.pipeline.position else -1
         return FetchPosition(
-            self.at.topic, self.at.partition, self.fetch_from, max_bytes, epoch, self.assigned.source_topic_id
+            self.there.topic, self.there.partition, self.fetch_from, max_bytes, epoch, self.assigned.source_topic_id
         )
 
     def reads_too_late(self, now: EpochMs) -> bool:

@@ -108,7 +108,7 @@ class SourceReading:
         if self.stale or now - self._true_ends_at < TRUE_ENDS_SECONDS:
             return
         self._true_ends_at, self._looks = now, self._looks + 1
-        known = {each.at: each.source for each in partitions if each.source.error is None}
+        known = {each.there: each.source for each in partitions if each.source.error is None}
         idle_too = self._looks % IDLE_LOOKS == 1
         served = {at: source for at, source in known.items() if idle_too or source.end != source.asked_end}
         if not served:
@@ -128,7 +128,7 @@ class SourceReading:
         if self._fetches is None or self._fetches.connection.lost:
             by = self._clock.deadline(ANSWER_SECONDS)
             if self._broker not in self._source.brokers:
-                self._source.refresh(sorted({each.at.topic for each in self._posted}), by)
+                self._source.refresh(sorted({each.there.topic for each in self._posted}), by)
             self._fetches = Fetches(self._source.connection(self._broker, by, channel="fetch"))
         return self._fetches
 
@@ -148,7 +148,7 @@ class SourceReading:
             self._lost(why)
             return
         self.stale = False
-        asked = {(each.at.topic, each.at.partition): each for each in self._posted}
+        asked = {(each.there.topic, each.there.partition): each for each in self._posted}
         answered_at = self._answered_at(answer.partitions)
         for fetched in answer.partitions:
             self._take(asked[fetched.topic, fetched.partition], fetched, answered_at)
@@ -177,7 +177,7 @@ class SourceReading:
         if pipeline.halted:
             return  # an append failed meanwhile: what was fetched ahead of it is void
         if fetched.error_code != NONE:
-            self._refused(of, error_for(fetched.error_code, f"fetch of {of.at} at {of.fetch_from}"))
+            self._refused(of, error_for(fetched.error_code, f"fetch of {of.there} at {of.fetch_from}"))
             return
         of.source.served(answered_at, fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset)
         if fetched.diverging is not None:

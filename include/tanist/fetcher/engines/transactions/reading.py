@@ -70,7 +70,7 @@ class SourceReadings:
         self._without_leader = False
         for each in partitions:
             try:
-                found[self._source.leader(each.at)].append(each)
+                found[self._source.leader(each.there)].append(each)
             except TanistError as why:
                 self._without_leader = True
                 each.source.refused(why, self._clock.monotonic(), self._clock.now())
@@ -80,12 +80,12 @@ class SourceReadings:
         """Ask who leads, where it is not known, or where a leader has moved."""
         now = self._clock.monotonic()
         known = self._source.topics()
-        unknown = {each.at.topic for each in partitions if each.at.topic not in known}
+        unknown = {each.there.topic for each in partitions if each.there.topic not in known}
         moved = self._without_leader or any(each.stale for each in self._readings.values())
         if not unknown and (not moved or now - self._looked_at < LOOK_AGAIN_SECONDS):
             return
         self._looked_at = now
-        topics = {each.at.topic for each in partitions} if moved else unknown
+        topics = {each.there.topic for each in partitions} if moved else unknown
         try:
             self._source.refresh(sorted(topics), self._clock.deadline(ANSWER_SECONDS))
         except Stopped:

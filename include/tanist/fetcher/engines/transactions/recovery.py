@@ -65,11 +65,12 @@ class MappedRecovery:
         try:
             by = self._clock.deadline(RECOVERY_SECONDS)
             seen = ids_and_ends(self._destination, [each.at for each in partitions], by)
-            starts = requests.list_offsets(self._source, dict.fromkeys((p.at for p in partitions), End.EARLIEST), by)
-            ends = requests.list_offsets(self._source, dict.fromkeys((p.at for p in partitions), End.LOG_END), by)
+            there = [each.there for each in partitions]
+            starts = requests.list_offsets(self._source, dict.fromkeys(there, End.EARLIEST), by)
+            ends = requests.list_offsets(self._source, dict.fromkeys(there, End.LOG_END), by)
             for each in partitions:
                 by = self._clock.deadline(RECOVERY_SECONDS)
-                found.append(self._recover(each, seen[each.at], (starts[each.at], ends[each.at]), positions, by))
+                found.append(self._recover(each, seen[each.at], (starts[each.there], ends[each.there]), positions, by))
         except Stopped:
             raise
         except TanistError as why:
@@ -111,8 +112,9 @@ class MappedRecovery:
             held = positions.get(of.at)
             last = self._begun(of, copy, start, by) if held is None else self._committed(of, value(held), copy, by)
             last = self._above(of, last, copy, start, by)
+            of.sparse |= 0 < last.position in {start, of.assigned.source_start}  # it may lie inside a batch
             if last.position > end:
-                raise SourceBehind(f"{of.at}: the source ends at {end}, before {last.position}, which was copied")
+                raise SourceBehind(f"{of.there}: the source ends at {end}, before {last.position}, which was copied")
             self._same_history(of, last.position, by)
             self._settle_tombstones(of, by)
         except Stopped:
@@ -164,20 +166,28 @@ class MappedRecovery:
 
         What an aborted transaction has left is no record.
 
+        What the mirror partition had when its topic was added lies before the copy.
+
         Raises:
             MirrorPositionLost: something was copied since, and nobody knows how far.
-            NotCommittedYet: as above.
+            MirrorTruncated: it lacks what it had when its topic was added. NotCommittedYet: as above.
         """
+        history = of.assigned.copy_start
+        if copy.end < history:
+            raise MirrorTruncated(f"{of.at} ends at {copy.end}, but had records up to {history} when it was added")
         if copy.high_watermark != copy.end:
             raise NotCommittedYet(f"{of.at}: the high watermark {copy.high_watermark} is below the end {copy.end}")
         published = self._runs.published(of.at, by)
         known = published[-1] if published else None
-        if any(self._records(of, known.destination if known else copy.start, copy.end, by)):
-            raise MirrorPositionLost(f"{of.at} has records, and the group of the mirror's positions has none of it")
+        if any(self._records(of, max(known.destination if known else copy.start, history), copy.end, by)):
+            raise MirrorPositionLost(
+                f"{of.at} has records behind {history}, and the group of the mirror's positions has none of it"
+            )
         if known is not None:
             goes_on = moved(without_records(published), OffsetRange(known.source, copy.end))
             return of.begin_at(known.source, copy.end, goes_on)
-        return of.begin_at(start, copy.end, first_runs(start, copy.end))
+        begin = of.assigned.source_start or start
+        return of.begin_at(begin, copy.end, first_runs(begin, copy.end))
 
     def _above(
         self, of: TransactionPartition, last: CopiedPosition, copy: CopyEnds, start: SourceOffset, by: Deadline
@@ -215,8 +225,8 @@ class MappedRecovery:
             if stored.record is None:
                 return
             of.copied_record = CopiedRecord(*stored.record)
-        epochs = {of.at: of.copied_record.epoch}
-        end = value(requests.offset_for_leader_epoch(self._source, epochs, by)[of.at])
+        epochs = {of.there: of.copied_record.epoch}
+        end = value(requests.offset_for_leader_epoch(self._source, epochs, by)[of.there])
         if lost := of.copied_record.lost(position, end.end_offset):
             raise lost
 

@@ -47,10 +47,10 @@ class WriteBack:
             return
         self._next_at = now + EVERY_SECONDS
         moved: dict[TopicPartition, SourceOffset] = {
-            each.assigned.at_source: each.committed.position
+            each.there: each.committed.position
             for each in partitions
             if each.committed is not None and each.committed.count
-            if self._written.get(each.assigned.at_source) != each.committed.position
+            if self._written.get(each.there) != each.committed.position
         }
         if not moved:
             return

@@ -189,7 +189,8 @@ def undo(of: Undoing) -> None:
     Never that of a topic that has taken over: both sides could be written to.
     """
     view, mirror = of.session.view(), of.intent.mirror
-    names = frozenset(name for name in of.intent.names if not view.promoted(mirror, name))
+    names_at = of.clusters.spec.names.topic_at_source
+    names = frozenset(names_at(name) for name in of.intent.names if not view.promoted(mirror, name))
     ours = [each for each in view.source_fences(mirror) if each.topic in names]
     of.session.confirm()
     clock = of.session.command.clock
@@ -218,9 +219,14 @@ def _owe_all(context: StepContext, reason: str) -> Done:
     store(
         context.session,
         context.spec,
-        (_pending(context, name, held.get(name), reason) for name in context.intent.names),
+        (_pending(context, name, held.get(name), reason) for name in _topics(context)),
     )
-    return Done({"owed": sorted(context.intent.names), "reason": reason})
+    return Done({"owed": sorted(_topics(context)), "reason": reason})
+
+
+def _topics(context: StepContext) -> tuple[str, ...]:
+    """The topics to fence, as the source names them."""
+    return tuple(map(context.spec.names.topic_at_source, context.intent.names))
 
 
 def _pending(context: StepContext, topic: str, held: FencedTopic | None, reason: str) -> FencedTopic:
@@ -242,7 +248,7 @@ def _snapshot(context: StepContext, source: Cluster, by: Deadline) -> dict[str, 
     """What is there before the fence, on record."""
     held = {each.topic: each for each in context.session.view().source_fences(context.intent.mirror)}
     entries: dict[str, FencedTopic] = {}
-    found = to_be_set(source, context.intent.names, held, context.session.record.plan, by)
+    found = to_be_set(source, _topics(context), held, context.session.record.plan, by)
     for name, each in found.items():
         if isinstance(each, TanistError):
             error = _lacking(source, name, None, each)
@@ -298,7 +304,8 @@ def _prove(context: StepContext, source: Cluster, in_force: list[FencedTopic]) -
     """
     window = context.patience.proof
     fenced_topics = {each.topic for each in in_force}
-    partitions = [at for at in context.intent.partitions if at.topic in fenced_topics]
+    every = map(context.spec.names.at_source, context.intent.partitions)
+    partitions = [at for at in every if at.topic in fenced_topics]
     if not window or not partitions:
         return 0.0, frozenset(fenced_topics)
     clock, watch = context.clock, Watch(source.logs, partitions)

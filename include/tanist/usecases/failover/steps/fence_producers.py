@@ -294,8 +294,14 @@ def _epochs(context: StepContext, facts: Facts) -> Mapping[MirrorPartition, int]
     source = context.source
     if context.intent.mode is not Mode.PLANNED or isinstance(source, TanistError):
         return {}
-    last = {each.partition: int(each.copied) - 1 for each in facts.partitions if each.drained and each.copied}
-    return known(answered(lambda: source.logs.leader_epochs(last, context.clock.deadline(_EPOCH_SECONDS))) or {})
+    names = context.spec.names
+    last = {
+        names.at_source(each.partition): int(each.copied) - 1
+        for each in facts.partitions
+        if each.drained and each.copied
+    }
+    found = answered(lambda: source.logs.leader_epochs(last, context.clock.deadline(_EPOCH_SECONDS)))
+    return {names.mirrored(at): epoch for at, epoch in known(found or {}).items()}
 
 
 def _copied(context: StepContext, facts: Facts, epochs: Mapping[MirrorPartition, int]) -> list[CopiedUpTo]:

@@ -45,7 +45,8 @@ def _refused_by_the_source(
     source = clusters.source
     if intent.mode is not Mode.PLANNED or isinstance(source, TanistError):
         return ()
-    needs = run_needs(ClusterRole.SOURCE, intent.names, clusters.spec)
+    names = map(clusters.spec.names.topic_at_source, intent.names)
+    needs = run_needs(ClusterRole.SOURCE, names, clusters.spec)
     by = command.clock.deadline(SOURCE_SECONDS)
     return answered(lambda: refusals(source, needs, by)) or ()
 

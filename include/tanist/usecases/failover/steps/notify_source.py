@@ -52,13 +52,14 @@ def left_behind(
         CouldNotTell, BrokerError: the source does not answer. AnotherCluster: its connection leads elsewhere.
     """
     topics = view.removed(spec.mirror)
-    seen = source.registry([topic.topic for topic in topics], by)
+    names = {topic.topic: spec.names.topic_at_source(topic.topic) for topic in topics}
+    seen = source.registry(sorted(names.values()), by)
     same_as_pinned(spec, seen.cluster_id, None)
     found: dict[SourcePartition, int | TanistError] = {}
     copied: dict[SourcePartition, int] = {}
     decided = _decided(view, spec)
     for topic in topics:
-        if _gone(topic, seen):
+        if _gone(topic, names[topic.topic], seen):
             found |= dict.fromkeys(map(spec.names.at_source, topic.all_partitions()), 0)
             continue
         ends = view.copied_up_to(spec.mirror, topic.topic)
@@ -68,7 +69,9 @@ def left_behind(
                 found[at] = CouldNotTell(f"{at}: {NOT_ON_RECORD}")
             else:
                 copied[at] = max(end, decided.get(at, 0))
-    more = growth((topic for topic in topics if not _gone(topic, seen)), seen.partitions).partitions
+    more = growth(
+        (topic for topic in topics if not _gone(topic, names[topic.topic], seen)), seen.partitions, spec.names
+    ).partitions
     return found | _without_copy(more, source, by) | _behind(copied, source, by)
 
 
@@ -88,10 +91,11 @@ def _without_copy(
     return errors | _behind(begins, source, by)
 
 
-def _gone(topic: TopicDesired, seen: ClusterSeen) -> bool:
-    if isinstance(seen.partitions[topic.topic], UnknownTopicOrPartition):
+def _gone(topic: TopicDesired, name: str, seen: ClusterSeen) -> bool:
+    """`name`: at the source."""
+    if isinstance(seen.partitions[name], UnknownTopicOrPartition):
         return True
-    now = seen.topic_ids.get(topic.topic)
+    now = seen.topic_ids.get(name)
     return now is not None and now != topic.source_topic_id
 
 
@@ -133,7 +137,7 @@ def _pending_fences(context: StepContext) -> list[str]:
     return [
         each.topic
         for each in context.session.view().source_fences(context.intent.mirror)
-        if each.status is FenceStatus.PENDING and each.topic in context.intent.names
+        if each.status is FenceStatus.PENDING and context.spec.names.copy_of(each.topic) in context.intent.names
     ]
 
 
@@ -154,14 +158,15 @@ def _lacking(context: StepContext, source: Cluster) -> dict[str, Any]:
     behind = attempt(lambda: left_behind(context.spec, view, SourceSnapshot(cluster=source), by))
     if isinstance(behind, TanistError):
         return {"left_behind": None, "untold": str(behind)}
-    ours = {at: count for at, count in behind.items() if at.topic in context.intent.names and count != 0}
+    copy_of, names = context.spec.names.copy_of, context.intent.names
+    ours = {at: count for at, count in behind.items() if copy_of(at.topic) in names and count != 0}
     return {"left_behind": {str(at): n if isinstance(n, int) else str(n) for at, n in sorted(ours.items())}}
 
 
 def _watched(context: StepContext, source: Cluster) -> tuple[set[TopicPartition], bool]:
     """Partitions that took a record, and whether none did for a whole window at last: as long as producers rest."""
     window, clock = context.patience.proof, context.clock
-    watch = Watch(source.logs, context.intent.partitions)
+    watch = Watch(source.logs, [*map(context.spec.names.at_source, context.intent.partitions)])
     watch.look(clock.deadline(SOURCE_SECONDS))
     began = still = clock.monotonic()
     grown: set[TopicPartition] = set()
