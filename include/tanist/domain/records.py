@@ -88,8 +88,7 @@ class MirrorSpec(StateRecord):
     on_loss: OnLoss = OnLoss.CONTINUE
     """What is done when the source has deleted records that were not copied. Earlier versions continued."""
     deny_writers: bool = False  # whether other writers of a mirror topic are denied WRITE by name
-    copied_by: Copier = field(default=Copier.TANIST, metadata=stored_since(2))
-    """Earlier versions would copy: they do not read a mirror that somebody else copies."""
+    copied_by: Copier = field(default=Copier.TANIST, metadata=stored_since(2))  # earlier versions would copy
     rename: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # rules, see `domain.renaming`
     strategies: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # STRATEGY or STRATEGY=REGEX of topics
     group_include: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # empty: all groups
