@@ -27,31 +27,26 @@ _PROOF: Final = re.compile(
 )
 NO_PRODUCER: Final = ProducerId(-1)
 """Everything was appended in transactions."""
-_NAME: Final = re.compile(r"tanist-[^/]+/positions")
+_NAME: Final = re.compile(r"tanist-[^/]+/(positions|copied)")
+_AGAIN: Final = "copy the topic again from its start (`tanist mirrors remove --keep-copy`, docs/mirroring.md)"
 
 
 class PositionNotOurs(PartitionBroken):
     name = "POSITION_NOT_OURS"
     operator_action = (
-        "somebody else has committed in the group of the mirror's own positions: end the consumer that has joined it; "
-        "the position is restored from what is on record of the copy"
+        "somebody else has committed in the group of the mirror's own positions: end the consumer that has joined it, "
+        f"{_AGAIN}"
     )
 
 
 class MirrorPositionLost(PartitionBroken):
     name = "POSITION_LOST"
-    operator_action = (
-        "the group of the mirror's own positions was deleted: copy the topic again from its start "
-        "(`tanist mirrors remove --keep-copy`, docs/mirroring.md)"
-    )
+    operator_action = f"the group of the mirror's own positions was deleted: {_AGAIN}"
 
 
 class MirrorTruncated(PartitionBroken):
     name = "MIRROR_TRUNCATED"
-    operator_action = (
-        "the destination has lost records that were copied: copy the topic again from its start "
-        "(`tanist mirrors remove --keep-copy`, docs/mirroring.md)"
-    )
+    operator_action = f"the destination has lost records that were copied: {_AGAIN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +95,14 @@ def published(mirror: MirrorName, at: MirrorPartition, copied: CopiedPosition, m
 def group_of(mirror: MirrorName) -> str:
     """The name of the group; '/' is in no mirror's name."""
     return f"tanist-{mirror}/positions"
+
+
+def shown_group(mirror: MirrorName) -> str:
+    """The group at the source in which tools see how far the mirror is.
+
+    Not the one above: where the source is the destination of another mirror of this name, that one counts.
+    """
+    return f"tanist-{mirror}/copied"
 
 
 def is_fake(group: str) -> bool:

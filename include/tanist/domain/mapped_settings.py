@@ -19,8 +19,7 @@ LONGEST_INTERVAL_MS: Final = TIMEOUT_MS // 2
 
 
 ADOPT: Final = "--adopt: choose topics that are empty at the destination, or give --into-existing instead"
-DETACH: Final = "--keep-copy: pause the topic (`tanist mirrors pause`), or fail it over (`tanist mirrors remove`)"
-"""Options that need identical offsets, and what is done instead."""
+"""An option that needs identical offsets, and what is done instead."""
 
 
 ONLY_MAPPED: Final = "{} is for mirrors with mapped offsets: leave it out, or create one with --offsets mapped"

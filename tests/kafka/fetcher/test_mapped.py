@@ -17,14 +17,14 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as Place
 
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.fake_group import CopiedPosition, copied_position, group_of
+from tanist.domain.fake_group import CopiedPosition, copied_position, group_of, shown_group
 from tanist.domain.names import MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import MirrorSpec, OffsetMode
 from tanist.domain.thinning import ThinningStep
 from tanist.fetcher.claims import Claims
-from tanist.fetcher.engines.transactions import owned_id, thinning, write_back
+from tanist.fetcher.engines.transactions import owned_id, partition, thinning, write_back
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.wire.clock import SystemClock
@@ -124,7 +124,7 @@ def test_tools_at_the_source_show_the_lag_of_the_mirror(
     monkeypatch.setattr(write_back, "EVERY_SECONDS", 0.1)
     rig = mapped
     (at,) = rig.create(topic_name)
-    group = group_of(rig.spec.mirror)
+    group = shown_group(rig.spec.mirror)
 
     def told() -> int:
         found = value(fetch_positions(rig.source.router, [group], soon())[group])
@@ -194,6 +194,37 @@ def test_a_group_of_positions_that_was_deleted_is_never_begun_anew(mapped: Rig, 
     with rig.copier([at]) as copier:
         assert broken(copier, at) == "POSITION_LOST"
     must_have(rig, at, FIVE)
+
+
+def test_a_mirror_topic_that_was_created_again_is_not_copied_from_the_middle(
+    mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its positions are gone with it; what was published of its map says how much was there."""
+    monkeypatch.setattr(partition, "PUBLISHED_AT_BYTES", 0)
+    monkeypatch.setattr(partition, "FEW", 1)
+    rig = mapped
+    (at,) = rig.create(topic_name)
+    with rig.copier([at]) as copier:
+        for _ in range(5):
+            rig.source.produce(at, FIVE)
+            rig.copied(copier)
+    rig.destination.admin.delete_topics([topic_name])[topic_name].result(20)
+    until(lambda: not rig.destination.complete(topic_name, 1), 20)
+    rig.destination.create(topic_name)
+    with rig.copier([at]) as copier:
+        assert broken(copier, at) == "MIRROR_TRUNCATED"
+    must_have(rig, at, [])
+
+
+def test_a_source_whose_log_begins_inside_a_batch_is_copied_from_there(mapped: Rig, topic_name: str) -> None:
+    rig = mapped
+    (at,) = rig.create(topic_name)
+    rig.source.produce(at, FIVE)
+    rig.source.delete_before(at, 3)
+    with rig.copier([at]) as copier:
+        rig.copied(copier)
+    must_have(rig, at, FIVE[3:])
+    assert must_be_equal(rig, [at]) == len(FIVE) - 3
 
 
 def must_have(rig: Rig, at: MirrorPartition, wanted: Sequence[bytes]) -> None:

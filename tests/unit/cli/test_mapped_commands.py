@@ -63,7 +63,7 @@ COMMANDS: Final = {
     "mirrors list": ("-d west", ""),
     "mirrors pause": (f"{AT} --topic orders", ""),
     "mirrors remove": (f"{AT} --topic orders", "NOT_APPROVED"),
-    "mirrors remove --keep-copy": (f"{AT} --topic orders", "UNSUPPORTED_VERSION"),
+    "mirrors remove --keep-copy": (f"{AT} --topic orders", ""),
     "mirrors resume": (f"{AT} --topic orders", "MIRROR_TOPIC_NOT_PAUSED"),
     "mirrors reverse": (AT, "NO_WAY_BACK"),
     "mirrors seed-offsets": (f"{AT} --group old", "MIRROR_HAS_BEGUN"),

@@ -183,7 +183,7 @@ class CopyTransactions:
                 raise CouldNotTell(f"batches are on their way: {why.reason}") from why
             raise
         if self.refused:
-            raise next(iter(self.refused.values()))
+            raise min(self.refused.values(), key=lambda why: not isinstance(why, _FENCED))  # a fence concerns all
 
     def _post(
         self,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.detached import CopyStillThere, TopicIsDetached, detach, detached_topics, forgotten, is_its_copy
 from tanist.domain.errors import TanistError, TopicNotInMirror
-from tanist.domain.mapped_settings import DETACH, must_be_identical
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.lock import changing
@@ -69,12 +68,10 @@ def detach_topics(mirror: str, topics: Selection, destination: Cluster, context:
 
     Raises:
         UnknownMirror. MirrorLocked: a failover or a reversal of the mirror is unfinished, or another command changes
-        it. NotSupported: its offsets are mapped. Otherwise as `to_detach`.
+        it. Otherwise as `to_detach`.
     """
     name = checked(mirror, topics)
     (cluster_id,) = identify((destination,), context)
-
-    must_be_identical(spec_at(destination, name, context), DETACH)
 
     def decided(view: StateView) -> tuple[TopicDesired, ...]:
         return to_detach(view, name, topics)

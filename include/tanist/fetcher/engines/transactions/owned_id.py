@@ -21,7 +21,7 @@ from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge
 from tanist.domain.copying import Append, Refuse
 from tanist.domain.delivery import Delivery
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
-from tanist.domain.fake_group import NO_PRODUCER, group_of
+from tanist.domain.fake_group import NO_PRODUCER, MirrorTruncated, group_of
 from tanist.domain.mapped_settings import TIMEOUT_MS, interval_ms
 from tanist.domain.recovery import NotCommittedYet
 from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
@@ -255,7 +255,9 @@ class OwnedId:
         of.appended(header, base, now)
         if base != expected and of.opened is not None:
             of.opened.misplaced = True
-            of.halt(Unexpected(f"{of.at}: appended at {base}, not at {expected}"), now)
+            where = f"{of.at}: appended at {base}, not at {expected}"
+            shorter = base < expected  # what our abort leaves there would hide it from recovery
+            of.halt(MirrorTruncated(f"{where}, where it had ended") if shorter else Unexpected(where), now)
 
     def commit_again(self, of: TransactionPartition) -> None:
         """Take a position that has not moved into the next transaction: brokers expire what nobody commits."""

@@ -170,18 +170,19 @@ class MappedRecovery:
 
         Raises:
             MirrorPositionLost: something was copied since, and nobody knows how far.
-            MirrorTruncated: it lacks what it had when its topic was added. NotCommittedYet: as above.
+            MirrorTruncated: it lacks what is on record of it, or what it had when its topic was added.
+            NotCommittedYet: as above.
         """
-        history = of.assigned.copy_start
-        if copy.end < history:
-            raise MirrorTruncated(f"{of.at} ends at {copy.end}, but had records up to {history} when it was added")
         if copy.high_watermark != copy.end:
             raise NotCommittedYet(f"{of.at}: the high watermark {copy.high_watermark} is below the end {copy.end}")
         published = self._runs.published(of.at, by)
         known = published[-1] if published else None
-        if any(self._records(of, max(known.destination if known else copy.start, history), copy.end, by)):
+        begun = max(of.assigned.copy_start, known.destination if known else 0)
+        if copy.end < begun:
+            raise MirrorTruncated(f"{of.at} ends at {copy.end}, but had offsets up to {begun}")
+        if copy.start > begun or any(self._records(of, begun, copy.end, by)):
             raise MirrorPositionLost(
-                f"{of.at} has records behind {history}, and the group of the mirror's positions has none of it"
+                f"{of.at} had records behind {begun}, and the group of the mirror's positions has none of it"
             )
         if known is not None:
             goes_on = moved(without_records(published), OffsetRange(known.source, copy.end))

@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.fake_group import group_of
+from tanist.domain.fake_group import shown_group
 from tanist.kafka.wire.groups import commit_plainly
 from tanist.ports.positions import CommittedPosition
 
@@ -35,7 +35,7 @@ class WriteBack:
     def __init__(self, source: Router, tools: FetcherThreadTools) -> None:
         self._source = source
         self._clock = tools.clock
-        self._group = group_of(tools.spec.mirror)
+        self._group = shown_group(tools.spec.mirror)
         self._written: dict[TopicPartition, SourceOffset] = {}
         self._next_at = float("-inf")
         self._failed = ""
