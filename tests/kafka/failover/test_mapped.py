@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import pytest
 from confluent_kafka import Producer
 
 from tanist.domain.names import MirrorPartition
@@ -90,6 +91,7 @@ def test_unplanned_with_a_source_that_dies_under_load_and_a_worker_that_dies_wit
     pair.east.cluster.start()
 
 
+@pytest.mark.long
 def test_at_least_once_with_a_source_and_a_worker_that_die_under_load(pair: Pair) -> None:
     """S1.4: no acknowledged record that was copied is missing, in its order; the last ones may be there again."""
     worker = pair.worker()
@@ -137,6 +139,7 @@ def test_the_delivery_of_a_mirror_is_altered_while_producers_write(pair: Pair) -
         assert copied == [records[offset] for offset in sorted(records)]
 
 
+@pytest.mark.long
 def test_the_number_of_records_that_a_killed_worker_repeats_is_shown(pair: Pair) -> None:
     """S1.4: as the reason of their partition, which the next worker has counted."""
     worker = pair.worker()

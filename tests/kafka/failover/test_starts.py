@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from confluent_kafka import Producer
 
 from tanist.domain.fake_group import group_of
@@ -44,6 +45,7 @@ def compared(pair: Pair, mirror: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return validated, pair.tanist("reconcile", mirror, "--json", expected=None).item
 
 
+@pytest.mark.long
 def test_a_copy_begins_at_a_time_inside_a_batch_and_what_lies_before_is_not_compared(pair: Pair) -> None:
     pair.worker()
     for topic in ("st-time", "st-later"):
@@ -85,6 +87,7 @@ def test_a_copy_that_begins_at_the_end_of_an_idle_log_is_not_behind(pair: Pair) 
     assert copied(pair, "st-idle") == {}
 
 
+@pytest.mark.long
 def test_a_copy_begins_behind_the_records_that_its_topic_has(pair: Pair) -> None:
     pair.worker()
     pair.east.topic("st-into", 1)
