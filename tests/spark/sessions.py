@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -48,10 +49,11 @@ def _session(submission: Submission, scratch: Path, memory: str) -> Iterator[Spa
 
     jars = {"spark.jars": ",".join(map(str, connector_jars())), "spark.driver.memory": memory}
     settings: dict[str, Any] = {**submission.settings(scratch), **SETTINGS, **jars}
-    before = dict(os.environ)
+    before, heard = dict(os.environ), signal.getsignal(signal.SIGINT)
     os.environ.update(environment(scratch))
     session = SparkSession.builder.master("local[2]").appName("tests").config(map=settings).getOrCreate()
     yield session
     session.stop()
+    signal.signal(signal.SIGINT, heard)  # else Ctrl-C would still cancel the jobs of a session that has ended
     os.environ.clear()
     os.environ.update(before)
