@@ -20,8 +20,8 @@ from tanist.kafka.protocol.frames import ProduceBatch
 from tanist.kafka.wire.coordinators import ask_once
 from tanist.kafka.wire.groups import fetch_positions
 from tanist.kafka.wire.hot import Appends
-from tanist.kafka.wire.leaders import by_topic, each_partition
-from tanist.kafka.wire.messages import AddOffsetsToTxnRequest, TxnOffsetCommitRequest
+from tanist.kafka.wire.leaders import each_partition
+from tanist.kafka.wire.offset_commits import add_group, commit_in_transaction
 from tanist.kafka.wire.transactions import TransactionalId
 
 if TYPE_CHECKING:
@@ -29,15 +29,12 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import BrokerId, TopicPartition
     from tanist.kafka.wire.connection import Connection
-    from tanist.kafka.wire.messages import ApiMessage
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import CommittedPosition
 
-TXN_OFFSET_COMMIT: Final = (3, 3)  # newer ones are of the newer transaction protocol (KIP-890)
 _MODULUS: Final = 1 << 31
 _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
-_NO_MEMBER: Final = ""
 _DEPTH: Final = 4
 """Appends in flight; of a producer the broker recognises the last five batches (ProducerStateEntry)."""
 
@@ -243,10 +240,10 @@ class CopyTransactions:
             self._added |= set(partitions)
 
     def _commit_positions(self, positions: Mapping[MirrorPartition, CommittedPosition], by: Deadline) -> None:
-        self._owned.ask(self._add_group, by)
+        self._owned.ask(lambda connection: add_group(connection, self._owned, self._group), by)
 
         def ask(connection: Connection, groups: Sequence[str], by: Deadline) -> dict[str, TanistError | bool]:
-            answer = connection.call(self._offsets(connection, positions), by)
+            answer = connection.call(commit_in_transaction(connection, self._owned, self._group, positions), by)
             errors = [each.error_code for _, each in each_partition(answer.topics) if each.error_code != NONE]
             why = error_for(errors[0], f"positions in group {self._group!r}") if errors else True
             return dict.fromkeys(groups, why)
@@ -254,42 +251,3 @@ class CopyTransactions:
         done = ask_once(self._router, [self._group], by, ask)[self._group]
         if isinstance(done, TanistError):
             raise done
-
-    def _add_group(self, connection: Connection) -> ApiMessage:
-        return AddOffsetsToTxnRequest(
-            transactional_id=self._owned.name,
-            producer_id=self._owned.producer.id,
-            producer_epoch=self._owned.producer.epoch,
-            group_id=self._group,
-            version=connection.version(AddOffsetsToTxnRequest, 1, 3),
-        )
-
-    def _offsets(self, connection: Connection, positions: Mapping[MirrorPartition, CommittedPosition]) -> ApiMessage:
-        topic_kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        part = topic_kind.TxnOffsetCommitRequestPartition
-        topics = [
-            topic_kind(
-                name=topic,
-                partitions=[
-                    part(
-                        partition_index=n,
-                        committed_offset=positions[MirrorPartition(topic, n)].offset,
-                        committed_leader_epoch=-1,
-                        committed_metadata=positions[MirrorPartition(topic, n)].metadata,
-                    )
-                    for n in numbers
-                ],
-            )
-            for topic, numbers in by_topic(list(positions))
-        ]
-        return TxnOffsetCommitRequest(
-            transactional_id=self._owned.name,
-            group_id=self._group,
-            producer_id=self._owned.producer.id,
-            producer_epoch=self._owned.producer.epoch,
-            generation_id=-1,
-            member_id=_NO_MEMBER,
-            group_instance_id=None,
-            topics=topics,
-            version=connection.version(TxnOffsetCommitRequest, *TXN_OFFSET_COMMIT),
-        )

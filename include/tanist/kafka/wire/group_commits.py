@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import (
     ConcurrentTransactions,
@@ -28,20 +28,19 @@ from tanist.domain.broker_errors import (
     TransactionalIdAuthorizationFailed,
 )
 from tanist.domain.errors import CouldNotTell, GroupCommitFenced, PositionMoved, Stopped, TanistError
-from tanist.domain.names import TopicPartition
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.coordinators import PATIENCE_SECONDS, ByGroup, ask_once, passing
 from tanist.kafka.wire.groups import fetch_committed
-from tanist.kafka.wire.leaders import by_topic, each_partition
-from tanist.kafka.wire.messages import AddOffsetsToTxnRequest, TxnOffsetCommitRequest
+from tanist.kafka.wire.leaders import each_partition
+from tanist.kafka.wire.offset_commits import add_group, commit_in_transaction
 from tanist.kafka.wire.transactions import TransactionalId
 from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from tanist.domain.names import TopicPartition
     from tanist.kafka.wire.connection import Connection
-    from tanist.kafka.wire.messages import ApiMessage
     from tanist.kafka.wire.router import Router
     from tanist.ports.positions import CommitChange, CommittedPosition, Outcome
 
@@ -54,8 +53,6 @@ MOST_GROUPS: Final = 25
 """In one transaction: few enough that it is over long before its timeout, at 200 ms a request."""
 _NO_MEMBER_OF_THEIRS: Final = "tanist"
 """Not empty: with an empty one groups that have members accept the commit, and are moved under their members."""
-_NO_GENERATION: Final = -1
-_NO_EPOCH: Final = -1
 _FENCED: Final = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, InvalidProducerIdMapping)
 _OF_THE_TRANSACTION: Final = (*_FENCED, TransactionalIdAuthorizationFailed)
 _ABORT_SECONDS: Final = 2.0
@@ -190,18 +187,8 @@ class GroupCommits:
 
     def _add(self, group: str, by: Deadline) -> TanistError | None:
         """Why this group cannot be in the transaction."""
-
-        def request(connection: Connection) -> ApiMessage:
-            return AddOffsetsToTxnRequest(
-                transactional_id=self._owned.name,
-                producer_id=self._owned.producer.id,
-                producer_epoch=self._owned.producer.epoch,
-                group_id=group,
-                version=connection.version(AddOffsetsToTxnRequest, 1, 3),
-            )
-
         try:
-            self._owned.ask(request, by)
+            self._owned.ask(lambda connection: add_group(connection, self._owned, group), by)
         except GroupAuthorizationFailed as refused:
             return refused
         except TanistError as error:
@@ -211,8 +198,10 @@ class GroupCommits:
     def _send_one(
         self, connection: Connection, group: str, wanted: Mapping[TopicPartition, CommitChange], by: Deadline
     ) -> Outcome | TanistError:
+        new = {at: change.new for at, change in wanted.items()}
         try:
-            answer = connection.call(self._offsets(connection, group, wanted), by)
+            request = commit_in_transaction(connection, self._owned, group, new, _NO_MEMBER_OF_THEIRS)
+            answer = connection.call(request, by)
         except Stopped:
             raise
         except CouldNotTell as lost:
@@ -226,20 +215,6 @@ class GroupCommits:
         if None in outcome.values():
             return outcome
         return next((error for error in outcome.values() if _passing(error)), None) or outcome
-
-    def _offsets(self, connection: Connection, group: str, wanted: Mapping[TopicPartition, CommitChange]) -> ApiMessage:
-        kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        return TxnOffsetCommitRequest(
-            transactional_id=self._owned.name,
-            group_id=group,
-            producer_id=self._owned.producer.id,
-            producer_epoch=self._owned.producer.epoch,
-            generation_id=_NO_GENERATION,
-            member_id=_NO_MEMBER_OF_THEIRS,
-            group_instance_id=None,
-            topics=[kind(name=topic, partitions=list(_parts(topic, n, wanted))) for topic, n in by_topic(wanted)],
-            version=connection.version(TxnOffsetCommitRequest, 3, 3),
-        )
 
     # ── the second move ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -279,18 +254,6 @@ def _moved(
                 f"group {group!r} in {at}: {was} was committed when this was decided, now it is {is_now}"
             )
     return None
-
-
-def _parts(topic: str, numbers: Iterable[int], wanted: Mapping[TopicPartition, CommitChange]) -> Iterator[Any]:
-    kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic.TxnOffsetCommitRequestPartition
-    for number in numbers:
-        new = wanted[TopicPartition(topic, number)].new
-        yield kind(
-            partition_index=number,
-            committed_offset=new.offset,
-            committed_leader_epoch=_NO_EPOCH,
-            committed_metadata=new.metadata,
-        )
 
 
 def _passing(answer: object) -> bool:

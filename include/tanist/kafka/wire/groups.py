@@ -16,9 +16,9 @@ from tanist.kafka.wire.messages import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
-    OffsetCommitRequest,
     OffsetFetchRequest,
 )
+from tanist.kafka.wire.offset_commits import commit_alone
 from tanist.kafka.wire.router import share
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import CommittedPosition
@@ -224,32 +224,7 @@ def commit_plainly(
     """
 
     def ask(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[bool]:
-        kind = OffsetCommitRequest.OffsetCommitRequestTopic
-        part = kind.OffsetCommitRequestPartition
-        topics = [
-            kind(
-                name=topic,
-                partitions=[
-                    part(
-                        partition_index=n,
-                        committed_offset=positions[TopicPartition(topic, n)].offset,
-                        committed_leader_epoch=-1,
-                        committed_metadata=positions[TopicPartition(topic, n)].metadata,
-                    )
-                    for n in numbers
-                ],
-            )
-            for topic, numbers in by_topic(list(positions))
-        ]
-        request = OffsetCommitRequest(
-            group_id=group,
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            group_instance_id=None,
-            topics=topics,
-            version=connection.version(OffsetCommitRequest, 6, 8),
-        )
-        answer = connection.call(request, by)
+        answer = connection.call(commit_alone(connection, group, positions), by)
         codes = [each.error_code for topic in answer.topics for each in topic.partitions if each.error_code != NONE]
         return dict.fromkeys(groups, error_for(codes[0], f"positions of group {group!r}") if codes else True)
 

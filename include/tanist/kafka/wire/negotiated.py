@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import UnsupportedVersion
 from tanist.kafka.wire import requests
-from tanist.kafka.wire.copy_transactions import TXN_OFFSET_COMMIT
 from tanist.kafka.wire.hot import fetch_version, produce_version
 from tanist.kafka.wire.messages import (
     InitProducerIdRequest,
@@ -15,6 +14,7 @@ from tanist.kafka.wire.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )
+from tanist.kafka.wire.offset_commits import TXN_OFFSET_COMMIT
 from tanist.kafka.wire.transactions import INIT_PRODUCER_ID
 
 if TYPE_CHECKING:
