@@ -16,12 +16,11 @@ from tanist.domain.errors import CouldNotTell
 from tanist.domain.names import DestinationOffset, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored, stored_since
+from tanist.domain.varints import BITS, MORE, varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_MORE: Final = 0x80
-_BITS: Final = 0x7F
 OF_ONE_RANGE: Final = 28
 """So many characters have two numbers of 64 bits."""
 
@@ -65,7 +64,7 @@ def encoded(runs: Sequence[OffsetRange]) -> str:
     out = bytearray()
     source, destination = 0, 0
     for run in runs:
-        out += _varint(run.source - source) + _varint(run.destination - destination)
+        out += varint(run.source - source) + varint(run.destination - destination)
         source, destination = run.source, run.destination
     return base64.urlsafe_b64encode(bytes(out)).decode().rstrip("=")
 
@@ -87,21 +86,12 @@ def decoded(text: str, most: int | None = None) -> tuple[OffsetRange, ...]:
     return tuple(runs)
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > _BITS:
-        out.append(number & _BITS | _MORE)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
 def _numbers(data: bytes) -> Iterator[int]:
     number = shift = 0
     for byte in data:
-        number |= (byte & _BITS) << shift
+        number |= (byte & BITS) << shift
         shift += 7
-        if byte < _MORE:
+        if byte < MORE:
             yield number
             number = shift = 0
     if shift:

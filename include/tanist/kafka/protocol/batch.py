@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import crc32c as _native
 
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
-from tanist.kafka.protocol.encoding import read_zigzag, varint
+from tanist.domain.varints import varint
+from tanist.kafka.protocol.encoding import read_zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

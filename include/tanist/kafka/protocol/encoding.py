@@ -11,6 +11,7 @@ from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.errors import CorruptBatch, MalformedFrame
+from tanist.domain.varints import BITS, MORE, varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,18 +20,6 @@ if TYPE_CHECKING:
 
 
 _LONGEST: Final = 10
-_MORE: Final = 0x80
-_BITS: Final = 0x7F
-
-
-def varint(number: int) -> bytes:
-    """An unsigned number, seven bits a byte, lowest first."""
-    out = bytearray()
-    while number > _BITS:
-        out.append(number & _BITS | _MORE)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def zigzag(number: int) -> bytes:
@@ -49,8 +38,8 @@ def read_varint(data: Buffer, at: int) -> tuple[int, int]:
         if at + index >= len(view):
             raise CorruptBatch(f"a number runs over the end at byte {at}")
         byte = view[at + index]
-        number |= (byte & _BITS) << 7 * index
-        if byte < _MORE:
+        number |= (byte & BITS) << 7 * index
+        if byte < MORE:
             return number, at + index + 1
     raise CorruptBatch(f"a number of more than {_LONGEST} bytes at byte {at}")
 
@@ -64,10 +53,10 @@ def read_zigzag(data: Buffer, at: int) -> tuple[int, int]:
 def read_number(data: bytes, at: int) -> tuple[int, int]:
     """As `read_zigzag`, quick for what is short. Raises also IndexError."""
     low = data[at]
-    if low < _MORE:
+    if low < MORE:
         return low >> 1 ^ -(low & 1), at + 1
     high = data[at + 1]
-    if high < _MORE:
+    if high < MORE:
         low += (high - 1) << 7
         return low >> 1 ^ -(low & 1), at + 2
     return read_zigzag(data, at)
@@ -188,7 +177,7 @@ def read_id(frame: memoryview, at: int) -> tuple[bytes, int]:
 
 def _number(frame: memoryview, at: int) -> tuple[int, int]:
     byte = frame[at]
-    return (byte, at + 1) if byte < _MORE else read_varint(frame, at)
+    return (byte, at + 1) if byte < MORE else read_varint(frame, at)
 
 
 def _text(frame: memoryview, at: int, length: int) -> tuple[str, int]:

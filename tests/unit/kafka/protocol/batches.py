@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import crc32c
 
-from tanist.kafka.protocol.encoding import varint, zigzag
+from tanist.domain.varints import varint
+from tanist.kafka.protocol.encoding import zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
+from tanist.domain.varints import varint
 from tanist.kafka.protocol.batch import patch, split, walk
 from tanist.kafka.protocol.compression import compressed
-from tanist.kafka.protocol.encoding import varint, zigzag
+from tanist.kafka.protocol.encoding import zigzag
 from tanist.kafka.protocol.merging import SMALL, is_made_of, sample, walk_merged
 from tanist.spark import codecs
 from tests.unit.kafka.protocol.batches import (

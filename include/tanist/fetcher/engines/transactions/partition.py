@@ -59,6 +59,12 @@ class TransactionPartition(BatchPartition):
         return self.opened is None and not self.pipeline.steps
 
     @property
+    def source_topic_id(self) -> str:
+        """As a proof has it; empty: brokers of the source are older than 2.8."""
+        topic = self.assigned.source_topic_id
+        return "" if topic is None else topic_id_text(topic)
+
+    @property
     def next_position(self) -> SourceOffset:
         """What of the source comes next, if all that was taken so far is committed."""
         assert self.committed is not None  # noqa: S101  # recovery has read or chosen it
@@ -140,9 +146,7 @@ class TransactionPartition(BatchPartition):
 
     def begin_at(self, position: SourceOffset, end: DestinationOffset, runs: tuple[OffsetRange, ...]) -> CopiedPosition:
         """A first position of this copy, which the next transaction commits."""
-        topic = self.assigned.source_topic_id
-        topic_id = "" if topic is None else topic_id_text(topic)
-        return CopiedPosition(position, self.assigned.spec.id, topic_id, end, 0, runs)
+        return CopiedPosition(position, self.assigned.spec.id, self.source_topic_id, end, 0, runs)
 
     def were_published(self) -> None:
         """The committed ranges are published; the next commit repeats the last ones only, so that both continue."""

@@ -12,7 +12,7 @@ from tanist.domain.compaction import CaughtUp
 from tanist.domain.errors import ForeignWrite, Stopped, TanistError
 from tanist.domain.fake_group import NO_PRODUCER, MirrorPositionLost, MirrorTruncated, copied_position
 from tanist.domain.mapped_runs import first_runs, moved, without_records
-from tanist.domain.names import SourceOffset, topic_id_text
+from tanist.domain.names import SourceOffset
 from tanist.domain.offset_map import OffsetRange
 from tanist.domain.recovery import LostSpan, NotCommittedYet, ResumePoint, SourceBehind
 from tanist.fetcher.engines.batches.evidence import ids_and_ends
@@ -243,6 +243,4 @@ class MappedRecovery:
 
 def _proved(of: TransactionPartition, held: CommittedPosition) -> CopiedPosition:
     """Raises as `copied_position`."""
-    topic = of.assigned.source_topic_id
-    topic_id = "" if topic is None else topic_id_text(topic)
-    return copied_position(of.at, held.offset, held.metadata, of.assigned.spec.id, topic_id)
+    return copied_position(of.at, held.offset, held.metadata, of.assigned.spec.id, of.source_topic_id)
