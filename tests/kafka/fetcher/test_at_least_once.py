@@ -21,11 +21,19 @@ from tanist.kafka.wire.requests import End
 from tests.fakes.cluster import worker_store
 from tests.kafka.fetcher.logs import read
 from tests.kafka.fetcher.rig import Rig, RigCluster, transact, until
-from tests.kafka.fetcher.test_mapped import FIVE, committed, mapped_spec, must_be_equal, must_have, offsets, through
+from tests.kafka.fetcher.test_mapped import (
+    FIVE,
+    committed,
+    disturbed,
+    mapped_spec,
+    must_be_equal,
+    offsets,
+    through,
+    too_large_fails_alone,
+)
 from tests.kafka.fetcher.test_writers import broken
 from tests.kafka.fetcher.worker import process
-from tests.kafka.wire.test_copy_transactions import OF_A_TRANSACTION
-from tests.storm.proxy import Held, Proxy
+from tests.storm.proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,18 +203,7 @@ def _in_transactions(rig: Rig, at: MirrorPartition) -> bool:
 
 
 def test_a_record_that_is_too_large_fails_alone_and_repeats_nothing(rig: Rig, topic_name: str) -> None:
-    rig.destination.create(topic_name, 2, config={"max.message.bytes": "2000"})
-    at = rig.source.create(topic_name, 2)
-    with rig.copier(at) as copier:
-        rig.source.produce(at[0], [b"fits"])
-        rig.copied(copier)
-        rig.source.produce(at[0], [b"x" * 5_000])
-        for n in range(5):
-            rig.source.produce(at[1], [b"%d" % n])
-        assert broken(copier, at[0]) == "RECORD_TOO_LARGE"
-        rig.copied(copier, only=[at[1]])
-    must_be_equal(rig, [at[1]])
-    must_have(rig, at[0], [b"fits"])
+    too_large_fails_alone(rig, topic_name)
 
 
 def test_records_of_others_are_told_from_our_own(rig: Rig, topic_name: str) -> None:
@@ -227,24 +224,12 @@ def test_requests_that_are_lost_or_late_lose_nothing_and_leave_no_hole(
     monkeypatch.setattr(owned_id, "ANSWER_SECONDS", 1.5)
     dice = Random(seed)
     at = rig.create(topic_name, 3)
-    held: list[Held] = []
     with Proxy() as proxy, ExitStack() as owners, Load(rig, at, seed):
         doors = [proxy.door(rig.destination.cluster) for _ in range(2)]
         for n, door in enumerate(doors):
             copier = rig.copier(at, name=f"w{n}", topic_ids={})
             copier.destination = through(rig.destination.cluster.endpoint(), door)
             owners.enter_context(copier)
-        began = time.monotonic()
-        while time.monotonic() - began < 10:
-            door = dice.choice(doors)
-            if dice.random() < 0.3:
-                held.append(door.hold(dice.choice(OF_A_TRANSACTION), skip=dice.randrange(4)))
-            if held and dice.random() < 0.4:
-                held.pop(dice.randrange(len(held))).release()
-            if dice.random() < 0.1:
-                door.cut()
-            time.sleep(0.1)  # noqa: TID251  # workers copy meanwhile
-        for late in held:
-            late.release()
+        disturbed(doors, dice)
     settled(rig, at)
     assert repeated(rig, at) > 0

@@ -40,7 +40,7 @@ from tests.kafka.wire.test_copy_transactions import OF_A_TRANSACTION
 from tests.storm.proxy import Door, Held, Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tanist.ports.clock import Deadline
@@ -246,8 +246,8 @@ def test_records_of_others_in_the_copy_stop_its_partition(mapped: Rig, topic_nam
     must_have(rig, at[0], [*FIVE, b"foreign"])
 
 
-def test_a_record_that_is_too_large_fails_alone(mapped: Rig, topic_name: str) -> None:
-    rig = mapped
+def too_large_fails_alone(rig: Rig, topic_name: str) -> None:
+    """One partition gets a record that its copy does not take; what the other one gets is copied."""
     rig.destination.create(topic_name, 2, config={"max.message.bytes": "2000"})
     at = rig.source.create(topic_name, 2)
     with rig.copier(at) as copier:
@@ -260,6 +260,10 @@ def test_a_record_that_is_too_large_fails_alone(mapped: Rig, topic_name: str) ->
         rig.copied(copier, only=[at[1]])
     must_be_equal(rig, [at[1]])
     must_have(rig, at[0], [b"fits"])
+
+
+def test_a_record_that_is_too_large_fails_alone(mapped: Rig, topic_name: str) -> None:
+    too_large_fails_alone(mapped, topic_name)
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3, 4))])
@@ -320,30 +324,39 @@ def test_requests_that_are_lost_or_late_neither_lose_nor_repeat(
     monkeypatch.setattr(owned_id, "ANSWER_SECONDS", 1.5)
     rig, dice = mapped, Random(seed)
     at = rig.create(topic_name, 3)
-    held: list[Held] = []
     with Proxy() as proxy, ExitStack() as owners:
         doors = [proxy.door(rig.destination.cluster) for _ in range(2)]
         for n, door in enumerate(doors):
             copier = rig.copier(at, name=f"w{n}")
             copier.destination = through(rig.destination.cluster.endpoint(), door)
             owners.enter_context(copier)
-        began = time.monotonic()
-        while time.monotonic() - began < 10:
-            door = dice.choice(doors)
-            if dice.random() < 0.3:
-                held.append(door.hold(dice.choice(OF_A_TRANSACTION), skip=dice.randrange(4)))
-            if held and dice.random() < 0.4:
-                held.pop(dice.randrange(len(held))).release()
-            if dice.random() < 0.1:
-                door.cut()
+
+        def write() -> None:
             values = [b"%d" % each for each in range(dice.randrange(1, 50))]
             rig.source.transaction(dice.choice(at), values, commit=dice.random() < 0.7)
-            time.sleep(0.1)  # noqa: TID251  # workers copy meanwhile
-        for late in held:
-            late.release()
+
+        disturbed(doors, dice, write)
     with rig.copier(at) as copier:
         rig.copied(copier)
     assert must_be_equal(rig, at) > 500
+
+
+def disturbed(doors: Sequence[Door], dice: Random, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Ten seconds in which requests of transactions are held back, cut and released; at the end all that are held."""
+    held: list[Held] = []
+    began = time.monotonic()
+    while time.monotonic() - began < 10:
+        door = dice.choice(doors)
+        if dice.random() < 0.3:
+            held.append(door.hold(dice.choice(OF_A_TRANSACTION), skip=dice.randrange(4)))
+        if held and dice.random() < 0.4:
+            held.pop(dice.randrange(len(held))).release()
+        if dice.random() < 0.1:
+            door.cut()
+        meanwhile()
+        time.sleep(0.1)  # noqa: TID251  # workers copy meanwhile
+    for late in held:
+        late.release()
 
 
 def through(endpoint: Endpoint, door: Door) -> Endpoint:
