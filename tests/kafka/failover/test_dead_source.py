@@ -63,7 +63,7 @@ def _write(
                 break
             n += 1
         producer.poll(0)
-    producer.purge()
+    producer.purge(in_flight=False)  # what is on its way may be in the log already
     producer.flush(5)
 
 
