@@ -16,6 +16,7 @@ from tanist.domain.validation.job import Level, PartitionRequest, ValidationJob
 from tanist.kafka.protocol.batch import header_of
 from tanist.kafka.wire.copy_transactions import CopiedBatch, CopyTransactions
 from tests.kafka.fetcher.rig import soon
+from tests.kafka.wire.outcome import outcome
 from tests.spark.asking import kinds, validated, validation_job
 from tests.spark.forging import append, written
 from tests.unit.kafka.protocol.batches import encode_batch
@@ -49,8 +50,9 @@ class Copy:
             place = OffsetRange(SourceOffset(header.base_offset), DestinationOffset(end))
             places.append((place, header.record_count))
             end += header.record_count
-        sent = [CopiedBatch(self.at, memoryview(bytearray(each))) for each in batches]
-        assert self.owned.append(sent, soon()) is TxnEvent.DONE, self.owned.error
+        counts = [header_of(memoryview(each)).record_count for each in batches]
+        sent = [CopiedBatch(self.at, memoryview(bytearray(each)), n) for each, n in zip(batches, counts, strict=True)]
+        assert outcome(self.owned.append(sent, soon())) is TxnEvent.DONE, self.owned.error
         assert self.owned.end(soon(), commit=commit) is TxnEvent.DONE, self.owned.error
         self.rig.destination.settle([self.at])
         if commit:

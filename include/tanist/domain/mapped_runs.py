@@ -105,10 +105,12 @@ def extended(runs: Sequence[OffsetRange], batch: OffsetRange, count: int) -> tup
     fit in both logs up to the next range, so what the source left out between them can be told (`records_of`): where
     both logs leave something out, one range more stands between.
     """
+    next_one = OffsetRange(SourceOffset(batch.source + count), DestinationOffset(batch.destination + count))
+    if runs[-1] == batch and len(runs) > 1 and runs[-2].shift == batch.shift:
+        return (*runs[:-1], next_one)
     kept, behind = _split(moved(runs, batch))
     if kept and kept[-1].shift == behind[0].shift:
         behind = behind[1:]
-    next_one = OffsetRange(SourceOffset(batch.source + count), DestinationOffset(batch.destination + count))
     return (*kept, *behind, next_one)
 
 

@@ -33,6 +33,7 @@ from tanist.ports.positions import CommittedPosition
 from tanist.ports.topics import NewTopic
 from tests.conftest import librdkafka
 from tests.kafka.fetcher.rig import until
+from tests.kafka.wire.outcome import outcome
 from tests.ports import over
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ class Lab:
 
     def copies(self, value: bytes, position: int) -> None:
         """All of a transaction but its end."""
-        assert self.worker.append([CopiedBatch(at, a_batch(value)) for at in self.partitions], SOON(20)) is DONE
+        assert (
+            outcome(self.worker.append([CopiedBatch(at, a_batch(value), 1) for at in self.partitions], SOON(20)))
+            is DONE
+        )
         wanted = dict.fromkeys(self.partitions, CommittedPosition(position, "proof"))
         assert self.worker.commit_positions(wanted, SOON(20)) is DONE, self.worker.error
 
@@ -150,7 +154,7 @@ def test_an_owner_with_an_open_transaction_can_neither_add_to_it_nor_decide_it(l
     ends = {at: each.end for at, each in fences.items() if isinstance(each, TransactionFence)}
     assert ends == lab.ends(End.LAST_STABLE) == lab.ends(End.LOG_END), "nothing holds the last stable offset"
     places = dict.fromkeys(lab.partitions, CommittedPosition(3, "proof"))
-    assert lab.worker.append([CopiedBatch(lab.partitions[0], a_batch(b"late"))], SOON(20)) is FENCED
+    assert outcome(lab.worker.append([CopiedBatch(lab.partitions[0], a_batch(b"late"), 1)], SOON(20))) is FENCED
     assert lab.worker.commit_positions(places, SOON(20)) is FENCED
     assert lab.worker.end(SOON(20), commit=True) is FENCED
     assert lab.ends(End.LOG_END) == ends
@@ -197,7 +201,7 @@ def test_who_asks_for_a_new_epoch_gets_one(lab: Lab) -> None:
     """Only the state that it reads then keeps it off."""
     lab.fenced()
     assert lab.worker.take_over(SOON(20)) is DONE
-    assert lab.worker.append([CopiedBatch(lab.partitions[0], a_batch(b"new"))], SOON(20)) is DONE
+    assert outcome(lab.worker.append([CopiedBatch(lab.partitions[0], a_batch(b"new"), 1)], SOON(20))) is DONE
     assert lab.worker.end(SOON(20), commit=False) is DONE
 
 
@@ -232,7 +236,7 @@ def test_a_worker_that_goes_on_with_other_topics_does_not_keep_its_id_from_being
     def goes_on() -> None:
         took.append(lab.worker.take_over(SOON(20)))
         while not stop.is_set():
-            done = lab.worker.append([CopiedBatch(at, a_batch(b"stays")) for at in stay], SOON(20))
+            done = outcome(lab.worker.append([CopiedBatch(at, a_batch(b"stays"), 1) for at in stay], SOON(20)))
             done = lab.worker.end(SOON(20), commit=True) if done is DONE else done
             if done is not DONE:
                 took.append(lab.worker.take_over(SOON(20)))

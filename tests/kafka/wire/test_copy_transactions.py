@@ -24,6 +24,7 @@ from tanist.kafka.wire.requests import fetch
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import CommittedPosition
+from tests.kafka.wire.outcome import outcome
 from tests.leading import leads
 from tests.storm.proxy import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT, Door, Held, Proxy
 
@@ -106,10 +107,11 @@ class Copier:
                 return TxnEvent.UNANSWERED
             for header, batch in list(walk(answer.records))[: self.dice.randrange(1, 9)]:
                 if header.base_offset >= wanted[at.partition]:
-                    batches.append(CopiedBatch(MirrorPartition(self.copy, at.partition), memoryview(bytearray(batch))))
+                    copy = MirrorPartition(self.copy, at.partition)
+                    batches.append(CopiedBatch(copy, memoryview(bytearray(batch)), header.record_count))
                     wanted[at.partition] = header.next_offset
         self.positions = wanted
-        return self.transactions.append(batches, by) if batches else TxnEvent.DONE
+        return outcome(self.transactions.append(batches, by)) if batches else TxnEvent.DONE
 
 
 def router_through(cluster: SandboxCluster, door: Door) -> Router:

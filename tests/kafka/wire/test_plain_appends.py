@@ -23,6 +23,7 @@ from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
 from tanist.ports.fencing import TransactionFence
 from tanist.ports.positions import CommittedPosition
+from tests.kafka.wire.outcome import outcome
 from tests.leading import leads
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Side:
         (found,) = answer.values()
         assert not isinstance(found, TanistError)
         _, batch = next(iter(walk(found.records)))
-        return [CopiedBatch(self.at, memoryview(bytearray(batch))) for _ in range(count)]
+        return [CopiedBatch(self.at, memoryview(bytearray(batch)), 3) for _ in range(count)]
 
     def end(self) -> int:
         found = list_offsets(self.router, {self.at: End.LOG_END}, soon())[self.at]
@@ -87,21 +88,21 @@ def side(clusters: Mapping[str, SandboxCluster], topic_name: str) -> Iterator[Si
 def test_a_new_epoch_alone_refuses_no_batch_outside_of_transactions_and_the_marker_of_a_fence_does(side: Side) -> None:
     """No broker asks the coordinator about such a batch: whoever takes over fences before it reads where to go on."""
     old = side.owner()
-    assert old.append(side.batches(2), soon()) is TxnEvent.DONE
+    assert outcome(old.append(side.batches(2), soon())) is TxnEvent.DONE
     assert old.bases == [0, 3]
     new = side.owner()
-    assert old.append(side.batches(), soon()) is TxnEvent.DONE, "this is why a fence is needed"
+    assert outcome(old.append(side.batches(), soon())) is TxnEvent.DONE, "this is why a fence is needed"
     assert new.fence([side.at], soon()) is TxnEvent.DONE
     assert new.next_epoch(soon()) is TxnEvent.DONE
     assert side.end() == 10
-    assert old.append(side.batches(), soon()) is TxnEvent.FENCED
-    assert new.append(side.batches(), soon()) is TxnEvent.DONE
+    assert outcome(old.append(side.batches(), soon())) is TxnEvent.FENCED
+    assert outcome(new.append(side.batches(), soon())) is TxnEvent.DONE
     assert new.bases == [10], "nothing has come between the look at the log and the first batch"
 
 
 def test_a_failover_fences_owners_that_append_outside_of_transactions(side: Side) -> None:
     old = side.owner()
-    assert old.append(side.batches(), soon()) is TxnEvent.DONE
+    assert outcome(old.append(side.batches(), soon())) is TxnEvent.DONE
     place = CommittedPosition(3, "p")
     assert old.commit_positions({side.at: place}, soon()) is TxnEvent.DONE, old.error
     assert old.end(soon(), commit=True) is TxnEvent.DONE
@@ -109,7 +110,7 @@ def test_a_failover_fences_owners_that_append_outside_of_transactions(side: Side
     fences = fence_transactional_ids(side.router, writers, soon())
     assert all(isinstance(each, TransactionFence) for each in fences.values()), fences
     before = side.end()
-    assert old.append(side.batches(), soon()) is TxnEvent.FENCED
+    assert outcome(old.append(side.batches(), soon())) is TxnEvent.FENCED
     assert isinstance(old.error, InvalidProducerEpoch)
     assert old.commit_positions({side.at: CommittedPosition(6, "p")}, soon()) is TxnEvent.FENCED
     assert side.end() == before
@@ -118,7 +119,7 @@ def test_a_failover_fences_owners_that_append_outside_of_transactions(side: Side
 def test_positions_alone_leave_no_marker_beside_the_records(side: Side) -> None:
     owner = side.owner()
     for n in range(3):
-        assert owner.append(side.batches(), soon()) is TxnEvent.DONE
+        assert outcome(owner.append(side.batches(), soon())) is TxnEvent.DONE
         assert owner.bases == [3 * n]
         assert owner.commit_positions({side.at: CommittedPosition(3 * n + 3, "p")}, soon()) is TxnEvent.DONE
         assert owner.end(soon(), commit=True) is TxnEvent.DONE

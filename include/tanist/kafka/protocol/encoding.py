@@ -74,6 +74,8 @@ class Encoding(Protocol):
     null_string: bytes
     no_tags: bytes
     """The end of each structure and header: no tagged fields."""
+    no_complaint: bytes
+    """The end of a partition of a produce answer without any: no entries, no text, no tagged fields."""
 
     def string(self, text: str) -> bytes: ...
     def count(self, number: int) -> bytes:
@@ -102,6 +104,7 @@ class Encoding(Protocol):
 class _Classic:
     null_string = I16.pack(-1)
     no_tags = b""
+    no_complaint = I32.pack(0) + null_string
 
     def string(self, text: str) -> bytes:
         encoded = text.encode()
@@ -132,6 +135,7 @@ class _Flexible:
 
     null_string = varint(0)
     no_tags = varint(0)
+    no_complaint = varint(1) + null_string + no_tags
 
     def string(self, text: str) -> bytes:
         encoded = text.encode()

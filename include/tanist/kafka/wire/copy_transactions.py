@@ -14,7 +14,7 @@ from tanist.domain.broker_errors import InvalidProducerEpoch, OperationNotAttemp
 from tanist.domain.errors import BrokerError, CouldNotTell, Stopped, TanistError
 from tanist.domain.names import DestinationOffset, MirrorPartition, ProducerId
 from tanist.domain.transactional_append import TxnEvent
-from tanist.kafka.protocol.batch import header_of, patch
+from tanist.kafka.protocol.batch import patch
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import ProduceBatch
 from tanist.kafka.wire.coordinators import ask_once
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import BrokerId, TopicPartition
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.router import Router
+    from tanist.kafka.wire.waits import Waits
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import CommittedPosition
 
@@ -44,6 +45,7 @@ class CopiedBatch(NamedTuple):
 
     at: MirrorPartition
     payload: memoryview
+    records: int
 
 
 class _Posted(NamedTuple):
@@ -72,10 +74,15 @@ class CopyTransactions:
     Of the last `append`: `bases` has the offset of each batch, in their order (-1: not appended); `refused` the
     partitions that broke it, each with its own reason. `transactional`: whether batches are in transactions, or of the
     same producer and epoch without one; whoever changes it begins an epoch before the next append.
+    `channel`: of its connections to leaders, who answer the requests of one connection one by one; one `append` at a
+    time uses it.
     """
 
-    def __init__(self, router: Router, name: str, group: str, timeout_ms: int) -> None:
+    def __init__(
+        self, router: Router, name: str, group: str, timeout_ms: int, *, channel: str = "transactions"
+    ) -> None:
         self._router = router
+        self._channel = channel
         self._owned = TransactionalId(router, name, timeout_ms)
         self._group = group
         self._appends: dict[BrokerId, Appends] = {}
@@ -121,9 +128,16 @@ class CopyTransactions:
         """
         return self._phase(lambda: self._fence(partitions, by))
 
-    def append(self, batches: Sequence[CopiedBatch], by: Deadline) -> TxnEvent:
-        """Append in the order given, several batches of a partition in flight."""
-        return self._phase(lambda: self._append(batches, by))
+    def append(self, batches: Sequence[CopiedBatch], by: Deadline) -> Waits[TxnEvent]:
+        """Append in the order given, several batches of a partition in flight; each wait is for an answer."""
+        self.error = None
+        try:
+            yield from self._append(batches, by)
+        except Stopped:
+            raise
+        except TanistError as why:
+            return self._happened(why)
+        return TxnEvent.DONE
 
     def commit_positions(self, positions: Mapping[MirrorPartition, CommittedPosition], by: Deadline) -> TxnEvent:
         """The positions behind what was appended, in the same transaction."""
@@ -143,11 +157,14 @@ class CopyTransactions:
         except Stopped:
             raise
         except TanistError as why:
-            self.error = why
-            if isinstance(why, _FENCED):
-                return TxnEvent.FENCED
-            return TxnEvent.REFUSED if isinstance(why, BrokerError) else TxnEvent.UNANSWERED
+            return self._happened(why)
         return TxnEvent.DONE
+
+    def _happened(self, why: TanistError) -> TxnEvent:
+        self.error = why
+        if isinstance(why, _FENCED):
+            return TxnEvent.FENCED
+        return TxnEvent.REFUSED if isinstance(why, BrokerError) else TxnEvent.UNANSWERED
 
     def _begin(self, begin: Callable[[Deadline], None], by: Deadline) -> None:
         for appends in self._appends.values():  # of the epoch before: an answer to it is nobody's
@@ -167,14 +184,14 @@ class CopyTransactions:
         self._owned.end(by, commit=False, once=True)
         self._forget_partitions()
 
-    def _append(self, batches: Sequence[CopiedBatch], by: Deadline) -> None:
+    def _append(self, batches: Sequence[CopiedBatch], by: Deadline) -> Waits[None]:
         self.bases, self.refused = [DestinationOffset(-1)] * len(batches), {}
         if self.transactional:
             self._add({each.at for each in batches} - self._added, by)
         leaders = {at: self._router.leader(at) for at in {each.at for each in batches}}
         in_flight: deque[_Posted] = deque()
         try:
-            self._post(batches, leaders, in_flight, by)
+            yield from self._post(batches, leaders, in_flight, by)
         except BrokerError as why:
             if in_flight:  # not a refusal: whether they were appended is not known
                 raise CouldNotTell(f"batches are on their way: {why.reason}") from why
@@ -188,7 +205,7 @@ class CopyTransactions:
         leaders: Mapping[MirrorPartition, BrokerId],
         in_flight: deque[_Posted],
         by: Deadline,
-    ) -> None:
+    ) -> Waits[None]:
         for turn in _turns(batches):
             fresh = {batches[i].at for i in turn} - self._verified
             led: defaultdict[BrokerId, list[int]] = defaultdict(list)
@@ -199,16 +216,18 @@ class CopyTransactions:
                 appends.post([self._patched(batches[i]) for i in some], by)
                 in_flight.append(_Posted(appends, some))
             while in_flight and (fresh or len(in_flight) > _DEPTH):
+                yield
                 self._collect(in_flight.popleft(), batches, by)
             self._verified |= fresh
             if self.refused:
                 break
         while in_flight:
+            yield
             self._collect(in_flight.popleft(), batches, by)
 
     def _patched(self, of: CopiedBatch) -> ProduceBatch:
         producer, sequence = self._owned.producer, self._sequences[of.at]
-        self._sequences[of.at] = (sequence + header_of(of.payload).record_count) % _MODULUS
+        self._sequences[of.at] = (sequence + of.records) % _MODULUS
         patch(of.payload, producer.id, producer.epoch, sequence, transactional=self.transactional)
         return ProduceBatch(of.at.topic, of.at.partition, of.payload)
 
@@ -224,7 +243,7 @@ class CopyTransactions:
     def _open(self, leader: BrokerId, by: Deadline) -> Appends:
         held = self._appends.get(leader)
         if held is None or held.connection.lost:
-            connection = self._router.connection(leader, by, channel="transactions")
+            connection = self._router.connection(leader, by, channel=self._channel)
             transactional_id = self._owned.name if self.transactional else ""
             held = self._appends[leader] = Appends(connection, transactional_id=transactional_id)
         return held

@@ -20,6 +20,7 @@ from tanist.fetcher.engines.transactions.write_back import WriteBack
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.requests import End
+from tanist.kafka.wire.waits import in_turn, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tanist.fetcher.engines.engine import Incoming, Trouble
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
+    from tanist.kafka.wire.waits import Waits
 
 log = logging.getLogger(__name__)
 
@@ -116,10 +118,13 @@ class TransactionEngine:
                 break
 
     def _append(self, partitions: Sequence[TransactionPartition]) -> None:
+        lanes: defaultdict[int, list[Waits[None]]] = defaultdict(list)
         for number, some in self._by_id(partitions).items():
             of = self._id(number)
             of.follow(some)
-            of.append([each for each in some if each.pipeline.steps and self._may_append(each)])
+            going = [each for each in some if each.pipeline.steps and self._may_append(each)]
+            lanes[of.lane].append(of.append(going))
+        together(map(in_turn, lanes.values()))
         found: dict[MirrorPartition, CopiedPosition] = {}
         for each in self._ids.values():
             held = dict(each.partitions)

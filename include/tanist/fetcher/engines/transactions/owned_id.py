@@ -39,12 +39,14 @@ if TYPE_CHECKING:
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.router import Router
+    from tanist.kafka.wire.waits import Waits
 
 log = logging.getLogger(__name__)
 
 MOST_RANGES: Final = 400
 """Of a partition in one transaction: beside the proof they have to fit into the metadata of its position."""
 TRANSACTION_BYTES: Final = 64 << 20
+LANES: Final = 8
 ANSWER_SECONDS: Final = 15.0
 DECIDED_WITHIN_SECONDS: Final = 30.0
 """How long an end without an answer is asked for again; then the id is taken over, which tells the outcome, too."""
@@ -84,8 +86,14 @@ class OwnedId:
         self._fenced: set[MirrorPartition] = set()
         """The partitions in which this owner has fenced the others since it took over."""
         name = transactional_id_of(self._spec, number)
-        self._transactions = CopyTransactions(destination, name, group_of(self._spec.mirror), TIMEOUT_MS)
+        group, channel = group_of(self._spec.mirror), f"transactions-{self.lane}"
+        self._transactions = CopyTransactions(destination, name, group, TIMEOUT_MS, channel=channel)
         self._transactions.transactional = self._wants_transactions
+
+    @property
+    def lane(self) -> int:
+        """Ids of one lane share a connection to each leader, so they append one after another."""
+        return self.number % LANES
 
     @property
     def _wants_transactions(self) -> bool:
@@ -169,16 +177,20 @@ class OwnedId:
 
     # ── the open transaction ──────────────────────────────────────────────────────────────────────────────────────
 
-    def append(self, partitions: Sequence[TransactionPartition]) -> None:
+    def append(self, partitions: Sequence[TransactionPartition]) -> Waits[None]:
         """Append everything that was read of `partitions`, which belong to this id and are being copied."""
         if not self._goes_on() or not self._may_append_plainly(partitions):
             return
         now = self._clock.monotonic()
         taken = [self._take(each, now) for each in partitions if each.pipeline.steps]
-        batches = [CopiedBatch(each.of.at, payload) for each, payloads in taken for payload in payloads]
+        batches = [
+            CopiedBatch(each.of.at, payload, header.record_count)
+            for each, payloads in taken
+            for header, payload in zip(each.headers, payloads, strict=True)
+        ]
         if not batches:
             return
-        event = self._transactions.append(batches, self._clock.deadline(ANSWER_SECONDS))
+        event = yield from self._transactions.append(batches, self._clock.deadline(ANSWER_SECONDS))
         if event is TxnEvent.REFUSED and not self._transactions.transactional:
             self._keep(taken)
             return
