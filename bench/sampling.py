@@ -98,6 +98,15 @@ class Watch:
         if self.samples[-1].records > self._records and not self._more:
             raise CouldNotTell(f"{self._topic}: {self.samples[-1].records:.0f} records, the source has {self._records}")
 
+    def records_now(self, process: Process) -> float:
+        """How many are committed.
+
+        Raises:
+            ProcessFailed: the copier has ended.
+        """
+        with Router(self._pair.destination.endpoint(), "bench") as router:
+            return self._look(router, process).records
+
     def _look(self, router: Router, process: Process) -> Sample:
         if not process.alive:
             raise ProcessFailed(f"the copier of {self._topic} (pid {process.pid}) has ended")

@@ -118,13 +118,13 @@ class TransactionEngine:
                 break
 
     def _append(self, partitions: Sequence[TransactionPartition]) -> None:
-        lanes: defaultdict[int, list[Waits[None]]] = defaultdict(list)
+        channels: defaultdict[int, list[Waits[None]]] = defaultdict(list)
         for number, some in self._by_id(partitions).items():
             of = self._id(number)
             of.follow(some)
             going = [each for each in some if each.pipeline.steps and self._may_append(each)]
-            lanes[of.lane].append(of.append(going))
-        together(map(in_turn, lanes.values()))
+            channels[of.channel].append(of.append(going))
+        together(map(in_turn, channels.values()))
         found: dict[MirrorPartition, CopiedPosition] = {}
         for each in self._ids.values():
             held = dict(each.partitions)

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 MOST_RANGES: Final = 400
 """Of a partition in one transaction: beside the proof they have to fit into the metadata of its position."""
 TRANSACTION_BYTES: Final = 64 << 20
-LANES: Final = 8
+CHANNELS: Final = 8
 ANSWER_SECONDS: Final = 15.0
 DECIDED_WITHIN_SECONDS: Final = 30.0
 """How long an end without an answer is asked for again; then the id is taken over, which tells the outcome, too."""
@@ -86,14 +86,14 @@ class OwnedId:
         self._fenced: set[MirrorPartition] = set()
         """The partitions in which this owner has fenced the others since it took over."""
         name = transactional_id_of(self._spec, number)
-        group, channel = group_of(self._spec.mirror), f"transactions-{self.lane}"
+        group, channel = group_of(self._spec.mirror), f"transactions-{self.channel}"
         self._transactions = CopyTransactions(destination, name, group, TIMEOUT_MS, channel=channel)
         self._transactions.transactional = self._wants_transactions
 
     @property
-    def lane(self) -> int:
-        """Ids of one lane share a connection to each leader, so they append one after another."""
-        return self.number % LANES
+    def channel(self) -> int:
+        """Ids of one channel share a connection to each leader, so they append one after another."""
+        return self.number % CHANNELS
 
     @property
     def _wants_transactions(self) -> bool:
