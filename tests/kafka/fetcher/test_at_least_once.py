@@ -110,7 +110,7 @@ def settled(rig: Rig, at: Sequence[MirrorPartition]) -> None:
 
 
 def test_every_committed_record_is_in_the_copy_and_a_worker_that_stops_repeats_none(rig: Rig, topic_name: str) -> None:
-    """S1.4: at least once, and exactly once as long as nobody dies."""
+    """S1.1, S1.4: at least once, and exactly once as long as nobody dies."""
     at = rig.create(topic_name, 3)
     with rig.copier(at) as copier, Load(rig, at, 1):
         until(lambda: sum(each.records for each in copier.reports().values()) > 500, 30)

@@ -99,6 +99,7 @@ def must_be_equal(rig: Rig, partitions: Sequence[MirrorPartition]) -> int:
 
 
 def test_every_committed_record_is_in_the_copy_once_and_the_map_says_where(mapped: Rig, topic_name: str) -> None:
+    """S1.2: a record and the position behind it are committed together, at the destination. S1.1: exactly once."""
     rig, dice = mapped, Random(5)
     at = rig.create(topic_name, 3)
     with rig.copier(at) as copier:
@@ -270,7 +271,11 @@ def test_a_record_that_is_too_large_fails_alone(mapped: Rig, topic_name: str) ->
 def test_killed_and_frozen_owners_neither_lose_nor_repeat(
     mapped: Rig, topic_name: str, tmp_path: Path, seed: int
 ) -> None:
-    """Two workers that both believe that they hold the lease: the brokers fence all but the last one."""
+    """Two workers that both believe that they hold the lease: the brokers fence all but the last one (S1.5).
+
+    Who takes over reads the positions again, of what it was assigned; what was aborted has moved none (S1.3), and is
+    copied again as a whole transaction (S1.4).
+    """
     rig, dice, store = mapped, Random(seed), tmp_path / "state"
     at, rig.store = rig.create(topic_name, 3), worker_store(store)
     producer = rig.source.producer(transactional_id=f"t-{uuid4().hex}", linger_ms=0)
