@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tanist.domain.fake_group import published
@@ -47,9 +48,12 @@ class OffsetRuns:
         self._store = store
         self._claims = claims
 
-    def read(self, at: MirrorPartition, by: Deadline) -> OffsetMap:
-        """The current map of a partition, read after the call."""
-        return self._map(self._store.catch_up(by), at)
+    def read(self, by: Deadline) -> Mapping[MirrorPartition, OffsetMap]:
+        """The current maps of all partitions, read after the call; those that have no ranges are left out."""
+        found: defaultdict[MirrorPartition, list[OffsetRange]] = defaultdict(list)
+        for each in self._store.catch_up(by).offset_runs(self.spec):
+            found[each.partition].append(OffsetRange(each.source, each.destination))
+        return {at: OffsetMap.of(ranges) for at, ranges in found.items()}
 
     def write(self, of: Assigned, runs: Iterable[OffsetRange], why: str, by: Deadline) -> OffsetMap:
         """Add `runs` and return the map that contains them; only then may their first records be sent.

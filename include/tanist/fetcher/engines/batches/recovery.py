@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.compacted_recovery import recover_compacted_position
 from tanist.domain.compaction import CaughtUp, Holes
 from tanist.domain.errors import CompactionHole, Diverged, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
+from tanist.domain.offset_map import OffsetMap
 from tanist.domain.recovery import SourceBehind, recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
 from tanist.fetcher.engines.batches.lost_tombstones import COMPARE_SECONDS, NotCompared, deleted_keys
@@ -22,13 +24,13 @@ from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from tanist.domain.errors import SourceTopicRecreated
     from tanist.domain.log_ends import CopyEnds
-    from tanist.domain.names import SourceOffset
-    from tanist.domain.state_view import StoredProgress
+    from tanist.domain.names import MirrorPartition, SourceOffset
+    from tanist.domain.state_view import StateView, StoredProgress
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.fetcher.tools import FetcherThreadTools
@@ -39,6 +41,22 @@ log = logging.getLogger(__name__)
 
 RECOVERY_SECONDS: Final = 5.0
 """Timeout for one partition: a frozen broker delays the other partitions of the fetcher thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What both state topics say of all partitions that are recovered: offset maps, and how far workers have copied."""
+
+    offsets: Mapping[MirrorPartition, OffsetMap]
+    state: StateView
+
+    def copied_until(self, of: BatchPartition) -> SourceOffset | None:
+        """As `CompactedLogReader` has it: what this worker knows, or the one before has stored."""
+        known = (of.pipeline.landed_until, of.assigned.copied_until, self.progress(of).copied_until)
+        return max((each for each in known if each is not None), default=None)
+
+    def progress(self, of: BatchPartition) -> StoredProgress:
+        return self.state.progress(of.assigned.spec, of.assigned.state_partition, of.at)
 
 
 class Recovery:
@@ -59,9 +77,10 @@ class Recovery:
         try:
             by = self._clock.deadline(RECOVERY_SECONDS)
             seen = ids_and_ends(self._routers[1], [each.at for each in partitions], by)
+            recorded = _Recorded(self._runs.read(by), self._state(by))  # both after the ends, as `LogReader` wants it
             for each in partitions:
                 by = self._clock.deadline(RECOVERY_SECONDS)
-                found.append(self._recover(each, seen[each.at], by))  # what is found stays if one raises
+                found.append(self._recover(each, seen[each.at], recorded, by))  # what is found stays if one raises
         except Stopped:
             raise
         except TanistError as why:
@@ -69,19 +88,19 @@ class Recovery:
         return found
 
     def _recover(
-        self, of: BatchPartition, seen: tuple[UUID | None, CopyEnds] | TanistError, by: Deadline
+        self, of: BatchPartition, seen: tuple[UUID | None, CopyEnds] | TanistError, recorded: _Recorded, by: Deadline
     ) -> Phase | TanistError:
         """Raises only errors that concern all partitions: a cluster that does not answer."""
         try:
             of.topic_id, ends = value(seen)
             try:
-                return self._resume(of, ends, by)
+                return self._resume(of, ends, recorded, by)
             except CompactionHole:
                 if not of.found_hole():
                     raise
-                return self._resume(of, ends, by)
+                return self._resume(of, ends, recorded, by)
             except (Diverged, SourceBehind) as why:
-                return self._another_topic(of, by) or self._evidence(of, ends, by).explain(why, ends)
+                return self._another_topic(of, by) or self._evidence(of, ends, recorded, by).explain(why, ends)
             except SourceTruncated as why:
                 return self._another_topic(of, by) or why
         except (Stopped, TimedOut, Unreachable):
@@ -89,16 +108,16 @@ class Recovery:
         except TanistError as why:
             return why
 
-    def _resume(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> Phase:
-        evidence = self._evidence(of, ends, by)
+    def _resume(self, of: BatchPartition, ends: CopyEnds, recorded: _Recorded, by: Deadline) -> Phase:
+        evidence = self._evidence(of, ends, recorded, by)
         suspect_from = of.halted.suspect_from if of.halted else None
         recover = recover_position if of.holes is Holes.REFUSE else recover_compacted_position
         found = recover(evidence, of.assigned.spec.writer, suspect_from)
-        self._same_history(of, found.position, by)
+        self._same_history(of, found.position, recorded, by)
         if found.lost is not None:
             lost = self._losses.record(of.assigned, of.topic_id, found.lost, by)
             of.note = f"the source deleted offsets {lost} before they were copied"
-        offsets = evidence.map_read or self._runs.read(of.at, by)
+        offsets = evidence.offset_map()
         if found.runs:
             offsets = self._runs.write(of.assigned, found.runs, "recovery", by)
         of.log_start = ends.start
@@ -113,14 +132,14 @@ class Recovery:
         of.last_epoch = evidence.epoch_before(found.position)
         return Phase.COPY
 
-    def _same_history(self, of: BatchPartition, position: SourceOffset, by: Deadline) -> None:
+    def _same_history(self, of: BatchPartition, position: SourceOffset, recorded: _Recorded, by: Deadline) -> None:
         """Records that cleaners have taken out of one log cannot be compared with the other: leader epochs can.
 
         Raises:
             SourceTruncated: the source has lost a record that was copied.
         """
         if of.copied_record is None:
-            stored = self._stored(of, by)
+            stored = recorded.progress(of)
             if stored.record is None:
                 return
             of.copied_record = CopiedRecord(*stored.record)
@@ -151,18 +170,11 @@ class Recovery:
         by = self._clock.deadline(COMPARE_SECONDS)
         return deleted_keys(of.at, self._routers, ends, position, by)
 
-    def _evidence(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> WireLogReader:
-        reader = WireLogReader(of.assigned, ends, self._routers, self._runs, by, holes=of.holes is not Holes.REFUSE)
-        reader.progress = partial(self._copied_until, of, by)
+    def _evidence(self, of: BatchPartition, ends: CopyEnds, recorded: _Recorded, by: Deadline) -> WireLogReader:
+        offsets = recorded.offsets.get(of.at, OffsetMap())
+        reader = WireLogReader(of.assigned, ends, self._routers, offsets, by, holes=of.holes is not Holes.REFUSE)
+        reader.progress = partial(recorded.copied_until, of)
         return reader
-
-    def _copied_until(self, of: BatchPartition, by: Deadline) -> SourceOffset | None:
-        """As `CompactedLogReader` has it: what this worker knows, or the one before has stored."""
-        known = (of.pipeline.landed_until, of.assigned.copied_until, self._stored(of, by).copied_until)
-        return max((each for each in known if each is not None), default=None)
-
-    def _stored(self, of: BatchPartition, by: Deadline) -> StoredProgress:
-        return self._state(by).progress(of.assigned.spec, of.assigned.state_partition, of.at)
 
     def _another_topic(self, of: BatchPartition, by: Deadline) -> SourceTopicRecreated | None:
         """Whether the source's log differs because it is that of another topic of the same name."""
