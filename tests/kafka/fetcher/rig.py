@@ -14,8 +14,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
-from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import MirrorSpec, SmallBatches
+from tanist.domain.state_view import NOTHING_YET
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.wire import requests
@@ -226,7 +226,7 @@ class Rig:
 
     def offsets(self, at: MirrorPartition) -> OffsetMap:
         runs = OffsetRuns(self.spec, self.store, Claims("reader", self.store, SystemClock()))
-        return runs.read(soon()).get(at, OffsetMap())
+        return runs.on_record(lambda _: NOTHING_YET, soon()).offset_map(at)
 
     # ── waiting and checking ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +10,6 @@ from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.compacted_recovery import recover_compacted_position
 from tanist.domain.compaction import CaughtUp, Holes
 from tanist.domain.errors import CompactionHole, Diverged, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
-from tanist.domain.offset_map import OffsetMap
 from tanist.domain.recovery import SourceBehind, recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
 from tanist.fetcher.engines.batches.lost_tombstones import COMPARE_SECONDS, NotCompared, deleted_keys
@@ -24,15 +22,14 @@ from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from uuid import UUID
 
     from tanist.domain.errors import SourceTopicRecreated
     from tanist.domain.log_ends import CopyEnds
-    from tanist.domain.names import MirrorPartition, SourceOffset
-    from tanist.domain.state_view import StateView, StoredProgress
+    from tanist.domain.names import SourceOffset
     from tanist.fetcher.engines.batches.partition import BatchPartition
-    from tanist.fetcher.runs import OffsetRuns
+    from tanist.fetcher.runs import OffsetRuns, OnRecord
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
@@ -41,22 +38,6 @@ log = logging.getLogger(__name__)
 
 RECOVERY_SECONDS: Final = 5.0
 """Timeout for one partition: a frozen broker delays the other partitions of the fetcher thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    """What both state topics say of all partitions that are recovered: offset maps, and how far workers have copied."""
-
-    offsets: Mapping[MirrorPartition, OffsetMap]
-    state: StateView
-
-    def copied_until(self, of: BatchPartition) -> SourceOffset | None:
-        """As `CompactedLogReader` has it: what this worker knows, or the one before has stored."""
-        known = (of.pipeline.landed_until, of.assigned.copied_until, self.progress(of).copied_until)
-        return max((each for each in known if each is not None), default=None)
-
-    def progress(self, of: BatchPartition) -> StoredProgress:
-        return self.state.progress(of.assigned.spec, of.assigned.state_partition, of.at)
 
 
 class Recovery:
@@ -77,7 +58,7 @@ class Recovery:
         try:
             by = self._clock.deadline(RECOVERY_SECONDS)
             seen = ids_and_ends(self._routers[1], [each.at for each in partitions], by)
-            recorded = _Recorded(self._runs.read(by), self._state(by))  # both after the ends, as `LogReader` wants it
+            recorded = self._runs.on_record(self._state, by)  # both after the ends, as `LogReader` wants it
             for each in partitions:
                 by = self._clock.deadline(RECOVERY_SECONDS)
                 found.append(self._recover(each, seen[each.at], recorded, by))  # what is found stays if one raises
@@ -88,7 +69,7 @@ class Recovery:
         return found
 
     def _recover(
-        self, of: BatchPartition, seen: tuple[UUID | None, CopyEnds] | TanistError, recorded: _Recorded, by: Deadline
+        self, of: BatchPartition, seen: tuple[UUID | None, CopyEnds] | TanistError, recorded: OnRecord, by: Deadline
     ) -> Phase | TanistError:
         """Raises only errors that concern all partitions: a cluster that does not answer."""
         try:
@@ -108,7 +89,7 @@ class Recovery:
         except TanistError as why:
             return why
 
-    def _resume(self, of: BatchPartition, ends: CopyEnds, recorded: _Recorded, by: Deadline) -> Phase:
+    def _resume(self, of: BatchPartition, ends: CopyEnds, recorded: OnRecord, by: Deadline) -> Phase:
         evidence = self._evidence(of, ends, recorded, by)
         suspect_from = of.halted.suspect_from if of.halted else None
         recover = recover_position if of.holes is Holes.REFUSE else recover_compacted_position
@@ -132,14 +113,14 @@ class Recovery:
         of.last_epoch = evidence.epoch_before(found.position)
         return Phase.COPY
 
-    def _same_history(self, of: BatchPartition, position: SourceOffset, recorded: _Recorded, by: Deadline) -> None:
+    def _same_history(self, of: BatchPartition, position: SourceOffset, recorded: OnRecord, by: Deadline) -> None:
         """Records that cleaners have taken out of one log cannot be compared with the other: leader epochs can.
 
         Raises:
             SourceTruncated: the source has lost a record that was copied.
         """
         if of.copied_record is None:
-            stored = recorded.progress(of)
+            stored = recorded.progress(of.assigned)
             if stored.record is None:
                 return
             of.copied_record = CopiedRecord(*stored.record)
@@ -170,13 +151,19 @@ class Recovery:
         by = self._clock.deadline(COMPARE_SECONDS)
         return deleted_keys(of.at, self._routers, ends, position, by)
 
-    def _evidence(self, of: BatchPartition, ends: CopyEnds, recorded: _Recorded, by: Deadline) -> WireLogReader:
-        offsets = recorded.offsets.get(of.at, OffsetMap())
-        reader = WireLogReader(of.assigned, ends, self._routers, offsets, by, holes=of.holes is not Holes.REFUSE)
-        reader.progress = partial(recorded.copied_until, of)
+    def _evidence(self, of: BatchPartition, ends: CopyEnds, recorded: OnRecord, by: Deadline) -> WireLogReader:
+        offsets, holes = recorded.offset_map(of.at), of.holes is not Holes.REFUSE
+        reader = WireLogReader(of.assigned, ends, self._routers, offsets, by, holes=holes)
+        reader.progress = partial(_copied_until, of, recorded)
         return reader
 
     def _another_topic(self, of: BatchPartition, by: Deadline) -> SourceTopicRecreated | None:
         """Whether the source's log differs because it is that of another topic of the same name."""
         found = value(requests.topic_ids(self._routers[0], [of.at], by)[of.at])
         return recreated(of.at.topic, of.assigned.source_topic_id, found)
+
+
+def _copied_until(of: BatchPartition, recorded: OnRecord) -> SourceOffset | None:
+    """As `CompactedLogReader` has it: what this worker knows, or the one before has stored."""
+    known = (of.pipeline.landed_until, of.assigned.copied_until, recorded.progress(of.assigned).copied_until)
+    return max((each for each in known if each is not None), default=None)
