@@ -9,6 +9,7 @@ import base64
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, NewType, Protocol, TypeVar
 from uuid import UUID
 
@@ -159,6 +160,7 @@ def after(sequence: int, records: int) -> int:
     return (sequence + records) % SEQUENCE_MODULUS
 
 
+@lru_cache(maxsize=10_000)  # asked for every partition of a worker, every second
 def topic_id_of(text: str) -> UUID | None:
     """What `topic_id_text` has written; None of an empty text."""
     return UUID(bytes=base64.urlsafe_b64decode(text + "==")) if text else None

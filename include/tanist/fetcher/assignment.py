@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, Holes
@@ -36,7 +37,7 @@ class FetcherThreadKey(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Assigned:
     """One partition to copy. `draining`: batches in flight are completed, nothing more is fetched.
 
@@ -64,12 +65,12 @@ class Assigned:
     caught_up_at: EpochMs | None = field(default=None, compare=False)
     copied_until: SourceOffset | None = field(default=None, compare=False)
 
-    @property
+    @cached_property
     def at_source(self) -> SourcePartition:
         """What it is copied from."""
         return self.spec.names.at_source(self.partition)
 
-    @property
+    @cached_property
     def key(self) -> PartitionKey:
         return PartitionKey(self.spec.mirror, self.partition)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import filterfalse
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION, Holes, holes_of, is_compacted
 from tanist.domain.errors import SourceTopicRecreated
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
-    from tanist.domain.names import EpochMs, MirrorPartition
+    from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Report
@@ -42,7 +43,8 @@ _KNOWS_PROGRESS: Final = frozenset({MirrorState.FAILED, MirrorState.UNKNOWN})
 COPYING: Final = frozenset({MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSING})
 
 
-class Owned(NamedTuple):
+@dataclass(frozen=True)
+class Owned:
     """A partition that this worker owns."""
 
     spec: MirrorSpec
@@ -50,12 +52,12 @@ class Owned(NamedTuple):
     partition: MirrorPartition
     state_partition: int
 
-    @property
+    @cached_property
     def at_source(self) -> SourcePartition:
         """What it is copied from."""
         return self.spec.names.at_source(self.partition)
 
-    @property
+    @cached_property
     def key(self) -> PartitionKey:
         return PartitionKey(self.spec.mirror, self.partition)
 
@@ -210,6 +212,7 @@ def assigned(
 ) -> dict[PartitionKey, Assigned]:
     """The partitions to assign to threads. Unchanged assignments are the same objects as in `former`."""
     found: dict[PartitionKey, Assigned] = {}
+    settings: dict[tuple[MirrorName, str], Mapping[str, Any]] = {}
     workers = view.workers()
     merging = {spec.mirror for spec in view.mirrors() if may_merge(spec, workers, now)}
     for each in mine:
@@ -217,8 +220,9 @@ def assigned(
         if held is None or held.state not in COPYING or each.state_partition not in epochs or each.topic.restored:
             continue
         draining = held.state is MirrorState.PAUSING or _begins_paused(each, held)
-        configs = dict(each.topic.deferred_configs)
-        compacted = is_compacted(configs.get(CLEANUP_POLICY, ""))
+        topic = each.spec.mirror, each.topic.topic
+        if topic not in settings:
+            settings[topic] = _settings(each.spec, each.topic)
         new = Assigned(
             each.spec,
             each.partition,
@@ -226,16 +230,25 @@ def assigned(
             epochs[each.state_partition],
             draining,
             merges=each.spec.mirror in merging,
-            compacted=compacted,
-            holes=Holes.MARKERS if each.spec.is_mapped else holes_of(each.spec.holes, compacted=compacted),
-            source_topic_id=topic_id_of(each.topic.source_topic_id),
             copy_start=each.topic.copy_start(each.partition.partition),
             source_start=each.topic.source_start(each.partition.partition),
-            tombstones_kept_ms=int(configs.get(DELETE_RETENTION, DEFAULT_DELETE_RETENTION_MS)),
+            **settings[topic],
         )
         old = former.get(each.key)
         found[each.key] = old if old == new else _with_progress(new, view)
     return found
+
+
+def _settings(spec: MirrorSpec, topic: TopicDesired) -> Mapping[str, Any]:
+    """What all partitions of a topic are assigned with."""
+    configs = dict(topic.deferred_configs)
+    compacted = is_compacted(configs.get(CLEANUP_POLICY, ""))
+    return {
+        "compacted": compacted,
+        "holes": Holes.MARKERS if spec.is_mapped else holes_of(spec.holes, compacted=compacted),
+        "source_topic_id": topic_id_of(topic.source_topic_id),
+        "tombstones_kept_ms": int(configs.get(DELETE_RETENTION, DEFAULT_DELETE_RETENTION_MS)),
+    }
 
 
 def _begins_paused(mine: Owned, held: PartitionObserved) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.fake_group import published
@@ -22,7 +24,7 @@ from tanist.domain.records import OffsetRangeWritten
 from tanist.domain.state_record import Tombstone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from uuid import UUID
 
     from tanist.domain.compaction import CaughtUp
@@ -30,13 +32,28 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, MirrorPartition, SourceOffset
     from tanist.domain.records import MirrorSpec
     from tanist.domain.recovery import LostSpan
-    from tanist.domain.state_view import StateView
+    from tanist.domain.state_view import StateView, StoredProgress
     from tanist.domain.thinning import ThinningStep
     from tanist.fetcher.assignment import Assigned
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.ports.clock import Deadline
     from tanist.ports.state import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class OnRecord:
+    """What both state topics say of the partitions of a mirror. `maps`: of those that have ranges."""
+
+    maps: Mapping[MirrorPartition, OffsetMap]
+    state: StateView
+
+    def offset_map(self, at: MirrorPartition) -> OffsetMap:
+        return self.maps.get(at, OffsetMap())
+
+    def progress(self, of: Assigned) -> StoredProgress:
+        """How far it was copied, as workers have stored it."""
+        return self.state.progress(of.spec, of.state_partition, of.partition)
 
 
 class OffsetRuns:
@@ -47,9 +64,12 @@ class OffsetRuns:
         self._store = store
         self._claims = claims
 
-    def read(self, at: MirrorPartition, by: Deadline) -> OffsetMap:
-        """The current map of a partition, read after the call."""
-        return self._map(self._store.catch_up(by), at)
+    def on_record(self, state: Callable[[Deadline], StateView], by: Deadline) -> OnRecord:
+        """What is on record now of all partitions, read after the call. `state`: reads the state topic again."""
+        ranges: defaultdict[MirrorPartition, list[OffsetRange]] = defaultdict(list)
+        for each in self._store.catch_up(by).offset_runs(self.spec):
+            ranges[each.partition].append(OffsetRange(each.source, each.destination))
+        return OnRecord({at: OffsetMap.of(some) for at, some in ranges.items()}, state(by))
 
     def write(self, of: Assigned, runs: Iterable[OffsetRange], why: str, by: Deadline) -> OffsetMap:
         """Add `runs` and return the map that contains them; only then may their first records be sent.

@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from tanist.domain.errors import TanistError
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.records import MirrorSpec, SmallBatches
+from tanist.domain.state_view import NOTHING_YET
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.wire import requests
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Producer
 
-    from tanist.domain.offset_map import OffsetMap
     from tanist.ports.state import StateStore
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
@@ -225,7 +225,8 @@ class Rig:
         return {name: self.source.router.topics()[name].topic_id for name in names}
 
     def offsets(self, at: MirrorPartition) -> OffsetMap:
-        return OffsetRuns(self.spec, self.store, Claims("reader", self.store, SystemClock())).read(at, soon())
+        runs = OffsetRuns(self.spec, self.store, Claims("reader", self.store, SystemClock()))
+        return runs.on_record(lambda _: NOTHING_YET, soon()).offset_map(at)
 
     # ── waiting and checking ──────────────────────────────────────────────────────────────────────────────────────
 

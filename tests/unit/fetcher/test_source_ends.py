@@ -225,7 +225,7 @@ def test_partitions_that_are_not_copied_keep_what_was_stored(fetcher: Fetcher) -
 def test_another_mirror_of_the_same_name_begins_without_a_look(fetcher: Fetcher) -> None:
     """The source of its name may be another cluster."""
     fetcher.view = fold(StateView(), [replace(SPEC, mirror_id="new"), replace(TOPIC, mirror_id="new")])
-    mine = tuple(each._replace(spec=replace(SPEC, mirror_id="new")) for each in MINE)
+    mine = tuple(replace(each, spec=replace(SPEC, mirror_id="new")) for each in MINE)
     contacts = {each.key: Contact(None, EpochMs(T)) for each in mine}
     assert source_ends(mine, {}, contacts, fetcher.view, fetcher.seen) == {}
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.fetcher.assignment import Assigned
-    from tanist.fetcher.runs import OffsetRuns
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition
     from tanist.kafka.wire.router import Router
@@ -94,14 +93,14 @@ def _ends(start: int | TanistError, ends: tuple[int, int] | TanistError) -> Copy
 
 
 class WireLogReader:
-    """Both logs of one partition. `ends` were read just before, in bulk; everything else is read on demand."""
+    """Both logs of one partition. `ends`, and then its map, were read just before, in bulk; the rest on demand."""
 
     def __init__(
         self,
         assigned: Assigned,
         ends: CopyEnds,
         routers: tuple[Router, Router],
-        runs: OffsetRuns,
+        offsets: OffsetMap,
         by: Deadline,
         *,
         holes: bool = False,
@@ -110,14 +109,14 @@ class WireLogReader:
         self._first_ends: CopyEnds | None = ends
         self._copy_start = assigned.copy_start
         self._source, self._destination = routers
-        self._runs = runs
+        self._offsets = offsets
+        self._data_id = assigned.spec.data_id
         self._by = by
         self._holes = holes
         """Cleaners take records out of both logs."""
         self._start: SourceStart | None = None
         self._epochs: dict[int, tuple[int, int]] = {}
         """Of the batches of the source, as they were first read: leader epoch and end, by the first offset of each."""
-        self.map_read: OffsetMap | None = None
         self.progress: Callable[[], SourceOffset | None] = lambda: None
 
     def epoch_before(self, position: SourceOffset) -> int:
@@ -188,8 +187,7 @@ class WireLogReader:
         return [(h, b) for h, b in found if h.base_offset < until]
 
     def offset_map(self) -> OffsetMap:
-        self.map_read = self._runs.read(self._at, self._by)
-        return self.map_read
+        return self._offsets
 
     def source(self, position: SourceOffset) -> Sequence[Step[BatchHeader, memoryview]] | None:
         try:
@@ -218,8 +216,7 @@ class WireLogReader:
 
     def next_sequence(self) -> int | None:
         producers = value(requests.describe_producers(self._destination, [self._at], self._by)[self._at])
-        data_id = self._runs.spec.data_id
-        return next((p.last_sequence + 1 for p in producers if p.producer_id == data_id), None)
+        return next((p.last_sequence + 1 for p in producers if p.producer_id == self._data_id), None)
 
     def same(self, copied: memoryview, originals: Sequence[memoryview], skipped: int) -> bool:
         return is_made_of(copied, originals, skipped)

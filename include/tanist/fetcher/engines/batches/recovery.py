@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from tanist.domain.errors import SourceTopicRecreated
     from tanist.domain.log_ends import CopyEnds
     from tanist.domain.names import SourceOffset
-    from tanist.domain.state_view import StoredProgress
     from tanist.fetcher.engines.batches.partition import BatchPartition
-    from tanist.fetcher.runs import OffsetRuns
+    from tanist.fetcher.runs import OffsetRuns, OnRecord
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
@@ -59,9 +58,10 @@ class Recovery:
         try:
             by = self._clock.deadline(RECOVERY_SECONDS)
             seen = ids_and_ends(self._routers[1], [each.at for each in partitions], by)
+            recorded = self._runs.on_record(self._state, by)  # both after the ends, as `LogReader` wants it
             for each in partitions:
                 by = self._clock.deadline(RECOVERY_SECONDS)
-                found.append(self._recover(each, seen[each.at], by))  # what is found stays if one raises
+                found.append(self._recover(each, seen[each.at], recorded, by))  # what is found stays if one raises
         except Stopped:
             raise
         except TanistError as why:
@@ -69,19 +69,19 @@ class Recovery:
         return found
 
     def _recover(
-        self, of: BatchPartition, seen: tuple[UUID | None, CopyEnds] | TanistError, by: Deadline
+        self, of: BatchPartition, seen: tuple[UUID | None, CopyEnds] | TanistError, recorded: OnRecord, by: Deadline
     ) -> Phase | TanistError:
         """Raises only errors that concern all partitions: a cluster that does not answer."""
         try:
             of.topic_id, ends = value(seen)
             try:
-                return self._resume(of, ends, by)
+                return self._resume(of, ends, recorded, by)
             except CompactionHole:
                 if not of.found_hole():
                     raise
-                return self._resume(of, ends, by)
+                return self._resume(of, ends, recorded, by)
             except (Diverged, SourceBehind) as why:
-                return self._another_topic(of, by) or self._evidence(of, ends, by).explain(why, ends)
+                return self._another_topic(of, by) or self._evidence(of, ends, recorded, by).explain(why, ends)
             except SourceTruncated as why:
                 return self._another_topic(of, by) or why
         except (Stopped, TimedOut, Unreachable):
@@ -89,16 +89,16 @@ class Recovery:
         except TanistError as why:
             return why
 
-    def _resume(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> Phase:
-        evidence = self._evidence(of, ends, by)
+    def _resume(self, of: BatchPartition, ends: CopyEnds, recorded: OnRecord, by: Deadline) -> Phase:
+        evidence = self._evidence(of, ends, recorded, by)
         suspect_from = of.halted.suspect_from if of.halted else None
         recover = recover_position if of.holes is Holes.REFUSE else recover_compacted_position
         found = recover(evidence, of.assigned.spec.writer, suspect_from)
-        self._same_history(of, found.position, by)
+        self._same_history(of, found.position, recorded, by)
         if found.lost is not None:
             lost = self._losses.record(of.assigned, of.topic_id, found.lost, by)
             of.note = f"the source deleted offsets {lost} before they were copied"
-        offsets = evidence.map_read or self._runs.read(of.at, by)
+        offsets = evidence.offset_map()
         if found.runs:
             offsets = self._runs.write(of.assigned, found.runs, "recovery", by)
         of.log_start = ends.start
@@ -113,14 +113,14 @@ class Recovery:
         of.last_epoch = evidence.epoch_before(found.position)
         return Phase.COPY
 
-    def _same_history(self, of: BatchPartition, position: SourceOffset, by: Deadline) -> None:
+    def _same_history(self, of: BatchPartition, position: SourceOffset, recorded: OnRecord, by: Deadline) -> None:
         """Records that cleaners have taken out of one log cannot be compared with the other: leader epochs can.
 
         Raises:
             SourceTruncated: the source has lost a record that was copied.
         """
         if of.copied_record is None:
-            stored = self._stored(of, by)
+            stored = recorded.progress(of.assigned)
             if stored.record is None:
                 return
             of.copied_record = CopiedRecord(*stored.record)
@@ -151,20 +151,19 @@ class Recovery:
         by = self._clock.deadline(COMPARE_SECONDS)
         return deleted_keys(of.at, self._routers, ends, position, by)
 
-    def _evidence(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> WireLogReader:
-        reader = WireLogReader(of.assigned, ends, self._routers, self._runs, by, holes=of.holes is not Holes.REFUSE)
-        reader.progress = partial(self._copied_until, of, by)
+    def _evidence(self, of: BatchPartition, ends: CopyEnds, recorded: OnRecord, by: Deadline) -> WireLogReader:
+        offsets, holes = recorded.offset_map(of.at), of.holes is not Holes.REFUSE
+        reader = WireLogReader(of.assigned, ends, self._routers, offsets, by, holes=holes)
+        reader.progress = partial(_copied_until, of, recorded)
         return reader
-
-    def _copied_until(self, of: BatchPartition, by: Deadline) -> SourceOffset | None:
-        """As `CompactedLogReader` has it: what this worker knows, or the one before has stored."""
-        known = (of.pipeline.landed_until, of.assigned.copied_until, self._stored(of, by).copied_until)
-        return max((each for each in known if each is not None), default=None)
-
-    def _stored(self, of: BatchPartition, by: Deadline) -> StoredProgress:
-        return self._state(by).progress(of.assigned.spec, of.assigned.state_partition, of.at)
 
     def _another_topic(self, of: BatchPartition, by: Deadline) -> SourceTopicRecreated | None:
         """Whether the source's log differs because it is that of another topic of the same name."""
         found = value(requests.topic_ids(self._routers[0], [of.at], by)[of.at])
         return recreated(of.at.topic, of.assigned.source_topic_id, found)
+
+
+def _copied_until(of: BatchPartition, recorded: OnRecord) -> SourceOffset | None:
+    """As `CompactedLogReader` has it: what this worker knows, or the one before has stored."""
+    known = (of.pipeline.landed_until, of.assigned.copied_until, recorded.progress(of.assigned).copied_until)
+    return max((each for each in known if each is not None), default=None)
