@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Producer
 
+    from tanist.domain.offset_map import OffsetMap
     from tanist.ports.state import StateStore
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
