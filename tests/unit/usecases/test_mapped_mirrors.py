@@ -311,6 +311,13 @@ def test_brokers_that_grant_too_short_a_timeout_are_refused(pair: Pair) -> None:
     assert not pair.west.calls
 
 
+def test_brokers_that_keep_too_little_beside_a_position_are_refused(pair: Pair) -> None:
+    pair.west.broker_configs["offset.metadata.max.bytes"] = "2048"
+    with pytest.raises(errors.Misconfigured, match=r"offset.metadata.max.bytes of 'west' is 2048, .* 4096 bytes"):
+        pair.create()
+    assert not pair.west.calls
+
+
 def test_who_creates_it_hears_that_brokers_do_not_verify_transactions(pair: Pair) -> None:
     del pair.west.broker_configs[VERIFICATION]
     assert "older than Kafka 3.6" in pair.create(dry_run=True).warnings[0]

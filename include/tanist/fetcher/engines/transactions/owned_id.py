@@ -24,6 +24,7 @@ from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.fake_group import NO_PRODUCER, MirrorTruncated, group_of
 from tanist.domain.mapped_settings import TIMEOUT_MS, interval_ms
 from tanist.domain.recovery import NotCommittedYet
+from tanist.domain.transaction_size import TransactionSize
 from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
 from tanist.domain.writer_identity import transactional_id_of
 from tanist.fetcher.claims import NotOurs
@@ -31,7 +32,7 @@ from tanist.kafka.wire.copy_transactions import CopiedBatch, CopyTransactions
 from tanist.ports.positions import CommittedPosition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, TopicPartition
@@ -44,7 +45,6 @@ log = logging.getLogger(__name__)
 
 MOST_RANGES: Final = 400
 """Of a partition in one transaction: beside the proof they have to fit into the metadata of its position."""
-TRANSACTION_BYTES: Final = 64 << 20
 ANSWER_SECONDS: Final = 15.0
 DECIDED_WITHIN_SECONDS: Final = 30.0
 """How long an end without an answer is asked for again; then the id is taken over, which tells the outcome, too."""
@@ -81,6 +81,7 @@ class OwnedId:
         self._members: Sequence[TransactionPartition] = ()
         """All of this id that the thread has now. None of them can go on in an epoch that has ended."""
         self._spec = tools.spec
+        self._size = TransactionSize()
         self._fenced: set[MirrorPartition] = set()
         """The partitions in which this owner has fenced the others since it took over."""
         name = transactional_id_of(self._spec, number)
@@ -174,7 +175,7 @@ class OwnedId:
         if not self._goes_on() or not self._may_append_plainly(partitions):
             return
         now = self._clock.monotonic()
-        taken = [self._take(each, now) for each in partitions if each.pipeline.steps]
+        taken = list(self._taken([each for each in partitions if each.pipeline.steps], now))
         batches = [CopiedBatch(each.of.at, payload) for each, payloads in taken for payload in payloads]
         if not batches:
             return
@@ -183,7 +184,8 @@ class OwnedId:
             self._keep(taken)
             return
         if event is not TxnEvent.DONE:
-            self._failed(event, {each.of.at: max(map(len, payloads), default=0) for each, payloads in taken})
+            largest = {each.of.at: max(map(len, payloads), default=0) for each, payloads in taken}
+            self._failed(event, largest, posted=sum(len(each.payload) for each in batches))
             return
         bases, now = iter(self._transactions.bases), self._clock.monotonic()
         for each, _ in taken:
@@ -228,19 +230,33 @@ class OwnedId:
         self._recover_all()
         self._look_for_leaders()
 
-    def _take(self, of: TransactionPartition, now: float) -> tuple[_Taken, list[memoryview]]:
+    def _taken(
+        self, partitions: Sequence[TransactionPartition], now: float
+    ) -> Iterator[tuple[_Taken, list[memoryview]]]:
+        """What of `partitions` the transaction has room for; of the first one at least one batch."""
+        room = self._size.limit - self._held(self.partitions.values())
+        for each in partitions:
+            taken, payloads = self._take(each, room, now)
+            room -= sum(map(len, payloads))
+            yield taken, payloads
+            if room <= 0:
+                return
+
+    def _take(self, of: TransactionPartition, size: int, now: float) -> tuple[_Taken, list[memoryview]]:
         """Take the steps of a partition, up to one that refuses: that fails alone, once the others are committed.
 
-        And no more than leave as many ranges as can ride with its position.
+        And no more than leave as many ranges as can ride with its position, nor batches of more than `size` bytes
+        behind the first one.
         """
         headers: list[BatchHeader] = []
         payloads: list[memoryview] = []
         steps = of.pipeline.steps
         self.partitions[of.at], begun = of, of.next_position
         room = MOST_RANGES - len(of.riding)
-        while steps and not isinstance(step := steps[0], Refuse) and (room > 0 or not headers):
+        while steps and not isinstance(step := steps[0], Refuse) and (not headers or (room > 0 and size > 0)):
             steps.popleft()
             if isinstance(step, Append):
+                size -= len(step.payload)
                 headers.append(step.header)
                 payloads.append(step.payload)
             else:
@@ -280,16 +296,23 @@ class OwnedId:
         for at, each in opened.items():
             each.was_committed(positions[at], moment, epoch)
         self.partitions.clear()
+        self._size = self._size.committed()
         if not self._goes_on():  # it is committed, and a second request to end it may still arrive
             self._recover_all()
         return positions
 
     def _due(self, opened: Collection[TransactionPartition]) -> bool:
         begun = min(each.opened.begun_at for each in opened if each.opened is not None)
-        size = sum(header.size for each in opened if each.opened is not None for header in each.opened.appended)
         draining = any(each.assigned.draining or each.pipeline.halted or each.pipeline.steps for each in opened)
         every = interval_ms(self._spec) / 1000
-        return draining or size >= TRANSACTION_BYTES or self._clock.monotonic() - begun >= every
+        large = self._held(opened) >= self._size.limit
+        return draining or large or self._clock.monotonic() - begun >= every
+
+    @staticmethod
+    def _held(partitions: Collection[TransactionPartition]) -> int:
+        """Bytes of the batches that the open transaction has of them."""
+        opened = (each.opened for each in partitions if each.opened is not None)
+        return sum(header.size for each in opened for header in each.appended)
 
     def _commit(self, positions: Mapping[MirrorPartition, CopiedPosition]) -> bool:
         """Whether the transaction is committed, for certain."""
@@ -320,12 +343,14 @@ class OwnedId:
 
     # ── failure ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _failed(self, event: TxnEvent, sizes: Mapping[MirrorPartition, int] = _UNKNOWN) -> None:
+    def _failed(self, event: TxnEvent, sizes: Mapping[MirrorPartition, int] = _UNKNOWN, *, posted: int = 0) -> None:
         """The transaction is void, or nobody knows: each partition of it reads again what is committed.
 
-        `sizes`: of the largest batch of each, in bytes.
+        `sizes`: of the largest batch of each, in bytes. `posted`: bytes that the open transaction may hold besides.
         """
         why = self._transactions.error
+        if event in {TxnEvent.FENCED, TxnEvent.UNANSWERED}:
+            self._size = self._size.failed(self._held(self.partitions.values()) + posted)
         refused = self._transactions.refused if event is TxnEvent.REFUSED else {}
         log.warning("transaction failed", extra={"transactional_id": self.number, "phase": self.phase, "why": str(why)})
         self._go(event)
