@@ -1,7 +1,8 @@
-"""Copies with mapped offsets into three brokers whose coordinators move and die, each time in another phase."""
+"""Copies with mapped offsets into three brokers that die: coordinators in each phase, replicas, and ends of logs."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -14,10 +15,12 @@ from tanist.domain.fake_group import group_of
 from tanist.domain.names import MirrorPartition
 from tanist.domain.writer_identity import transactional_id_of
 from tanist.fetcher.engines.transactions import owned_id
+from tanist.kafka.wire.requests import End
 from tests.kafka.fetcher.copier import SLICE
 from tests.kafka.fetcher.raw import reassign
 from tests.kafka.fetcher.rig import Rig, RigCluster, soon, until
-from tests.kafka.fetcher.test_mapped import FIVE, mapped_spec, must_be_equal, must_have, through
+from tests.kafka.fetcher.test_mapped import FIVE, committed, mapped_spec, must_be_equal, must_have, through
+from tests.kafka.fetcher.test_source_history import segments
 from tests.kafka.fetcher.test_writers import broken
 from tests.storm import proxy
 from tests.storm.proxy import Proxy
@@ -175,3 +178,43 @@ def test_too_few_replicas_and_a_transaction_that_is_not_verified_are_told_apart(
             rig.copied(copier)
     must_be_equal(rig, [alone, safe])
     must_have(rig, safe, FIVE)
+
+
+def lose_the_last_batches(side: RigCluster, at: MirrorPartition, count: int) -> None:
+    """A power cut of the broker, after which its disk has the log of `at` without them."""
+    broker = side.leader(at)
+    side.cluster.kill(broker)
+    (log,) = segments(side, at)
+    content, begins = log.read_bytes(), [0]
+    while begins[-1] < len(content):  # base offset, 8 bytes; size of what follows, 4 bytes
+        begins.append(begins[-1] + 12 + int.from_bytes(content[begins[-1] + 8 : begins[-1] + 12]))
+    os.truncate(log, begins[-1 - count])
+    side.cluster.start_broker(broker)
+    until(lambda: side.complete(at.topic, 1), 60)
+
+
+@pytest.mark.long  # a broker dies; its short sibling is the topic that was created again, in test_mapped.py
+@pytest.mark.parametrize("lost", ["marker", "records"])
+def test_a_copy_that_has_lost_its_last_marker_gets_it_again_and_one_that_has_lost_more_is_named(
+    mapped: Rig, topic_name: str, lost: str
+) -> None:
+    """The position is in another log, which has kept it. Without the marker no reader of committed records goes on."""
+    rig = mapped
+    (at,) = rig.source.create(topic_name)
+    rig.destination.create(topic_name, brokers=[1])
+    with rig.copier([at]) as copier:
+        for _ in range(3):
+            rig.source.produce(at, FIVE)
+            rig.copied(copier)
+    end = committed(rig, at).end
+    until(lambda: rig.destination.end(at, End.LOG_END) == end, 20)
+    lose_the_last_batches(rig.destination, at, 1 if lost == "marker" else 2)
+    assert rig.destination.end(at, End.LOG_END) == end - (1 if lost == "marker" else 1 + len(FIVE))
+    with rig.copier([at]) as copier:
+        if lost == "records":
+            assert broken(copier, at) == "MIRROR_TRUNCATED"
+            return
+        rig.source.produce(at, FIVE)
+        rig.copied(copier)
+    assert must_be_equal(rig, [at]) == 4 * len(FIVE)
+    assert committed(rig, at).end == end + len(FIVE) + 1, "the marker lies where the lost one was"

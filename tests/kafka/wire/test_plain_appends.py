@@ -91,7 +91,7 @@ def test_a_new_epoch_alone_refuses_no_batch_outside_of_transactions_and_the_mark
     assert old.bases == [0, 3]
     new = side.owner()
     assert old.append(side.batches(), soon()) is TxnEvent.DONE, "this is why a fence is needed"
-    assert new.fence([side.at], soon()) is TxnEvent.DONE
+    assert new.end_empty([side.at], soon(), commit=False) is TxnEvent.DONE
     assert new.next_epoch(soon()) is TxnEvent.DONE
     assert side.end() == 10
     assert old.append(side.batches(), soon()) is TxnEvent.FENCED

@@ -150,12 +150,13 @@ class CopyTransactions:
             raise found
         return found
 
-    def fence(self, partitions: Collection[MirrorPartition], by: Deadline) -> TxnEvent:
-        """Abort an empty transaction on `partitions`: no earlier epoch can append there once its markers are written.
+    def end_empty(self, partitions: Collection[MirrorPartition], by: Deadline, *, commit: bool) -> TxnEvent:
+        """End an empty transaction on `partitions`: no earlier epoch can append there once its markers are written.
 
-        They are when the next epoch begins. `refused`: the partitions that kept it from beginning.
+        They are when the next epoch begins. `commit`: what the producer id has open there is committed by them.
+        `refused`: the partitions that kept it from beginning.
         """
-        return self._phase(lambda: self._fence(partitions, by))
+        return self._phase(lambda: self._end_empty(partitions, by, commit=commit))
 
     def append(self, batches: Sequence[CopiedBatch], by: Deadline) -> TxnEvent:
         """Append in the order given, several batches of a partition in flight."""
@@ -211,10 +212,10 @@ class CopyTransactions:
         self._added.clear()
         self._verified.clear()
 
-    def _fence(self, partitions: Collection[MirrorPartition], by: Deadline) -> None:
+    def _end_empty(self, partitions: Collection[MirrorPartition], by: Deadline, *, commit: bool) -> None:
         self.refused = {}
         self._add(partitions, by)
-        self._owned.end(by, commit=False, once=True)
+        self._owned.end(by, commit=commit, once=True)
         self._forget_partitions()
 
     def _append(self, batches: Sequence[CopiedBatch], by: Deadline) -> None:

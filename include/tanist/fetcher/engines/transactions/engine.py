@@ -22,7 +22,7 @@ from tanist.kafka.wire import requests
 from tanist.kafka.wire.requests import End
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import BrokerId, MirrorPartition
@@ -87,7 +87,10 @@ class TransactionEngine:
             return [unready] * len(partitions)
         try:
             positions = of.positions()
-            kept_out = of.fence(self._recovery.appended_to(partitions, positions))
+            kept_out = {
+                **self._mark(of, self._recovery.unmarked(partitions, positions)),
+                **of.fence(self._recovery.appended_to(partitions, positions)),
+            }
         except Stopped:
             raise
         except TanistError as why:
@@ -99,6 +102,14 @@ class TransactionEngine:
             if found[each.at] is Phase.COPY and each.committed is not None and not each.committed.count:
                 of.commit_again(each)  # a copy that has no record yet has a position, too
         return [kept_out[each.at] if each.at in kept_out else found[each.at] for each in partitions]
+
+    def _mark(self, of: OwnedId, unmarked: Collection[MirrorPartition]) -> Mapping[MirrorPartition, TanistError]:
+        """Have the markers written again that were lost; why not, by partition. Raises as `OwnedId.mark`."""
+        if unmarked:
+            of.must_be_fresh()
+        lost = self._recovery.lost_markers(unmarked, of.producer_id)
+        refused = of.mark([at for at, error in lost.items() if error is None])
+        return {at: error for at, error in lost.items() if error is not None} | dict(refused)
 
     def read(self, partitions: Sequence[TransactionPartition], *, hurry: bool) -> Incoming | None:
         hurry = hurry or any(each.opened is not None for each in partitions)

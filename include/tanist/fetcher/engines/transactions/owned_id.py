@@ -11,14 +11,12 @@ transaction recovers: its position is read again, from what was committed.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import translate_refusal
 from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge
-from tanist.domain.copying import Append, Refuse
 from tanist.domain.delivery import Delivery
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.fake_group import NO_PRODUCER, MirrorTruncated, group_of
@@ -28,23 +26,23 @@ from tanist.domain.transaction_size import TransactionSize
 from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
 from tanist.domain.writer_identity import transactional_id_of
 from tanist.fetcher.claims import NotOurs
+from tanist.fetcher.engines.transactions.taking import take
 from tanist.kafka.wire.copy_transactions import CopiedBatch, CopyTransactions
 from tanist.ports.positions import CommittedPosition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.fake_group import CopiedPosition
-    from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition, ProducerId, TopicPartition
     from tanist.fetcher.engines.transactions.partition import TransactionPartition
+    from tanist.fetcher.engines.transactions.taking import Taken
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.router import Router
 
 log = logging.getLogger(__name__)
 
-MOST_RANGES: Final = 400
-"""Of a partition in one transaction: beside the proof they have to fit into the metadata of its position."""
 ANSWER_SECONDS: Final = 15.0
 DECIDED_WITHIN_SECONDS: Final = 30.0
 """How long an end without an answer is asked for again; then the id is taken over, which tells the outcome, too."""
@@ -56,15 +54,6 @@ class Unexpected(CouldNotTell):
 
     name = "APPENDED_ELSEWHERE"
     operator_action = "none: the mirror partition is read again, which shows who wrote to it"
-
-
-@dataclass(slots=True)
-class _Taken:
-    """What is to be appended of a partition. `begun`: the position before."""
-
-    of: TransactionPartition
-    headers: list[BatchHeader]
-    begun: SourceOffset
 
 
 class OwnedId:
@@ -130,34 +119,60 @@ class OwnedId:
         """
         return self._transactions.positions(self._clock.deadline(ANSWER_SECONDS))
 
+    @property
+    def producer_id(self) -> ProducerId:
+        """In whose name the partitions are appended to now."""
+        return self._transactions.producer_id
+
     def fence(self, partitions: Collection[MirrorPartition]) -> Mapping[MirrorPartition, TanistError]:
         """Keep out what other owners may still append to `partitions` outside of transactions; why not, by partition.
 
         Raises:
             TanistError: the markers are being written, or it is not known whether they are: a new epoch comes first.
         """
-        left = set(partitions) - self._fenced
+        return self._end_empty(set(partitions) - self._fenced, TxnEvent.UNFENCED)
+
+    def must_be_fresh(self) -> None:
+        """Raises NotCommittedYet: the markers of the last transaction may not be written before a new epoch begins."""
+        if self._goes_on():
+            self.end_if_due(now=True)
+        if self._goes_on():
+            self._go(TxnEvent.UNMARKED)
+            self._recover_all()
+            raise NotCommittedYet("the markers of the last transaction come first")
+
+    def mark(self, partitions: Collection[MirrorPartition]) -> Mapping[MirrorPartition, TanistError]:
+        """Write the markers of a committed transaction that `partitions` have lost; why not, by partition.
+
+        Raises:
+            TanistError: as `fence`.
+        """
+        return self._end_empty(set(partitions), TxnEvent.UNMARKED)
+
+    def _end_empty(self, left: set[MirrorPartition], event: TxnEvent) -> Mapping[MirrorPartition, TanistError]:
+        """End an empty transaction on the partitions that are left, and on fewer if some refuse it."""
         refused: dict[MirrorPartition, TanistError] = {}
         if not left:
             return refused
         self.end_if_due(now=True)
         if self.phase in {TxnPhase.RESUME, TxnPhase.APPEND}:
-            self._go(TxnEvent.UNFENCED)
-        while self.phase is TxnPhase.FENCE:
-            event = self._transactions.fence(left, self._clock.deadline(ANSWER_SECONDS))
-            if event is TxnEvent.DONE:
+            self._go(event)
+        while self.phase in {TxnPhase.FENCE, TxnPhase.MARK}:
+            commit = self.phase is TxnPhase.MARK
+            done = self._transactions.end_empty(left, self._clock.deadline(ANSWER_SECONDS), commit=commit)
+            if done is TxnEvent.DONE:
                 self._fenced |= left
-            elif event is TxnEvent.REFUSED and (some := self._transactions.refused):
+            elif done is TxnEvent.REFUSED and (some := self._transactions.refused):
                 refused |= some
                 left -= some.keys()
                 if left:
                     continue
-                event = TxnEvent.LEFT_OUT
-            self._go(event)
+                done = TxnEvent.LEFT_OUT
+            self._go(done)
         if self.phase is TxnPhase.RESUME:
             return refused
         self._recover_all()
-        raise self._transactions.error or NotCommittedYet("earlier owners are being fenced: their markers come first")
+        raise self._transactions.error or NotCommittedYet("markers are being written: they come first")
 
     def resumed(self) -> None:
         """Positions were read, after whether the mirror still copies: the next transaction may begin."""
@@ -175,7 +190,9 @@ class OwnedId:
         if not self._goes_on() or not self._may_append_plainly(partitions):
             return
         now = self._clock.monotonic()
-        taken = list(self._taken([each for each in partitions if each.pipeline.steps], now))
+        some = [each for each in partitions if each.pipeline.steps]
+        taken = list(take(some, self._size.limit - self._held(self.partitions.values()), now))
+        self.partitions |= {each.of.at: each.of for each, _ in taken}
         batches = [CopiedBatch(each.of.at, payload) for each, payloads in taken for payload in payloads]
         if not batches:
             return
@@ -211,7 +228,7 @@ class OwnedId:
             self.end_if_due(now=True)
         return self._goes_on()
 
-    def _keep(self, taken: Sequence[tuple[_Taken, list[memoryview]]]) -> None:
+    def _keep(self, taken: Sequence[tuple[Taken, list[memoryview]]]) -> None:
         """Some partitions have refused a batch that is in no transaction: what was appended before it is committed."""
         refused, bases, now = self._transactions.refused, iter(self._transactions.bases), self._clock.monotonic()
         for each, payloads in taken:
@@ -229,42 +246,6 @@ class OwnedId:
             self._go(TxnEvent.NEW_EPOCH)
         self._recover_all()
         self._look_for_leaders()
-
-    def _taken(
-        self, partitions: Sequence[TransactionPartition], now: float
-    ) -> Iterator[tuple[_Taken, list[memoryview]]]:
-        """What of `partitions` the transaction has room for; of the first one at least one batch."""
-        room = self._size.limit - self._held(self.partitions.values())
-        for each in partitions:
-            taken, payloads = self._take(each, room, now)
-            room -= sum(map(len, payloads))
-            yield taken, payloads
-            if room <= 0:
-                return
-
-    def _take(self, of: TransactionPartition, size: int, now: float) -> tuple[_Taken, list[memoryview]]:
-        """Take the steps of a partition, up to one that refuses: that fails alone, once the others are committed.
-
-        And no more than leave as many ranges as can ride with its position, nor batches of more than `size` bytes
-        behind the first one.
-        """
-        headers: list[BatchHeader] = []
-        payloads: list[memoryview] = []
-        steps = of.pipeline.steps
-        self.partitions[of.at], begun = of, of.next_position
-        room = MOST_RANGES - len(of.riding)
-        while steps and not isinstance(step := steps[0], Refuse) and (not headers or (room > 0 and size > 0)):
-            steps.popleft()
-            if isinstance(step, Append):
-                size -= len(step.payload)
-                headers.append(step.header)
-                payloads.append(step.payload)
-            else:
-                room -= 1
-            of.passed(step.until, now)
-        if steps and of.opened is None and isinstance(step := steps[0], Refuse):
-            of.halt(step.error, now)
-        return _Taken(of, headers, begun), payloads
 
     def _landed(self, of: TransactionPartition, header: BatchHeader, base: DestinationOffset, now: float) -> None:
         expected = of.pipeline.end

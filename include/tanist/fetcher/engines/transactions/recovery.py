@@ -25,12 +25,12 @@ from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.log_ends import CopyEnds
-    from tanist.domain.names import DestinationOffset, MirrorPartition, TopicPartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition, ProducerId, TopicPartition
     from tanist.fetcher.engines.transactions.partition import TransactionPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.fetcher.tools import FetcherThreadTools
@@ -86,17 +86,48 @@ class MappedRecovery:
 
         Without those that are shorter than that: a marker would hide it.
         """
-        lasts: dict[MirrorPartition, CopiedPosition] = {}
-        for each in partitions:
-            with suppress(TanistError):  # what is wrong with a position is found when it recovers
-                held = positions.get(each.at)
-                if held is not None and (last := _proved(each, value(held))).producer_id != NO_PRODUCER:
-                    lasts[each.at] = last
+        lasts = {at: last for at, last in _lasts(partitions, positions) if last.producer_id != NO_PRODUCER}
         if not lasts:
             return []
         by = self._clock.deadline(RECOVERY_SECONDS)
         ends = requests.list_offsets(self._destination, dict.fromkeys(lasts, End.LOG_END), by)
         return [at for at, last in lasts.items() if isinstance(end := ends[at], TanistError) or end >= last.end]
+
+    def unmarked(
+        self,
+        partitions: Sequence[TransactionPartition],
+        positions: Mapping[TopicPartition, CommittedPosition | TanistError],
+    ) -> list[MirrorPartition]:
+        """The partitions that end just before the marker of the transaction that their position is of."""
+        lasts = {at: last for at, last in _lasts(partitions, positions) if last.producer_id == NO_PRODUCER}
+        if not lasts:
+            return []
+        by = self._clock.deadline(RECOVERY_SECONDS)
+        ends = requests.list_offsets(self._destination, dict.fromkeys(lasts, End.LOG_END), by)
+        return [at for at, last in lasts.items() if ends[at] == last.end - 1]
+
+    def lost_markers(
+        self, partitions: Collection[MirrorPartition], producer_id: ProducerId
+    ) -> Mapping[MirrorPartition, TanistError | None]:
+        """Of partitions that lack a marker although it was written: None where `producer_id` has a transaction open.
+
+        A marker of the same producer id ends that one, as the lost one did. MirrorTruncated: it has none open, so more
+        is missing, or the coordinator has forgotten who had.
+        """
+        if not partitions:
+            return {}
+        by = self._clock.deadline(RECOVERY_SECONDS)
+        found: dict[MirrorPartition, TanistError | None] = {}
+        for at, answer in requests.describe_producers(self._destination, partitions, by).items():
+            if isinstance(answer, TanistError):
+                found[at] = answer
+            elif any(each.producer_id == producer_id and each.transaction_start >= 0 for each in answer):
+                found[at] = None
+            else:
+                found[at] = MirrorTruncated(
+                    f"{at} has lost the marker of its last transaction, and producer id {producer_id} has none open"
+                )
+        return found
 
     def _recover(
         self,
@@ -239,6 +270,17 @@ class MappedRecovery:
         if lost.hole is not None:
             self._runs.tombstones_missed(of.assigned, lost.hole, lost.caught_up, now, by)
             lost.hole, lost.settled_at = None, now
+
+
+def _lasts(
+    partitions: Sequence[TransactionPartition],
+    positions: Mapping[TopicPartition, CommittedPosition | TanistError],
+) -> Iterator[tuple[MirrorPartition, CopiedPosition]]:
+    """Those that have a position of ours; what is wrong with another one is found when it recovers."""
+    for each in partitions:
+        with suppress(TanistError):
+            if (held := positions.get(each.at)) is not None:
+                yield each.at, _proved(each, value(held))
 
 
 def _proved(of: TransactionPartition, held: CommittedPosition) -> CopiedPosition:
