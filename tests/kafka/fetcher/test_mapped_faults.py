@@ -42,17 +42,18 @@ def error_of(copier: Copier, at: MirrorPartition) -> str:
 
 
 def test_a_record_older_than_the_copy_takes_fails_alone(mapped: Rig, topic_name: str) -> None:
-    """INVALID_TIMESTAMP: the partition is named, the other ones of its transaction go on."""
+    """INVALID_TIMESTAMP: the partition is named, what is before it is copied, the others of its transaction go on."""
     rig = mapped
+    rig.spec = replace(rig.spec, merge_small_batches=SmallBatches.OFF)  # one refused record refuses its whole batch
     rig.destination.create(topic_name, 2, config={"message.timestamp.before.max.ms": "3600000"})
     at = rig.source.create(topic_name, 2)
+    rig.source.produce(at[0], [b"now"])
+    rig.source.produce(at[1], FIVE)
     producer = rig.source.producer()
+    producer.produce(topic_name, b"old", partition=0, timestamp=LONG_AGO_MS)
+    assert producer.flush(20) == 0
+    rig.source.produce(at[0], [b"behind"])
     with rig.copier(at) as copier:
-        rig.source.produce(at[0], [b"now"])
-        rig.copied(copier)
-        producer.produce(topic_name, b"old", partition=0, timestamp=LONG_AGO_MS)
-        assert producer.flush(20) == 0
-        rig.source.produce(at[1], FIVE)
         assert broken(copier, at[0]) == "RECORD_REFUSED"
         why = copier.reports()[at[0]].error
         assert why is not None
@@ -81,6 +82,7 @@ def test_aborted_batches_are_appended_again_and_counted_once(mapped: Rig, topic_
         rig.copied(copier, only=[at[1]])
         assert copier.reports()[at[1]].records == batches
     must_be_equal(rig, [at[1]])
+    must_have(rig, at[0], [b"%d" % n for n in range(batches - 1)])
     everything = read(rig.destination.servers, [at[1]], "read_uncommitted")[at[1]]
     assert len(everything) >= 2 * batches, "they were appended, and aborted"
     assert len(everything) % batches == 0

@@ -122,6 +122,23 @@ def test_a_later_mirror_of_the_same_name_has_other_transactional_ids(pair: Pair)
     assert pair.create().spec.transactional_id != first.transactional_id
 
 
+@pytest.mark.parametrize("offsets", OffsetMode)
+def test_a_topic_is_copied_to_by_one_mirror_whatever_its_offsets_are(pair: Pair, offsets: OffsetMode) -> None:
+    pair.create()
+    before = list(pair.west.calls)
+    with pytest.raises(errors.TopicAlreadyInMirror, match="'orders' belongs to mirror 'dr' on 'west'"):
+        pair.create(replace(MAPPED, mirror="dr2", offsets=offsets))
+    assert pair.west.calls == before
+
+
+def test_a_renamed_copy_belongs_to_one_mirror_too(pair: Pair) -> None:
+    renamed = replace(MAPPED, rename=("dr.{topic}",))
+    pair.create(renamed)
+    with pytest.raises(errors.TopicAlreadyInMirror, match=r"'dr\.orders' belongs to mirror 'dr' on 'west'"):
+        pair.create(replace(renamed, mirror="dr2"))
+    assert pair.create(replace(MAPPED, mirror="dr2")).changed
+
+
 def test_copies_have_the_names_that_rules_give_them(pair: Pair) -> None:
     created = pair.create(replace(MAPPED, rename=("dr.{topic}",)))
     assert [each.topic for each in created.topics] == ["dr.orders"]

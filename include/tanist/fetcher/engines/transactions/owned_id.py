@@ -13,14 +13,15 @@ from __future__ import annotations
 import logging
 from itertools import takewhile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.appending import translate_refusal
 from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge
 from tanist.domain.delivery import Delivery
-from tanist.domain.errors import CouldNotTell, Stopped, TanistError
+from tanist.domain.errors import CouldNotTell, PartitionBroken, Stopped, TanistError
 from tanist.domain.fake_group import NO_PRODUCER, MirrorTruncated, group_of
 from tanist.domain.mapped_settings import TIMEOUT_MS, interval_ms
+from tanist.domain.names import SourceOffset
 from tanist.domain.recovery import NotCommittedYet
 from tanist.domain.transaction_size import TransactionSize
 from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 ANSWER_SECONDS: Final = 15.0
 DECIDED_WITHIN_SECONDS: Final = 30.0
 """How long an end without an answer is asked for again; then the id is taken over, which tells the outcome, too."""
-_UNKNOWN: Final[Mapping[MirrorPartition, int]] = MappingProxyType({})
+_NONE: Final[Mapping[MirrorPartition, Any]] = MappingProxyType({})
 
 
 class Unexpected(CouldNotTell):
@@ -202,12 +203,23 @@ class OwnedId:
             return
         if event is not TxnEvent.DONE:
             largest = {each.of.at: max(map(len, payloads), default=0) for each, payloads in taken}
-            self._failed(event, largest, posted=sum(len(each.payload) for each in batches))
+            for each, _ in taken:
+                each.of.alone_from = None
+            self._failed(event, largest, self._behind_others(taken), posted=sum(len(each.payload) for each in batches))
             return
         bases, now = iter(self._transactions.bases), self._clock.monotonic()
         for each, _ in taken:
             for header in each.headers:
                 self._landed(each.of, header, next(bases), now)
+
+    def _behind_others(self, taken: Sequence[tuple[Taken, list[memoryview]]]) -> Mapping[MirrorPartition, SourceOffset]:
+        """Where the first batch begins that was not appended, of those with others before it in the transaction."""
+        found, bases = {}, iter(self._transactions.bases)
+        for each, _ in taken:
+            appended = [next(bases) >= 0 for _ in each.headers]
+            if not all(appended) and (appended[0] or each.of.holds_batches):
+                found[each.of.at] = SourceOffset(each.headers[appended.index(False)].base_offset)
+        return found
 
     def _may_append_plainly(self, partitions: Sequence[TransactionPartition]) -> bool:
         """Whether batches may be sent outside of a transaction, if it is outside: nobody else checks the lease then.
@@ -324,10 +336,18 @@ class OwnedId:
 
     # ── failure ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _failed(self, event: TxnEvent, sizes: Mapping[MirrorPartition, int] = _UNKNOWN, *, posted: int = 0) -> None:
+    def _failed(
+        self,
+        event: TxnEvent,
+        sizes: Mapping[MirrorPartition, int] = _NONE,
+        behind: Mapping[MirrorPartition, SourceOffset] = _NONE,
+        *,
+        posted: int = 0,
+    ) -> None:
         """The transaction is void, or nobody knows: each partition of it reads again what is committed.
 
-        `sizes`: of the largest batch of each, in bytes. `posted`: bytes that the open transaction may hold besides.
+        `sizes`: of the largest batch of each, in bytes. `behind`: where a batch begins that has others before it.
+        `posted`: bytes that the open transaction may hold besides.
         """
         why = self._transactions.error
         if event in {TxnEvent.FENCED, TxnEvent.UNANSWERED}:
@@ -339,7 +359,10 @@ class OwnedId:
             self._go(self._transactions.end(self._clock.deadline(ANSWER_SECONDS), commit=False))
         now = self._clock.monotonic()
         for at, each in self.partitions.items():
-            each.halt(_reason(each, refused[at], sizes.get(at, 0)) if at in refused else None if refused else why, now)
+            reason = _reason(each, refused[at], sizes.get(at, 0)) if at in refused else None if refused else why
+            if at in behind and isinstance(reason, PartitionBroken):
+                each.alone_from, reason = behind[at], None
+            each.halt(reason, now)
         self._recover_all()
         self._look_for_leaders()
 

@@ -42,7 +42,7 @@ def take(partitions: Sequence[TransactionPartition], room: int, now: float) -> I
 
 
 def _take(of: TransactionPartition, size: int, now: float) -> tuple[Taken, list[memoryview]]:
-    """Take the steps of a partition, up to one that refuses: that fails alone, once the others are committed.
+    """Take the steps of a partition, up to one that refuses, or was refused: it is alone once the others are committed.
 
     And no more than leave as many ranges as can ride with its position, nor batches of more than `size` bytes behind
     the first one.
@@ -53,6 +53,8 @@ def _take(of: TransactionPartition, size: int, now: float) -> tuple[Taken, list[
     begun = of.next_position
     room = MOST_RANGES - len(of.riding)
     while steps and not isinstance(step := steps[0], Refuse) and (not headers or (room > 0 and size > 0)):
+        if isinstance(step, Append) and (headers or of.holds_batches) and of.ends_before(step.header):
+            break
         steps.popleft()
         if isinstance(step, Append):
             size -= len(step.payload)
