@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _MODULUS: Final = 1 << 31
 _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
-_LOOK_SECONDS: Final = 3.0
+_LOOK_SECONDS: Final = 1.0
 _DEPTH: Final = 4
 """Appends in flight; of a producer the broker recognises the last five batches (ProducerStateEntry)."""
 
@@ -125,6 +125,8 @@ class CopyTransactions:
         self.refused: dict[MirrorPartition, TanistError] = {}
         self.error: TanistError | None = None
         self.transactional = True
+        self._lacks_markers = False
+        """Whether the last epoch did not begin for want of a marker: the next try is short, other ids wait for it."""
 
     @property
     def producer_id(self) -> ProducerId:
@@ -191,16 +193,18 @@ class CopyTransactions:
             appends.connection.close()
         self._appends.clear()
         try:
-            begin(by)
+            begin(Deadline(min(by.at, time.monotonic() + _LOOK_SECONDS)) if self._lacks_markers else by)
         except (ConcurrentTransactions, TimedOut) as late:
             self._must_not_be_ending(late)
             raise
+        self._lacks_markers = False
         self._sequences.clear()
         self._forget_partitions()
 
     def _must_not_be_ending(self, late: TanistError) -> None:
         """Raises TransactionEnding: what `late` has waited for are markers."""
         left = self._owned.unmarked(Deadline(time.monotonic() + _LOOK_SECONDS))
+        self._lacks_markers = bool(left)
         if left:
             partitions = ", ".join(map(str, sorted(left)))
             raise TransactionEnding(
