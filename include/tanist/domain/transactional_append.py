@@ -27,7 +27,8 @@ class TxnPhase(StrEnum):
     """Read, in this order: whether the mirror still copies; the positions in the fake group, stable; the map."""
     FENCE = "fence"
     """Abort an empty transaction on partitions that were copied outside of transactions. The marker keeps out what an
-    earlier epoch still has on its way there: without a transaction no broker asks the coordinator about it."""
+    earlier epoch still has on its way there: without a transaction no broker asks the coordinator about it. And on
+    those that have lost the marker of an aborted one."""
     MARK = "mark"
     """Commit an empty transaction on partitions that have lost the marker of a committed one: it takes its place, for
     leaders end what the producer id has open."""

@@ -13,9 +13,12 @@ from confluent_kafka import TopicPartition as Place
 
 from tanist.domain.fake_group import group_of
 from tanist.domain.names import MirrorPartition
+from tanist.domain.transactional_append import TxnEvent
 from tanist.domain.writer_identity import transactional_id_of
 from tanist.fetcher.engines.transactions import owned_id
+from tanist.kafka.wire.copy_transactions import CopiedBatch, CopyTransactions
 from tanist.kafka.wire.requests import End
+from tests.kafka.adapters.test_transactional_fencing import a_batch
 from tests.kafka.fetcher.copier import SLICE
 from tests.kafka.fetcher.raw import reassign
 from tests.kafka.fetcher.rig import Rig, RigCluster, soon, until
@@ -193,7 +196,7 @@ def lose_the_last_batches(side: RigCluster, at: MirrorPartition, count: int) -> 
     until(lambda: side.complete(at.topic, 1), 60)
 
 
-@pytest.mark.long  # a broker dies; its short sibling is the topic that was created again, in test_mapped.py
+@pytest.mark.long  # a broker dies; its short sibling is tests/unit/domain/test_lost_markers.py
 @pytest.mark.parametrize("lost", ["marker", "records"])
 def test_a_copy_that_has_lost_its_last_marker_gets_it_again_and_one_that_has_lost_more_is_named(
     mapped: Rig, topic_name: str, lost: str
@@ -218,3 +221,28 @@ def test_a_copy_that_has_lost_its_last_marker_gets_it_again_and_one_that_has_los
         rig.copied(copier)
     assert must_be_equal(rig, [at]) == 4 * len(FIVE)
     assert committed(rig, at).end == end + len(FIVE) + 1, "the marker lies where the lost one was"
+
+
+@pytest.mark.long  # a broker dies; its short sibling is tests/unit/domain/test_lost_markers.py
+def test_records_of_an_aborted_transaction_that_has_lost_its_marker_are_never_committed(
+    mapped: Rig, topic_name: str
+) -> None:
+    """Leaders end what a producer id has open, also by the marker of its next transaction."""
+    rig = mapped
+    (at,) = rig.source.create(topic_name)
+    rig.destination.create(topic_name, brokers=[1])
+    with rig.copier([at]) as copier:
+        rig.source.produce(at, FIVE)
+        rig.copied(copier)
+    name = transactional_id_of(rig.spec, SLICE)
+    attempt = CopyTransactions(rig.destination.router, name, group_of(rig.spec.mirror), 60_000)
+    assert attempt.take_over(soon()) is TxnEvent.DONE
+    assert attempt.append([CopiedBatch(at, a_batch(b"aborted"))], soon()) is TxnEvent.DONE
+    assert attempt.end(soon(), commit=False) is TxnEvent.DONE
+    assert attempt.next_epoch(soon()) is TxnEvent.DONE
+    lose_the_last_batches(rig.destination, at, 1)
+    assert rig.destination.end(at, End.LAST_STABLE) == rig.destination.end(at, End.LOG_END) - 1
+    with rig.copier([at]) as copier:
+        rig.source.produce(at, FIVE)
+        rig.copied(copier)
+    assert must_be_equal(rig, [at]) == 2 * len(FIVE)

@@ -142,13 +142,12 @@ class OwnedId:
             self._recover_all()
             raise NotCommittedYet("the markers of the last transaction come first")
 
-    def mark(self, partitions: Collection[MirrorPartition]) -> Mapping[MirrorPartition, TanistError]:
-        """Write the markers of a committed transaction that `partitions` have lost; why not, by partition.
+    def mark(self, partitions: Collection[MirrorPartition], *, commit: bool) -> Mapping[MirrorPartition, TanistError]:
+        """Write the markers that `partitions` have lost, of a transaction that was committed, or aborted.
 
-        Raises:
-            TanistError: as `fence`.
+        Why not, by partition. Raises: as `fence`.
         """
-        return self._end_empty(set(partitions), TxnEvent.UNMARKED)
+        return self._end_empty(set(partitions), TxnEvent.UNMARKED if commit else TxnEvent.UNFENCED)
 
     def _end_empty(self, left: set[MirrorPartition], event: TxnEvent) -> Mapping[MirrorPartition, TanistError]:
         """End an empty transaction on the partitions that are left, and on fewer if some refuse it."""

@@ -11,8 +11,9 @@ from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.compaction import CaughtUp
 from tanist.domain.errors import ForeignWrite, Stopped, TanistError
 from tanist.domain.fake_group import NO_PRODUCER, MirrorPositionLost, MirrorTruncated, copied_position
+from tanist.domain.lost_markers import LostMarker, lacks_marker, lost_marker
 from tanist.domain.mapped_runs import first_runs, moved, without_records
-from tanist.domain.names import SourceOffset
+from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 from tanist.domain.recovery import LostSpan, NotCommittedYet, ResumePoint, SourceBehind
 from tanist.fetcher.engines.batches.evidence import ids_and_ends
@@ -25,12 +26,12 @@ from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
     from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.log_ends import CopyEnds
-    from tanist.domain.names import DestinationOffset, MirrorPartition, ProducerId, TopicPartition
+    from tanist.domain.names import MirrorPartition, ProducerId, TopicPartition
     from tanist.fetcher.engines.transactions.partition import TransactionPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.fetcher.tools import FetcherThreadTools
@@ -93,40 +94,38 @@ class MappedRecovery:
         ends = requests.list_offsets(self._destination, dict.fromkeys(lasts, End.LOG_END), by)
         return [at for at, last in lasts.items() if isinstance(end := ends[at], TanistError) or end >= last.end]
 
-    def unmarked(
+    def unended(
         self,
         partitions: Sequence[TransactionPartition],
         positions: Mapping[TopicPartition, CommittedPosition | TanistError],
-    ) -> list[MirrorPartition]:
-        """The partitions that end just before the marker of the transaction that their position is of."""
-        lasts = {at: last for at, last in _lasts(partitions, positions) if last.producer_id == NO_PRODUCER}
-        if not lasts:
-            return []
-        by = self._clock.deadline(RECOVERY_SECONDS)
-        ends = requests.list_offsets(self._destination, dict.fromkeys(lasts, End.LOG_END), by)
-        return [at for at, last in lasts.items() if ends[at] == last.end - 1]
+    ) -> Mapping[MirrorPartition, DestinationOffset]:
+        """The ends of partitions that may lack a marker: something is open there, or it belongs at their end."""
+        lasts, by = dict(_lasts(partitions, positions)), self._clock.deadline(RECOVERY_SECONDS)
+        at = [each.at for each in partitions]
+        stable = requests.list_offsets(self._destination, dict.fromkeys(at, End.LAST_STABLE), by)
+        ends = requests.list_offsets(self._destination, dict.fromkeys(at, End.LOG_END), by)
+        known = {each: DestinationOffset(end) for each, end in ends.items() if not isinstance(end, TanistError)}
+        return {each: end for each, end in known.items() if stable[each] != end or lacks_marker(end, lasts.get(each))}
 
     def lost_markers(
-        self, partitions: Collection[MirrorPartition], producer_id: ProducerId
-    ) -> Mapping[MirrorPartition, TanistError | None]:
-        """Of partitions that lack a marker although it was written: None where `producer_id` has a transaction open.
-
-        A marker of the same producer id ends that one, as the lost one did. MirrorTruncated: it has none open, so more
-        is missing, or the coordinator has forgotten who had.
-        """
-        if not partitions:
+        self,
+        partitions: Sequence[TransactionPartition],
+        positions: Mapping[TopicPartition, CommittedPosition | TanistError],
+        ends: Mapping[MirrorPartition, DestinationOffset],
+        producer_id: ProducerId,
+    ) -> Mapping[MirrorPartition, LostMarker | TanistError]:
+        """What those of `ends` lack, as their leaders know `producer_id`; the epoch has just begun."""
+        if not ends:
             return {}
-        by = self._clock.deadline(RECOVERY_SECONDS)
-        found: dict[MirrorPartition, TanistError | None] = {}
-        for at, answer in requests.describe_producers(self._destination, partitions, by).items():
+        lasts, by = dict(_lasts(partitions, positions)), self._clock.deadline(RECOVERY_SECONDS)
+        found: dict[MirrorPartition, LostMarker | TanistError] = {}
+        for at, answer in requests.describe_producers(self._destination, ends, by).items():
             if isinstance(answer, TanistError):
                 found[at] = answer
-            elif any(each.producer_id == producer_id and each.transaction_start >= 0 for each in answer):
-                found[at] = None
-            else:
-                found[at] = MirrorTruncated(
-                    f"{at} has lost the marker of its last transaction, and producer id {producer_id} has none open"
-                )
+                continue
+            own = [each.transaction_start for each in answer if each.producer_id == producer_id]
+            begins = next((DestinationOffset(start) for start in own if start >= 0), None)
+            found[at] = lost_marker(ends[at], lasts.get(at), begins)
         return found
 
     def _recover(
