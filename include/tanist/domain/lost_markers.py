@@ -8,13 +8,15 @@ that one is for: so it must be the right one, before anything else is appended.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tanist.domain.fake_group import NO_PRODUCER
+from tanist.domain.names import DestinationOffset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tanist.domain.fake_group import CopiedPosition
-    from tanist.domain.names import DestinationOffset
 
 
 class LostMarker(StrEnum):
@@ -27,6 +29,21 @@ class LostMarker(StrEnum):
     """Of a later one, which has committed nothing."""
     TRUNCATED = "truncated"
     """More is missing than a marker."""
+
+
+class _ActiveProducer(Protocol):
+    """A producer as a leader describes it."""
+
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def transaction_start(self) -> int: ...
+
+
+def open_from(producers: Iterable[_ActiveProducer], producer_id: int) -> DestinationOffset | None:
+    """Where the transaction begins that `producer_id` has open; None: it has none open."""
+    starts = (each.transaction_start for each in producers if each.producer_id == producer_id)
+    return next((DestinationOffset(start) for start in starts if start >= 0), None)
 
 
 def lacks_marker(end: DestinationOffset, last: CopiedPosition | None) -> bool:

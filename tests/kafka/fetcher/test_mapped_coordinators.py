@@ -14,10 +14,12 @@ from confluent_kafka import TopicPartition as Place
 from tanist.domain.fake_group import group_of
 from tanist.domain.names import MirrorPartition
 from tanist.domain.transactional_append import TxnEvent
-from tanist.domain.writer_identity import transactional_id_of
+from tanist.domain.writer_identity import TransactionalWriter, transactional_id_of
 from tanist.fetcher.engines.transactions import owned_id
+from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
 from tanist.kafka.wire.copy_transactions import CopiedBatch, CopyTransactions
 from tanist.kafka.wire.requests import End
+from tanist.ports.fencing import TransactionFence
 from tests.kafka.adapters.test_transactional_fencing import a_batch
 from tests.kafka.fetcher.copier import SLICE
 from tests.kafka.fetcher.raw import reassign
@@ -197,7 +199,7 @@ def lose_the_last_batches(side: RigCluster, at: MirrorPartition, count: int) -> 
 
 
 @pytest.mark.long  # a broker dies; its short sibling is tests/unit/domain/test_lost_markers.py
-@pytest.mark.parametrize("lost", ["marker", "records"])
+@pytest.mark.parametrize("lost", ["marker", "records", "marker before a failover"])
 def test_a_copy_that_has_lost_its_last_marker_gets_it_again_and_one_that_has_lost_more_is_named(
     mapped: Rig, topic_name: str, lost: str
 ) -> None:
@@ -211,8 +213,15 @@ def test_a_copy_that_has_lost_its_last_marker_gets_it_again_and_one_that_has_los
             rig.copied(copier)
     end = committed(rig, at).end
     until(lambda: rig.destination.end(at, End.LOG_END) == end, 20)
-    lose_the_last_batches(rig.destination, at, 1 if lost == "marker" else 2)
-    assert rig.destination.end(at, End.LOG_END) == end - (1 if lost == "marker" else 1 + len(FIVE))
+    lose_the_last_batches(rig.destination, at, 2 if lost == "records" else 1)
+    assert rig.destination.end(at, End.LOG_END) == end - (1 + len(FIVE) if lost == "records" else 1)
+    if lost == "marker before a failover":
+        writer = TransactionalWriter(transactional_id_of(rig.spec, SLICE), last=committed(rig, at))
+        (fence,) = KafkaProducerFencing(rig.destination.router).fence_transactional_ids({at: writer}, soon()).values()
+        assert isinstance(fence, TransactionFence)
+        assert fence.end == end + 1, "a marker that commits, and one that fences"
+        assert must_be_equal(rig, [at]) == 3 * len(FIVE)
+        return
     with rig.copier([at]) as copier:
         if lost == "records":
             assert broken(copier, at) == "MIRROR_TRUNCATED"

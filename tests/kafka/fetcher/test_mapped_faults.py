@@ -10,8 +10,10 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as Place
+from confluent_kafka.cimpl import NewPartitions
 
 from tanist.domain.fake_group import group_of
+from tanist.domain.names import MirrorPartition
 from tanist.domain.records import SmallBatches
 from tests.kafka.fetcher.logs import read
 from tests.kafka.fetcher.rig import Rig, RigCluster, until
@@ -21,7 +23,6 @@ from tests.kafka.fetcher.test_writers import broken
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.names import MirrorPartition
     from tests.kafka.fetcher.copier import Copier
 
 LONG_AGO_MS: Final = 1_000_000
@@ -146,3 +147,21 @@ def test_a_consumer_in_the_group_of_positions_moves_nothing(mapped: Rig, topic_n
             rig.copied(copier)
             assert committed(rig, at).position == 3 * len(FIVE)
     must_be_equal(rig, [at])
+
+
+def test_partitions_that_are_added_join_the_transactions_of_a_running_worker(mapped: Rig, topic_name: str) -> None:
+    rig = mapped
+    at = rig.create(topic_name)
+    with rig.copier(at) as copier:
+        rig.source.produce(at[0], FIVE)
+        rig.copied(copier)
+        for side in (rig.destination, rig.source):
+            side.admin.create_partitions([NewPartitions(topic_name, 3)])[topic_name].result(20)
+            until(lambda: side.complete(topic_name, 3), 20)  # noqa: B023
+        new = tuple(MirrorPartition(topic_name, n) for n in (1, 2))
+        for each in (*at, *new):
+            rig.source.produce(each, FIVE, linger_ms=1)  # another client, which finds all partitions
+        copier.extend(new)
+        rig.copied(copier)
+        assert copier.reports()[at[0]].records == 2 * len(FIVE), "it was not begun anew"
+    must_be_equal(rig, [*at, *new])

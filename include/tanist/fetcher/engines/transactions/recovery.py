@@ -11,7 +11,7 @@ from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.compaction import CaughtUp
 from tanist.domain.errors import ForeignWrite, Stopped, TanistError
 from tanist.domain.fake_group import NO_PRODUCER, MirrorPositionLost, MirrorTruncated, copied_position
-from tanist.domain.lost_markers import LostMarker, lacks_marker, lost_marker
+from tanist.domain.lost_markers import LostMarker, lacks_marker, lost_marker, open_from
 from tanist.domain.mapped_runs import first_runs, moved, without_records
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetRange
@@ -123,9 +123,7 @@ class MappedRecovery:
             if isinstance(answer, TanistError):
                 found[at] = answer
                 continue
-            own = [each.transaction_start for each in answer if each.producer_id == producer_id]
-            begins = next((DestinationOffset(start) for start in own if start >= 0), None)
-            found[at] = lost_marker(ends[at], lasts.get(at), begins)
+            found[at] = lost_marker(ends[at], lasts.get(at), open_from(answer, producer_id))
         return found
 
     def _recover(
