@@ -19,8 +19,10 @@ class TransactionSize:
     def failed(self, held: int) -> TransactionSize:
         """A transaction of `held` bytes was too old for the brokers, or had no answer in time.
 
-        The next one is half as large, or the same would happen to it again.
+        The next one is half as large, or the same would happen to it again. A small one had another reason.
         """
+        if held <= LEAST_BYTES:
+            return self
         return replace(self, limit=max(LEAST_BYTES, min(self.limit, held) // 2))
 
     def committed(self) -> TransactionSize:

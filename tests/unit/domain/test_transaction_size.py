@@ -14,7 +14,11 @@ def test_failures_end_at_a_batch_and_not_at_nothing() -> None:
     size = TransactionSize()
     for _ in range(40):
         size = size.failed(size.limit)
-    assert size.failed(0).limit == LEAST_BYTES
+    assert size.limit == LEAST_BYTES
+
+
+def test_a_small_transaction_that_fails_does_not_make_the_next_one_smaller() -> None:
+    assert TransactionSize().failed(LEAST_BYTES) == TransactionSize()
 
 
 def test_transactions_that_are_committed_lead_back_to_the_largest_one() -> None:

@@ -118,7 +118,7 @@ class TransactionEngine:
         lost = self._recovery.lost_markers(partitions, positions, unended, of.producer_id)
         kept_out = {at: each for at, each in lost.items() if isinstance(each, TanistError)}
         for at in (at for at, each in lost.items() if each is LostMarker.TRUNCATED):
-            kept_out[at] = MirrorTruncated(f"{at} has lost more than the marker of its last transaction")
+            kept_out[at] = MirrorTruncated(f"{at} lacks the marker of its last transaction, and that is not all")
         for kind in (LostMarker.COMMIT, LostMarker.ABORT):
             some = [at for at, each in lost.items() if each is kind]
             kept_out |= of.mark(some, commit=kind is LostMarker.COMMIT)

@@ -99,11 +99,14 @@ class MappedRecovery:
         partitions: Sequence[TransactionPartition],
         positions: Mapping[TopicPartition, CommittedPosition | TanistError],
     ) -> Mapping[MirrorPartition, DestinationOffset]:
-        """The ends of partitions that may lack a marker: something is open there, or it belongs at their end."""
+        """The ends of partitions that may lack a marker: something is open there, or it belongs at their end.
+
+        Their replicated ends: of what followers do not have yet nothing is known.
+        """
         lasts, by = dict(_lasts(partitions, positions)), self._clock.deadline(RECOVERY_SECONDS)
         at = [each.at for each in partitions]
         stable = requests.list_offsets(self._destination, dict.fromkeys(at, End.LAST_STABLE), by)
-        ends = requests.list_offsets(self._destination, dict.fromkeys(at, End.LOG_END), by)
+        ends = requests.list_offsets(self._destination, dict.fromkeys(at, End.HIGH_WATERMARK), by)
         known = {each: DestinationOffset(end) for each, end in ends.items() if not isinstance(end, TanistError)}
         return {each: end for each, end in known.items() if stable[each] != end or lacks_marker(end, lasts.get(each))}
 
