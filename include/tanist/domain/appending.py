@@ -16,6 +16,7 @@ from tanist.domain.broker_errors import (
     InvalidRecord,
     InvalidTimestamp,
     MessageTooLarge,
+    OffsetMetadataTooLarge,
     RecordListTooLarge,
     UnsupportedCompression,
 )
@@ -23,6 +24,7 @@ from tanist.domain.copying import Append, Batch, Fill, Refuse, Step, markers_to_
 from tanist.domain.errors import (
     CouldNotTell,
     MirrorProducerFenced,
+    PositionTooLarge,
     RecordRefused,
     RecordTooLarge,
     SourceTruncated,
@@ -325,11 +327,13 @@ def shifted(pipeline: Pipeline[H, Payload], sent: Sent[H], base: DestinationOffs
 
 
 def translate_refusal(why: TanistError) -> TanistError:
-    """The error of a partition whose append was refused: some refusals are permanent."""
+    """The error of a partition whose append, or position behind it, was refused: some refusals are permanent."""
     if isinstance(why, MessageTooLarge | RecordListTooLarge):
         return RecordTooLarge(f"{why.reason}; max.message.bytes of the destination topic is smaller")
     if isinstance(why, InvalidRecord | InvalidTimestamp | UnsupportedCompression):
         return RecordRefused(why.reason)
+    if isinstance(why, OffsetMetadataTooLarge):
+        return PositionTooLarge(why.reason)
     if isinstance(why, InvalidProducerEpoch):
         return MirrorProducerFenced(why.reason)
     return why

@@ -378,6 +378,11 @@ class RecordTooLarge(PartitionBroken):
     operator_action = f"raise max.message.bytes of the destination topic, {_RESUME}"
 
 
+class PositionTooLarge(PartitionBroken):
+    name = "POSITION_TOO_LARGE"
+    operator_action = f"raise offset.metadata.max.bytes of the destination's brokers to its default, 4096, {_RESUME}"
+
+
 class RecordRefused(PartitionBroken):
     name = "RECORD_REFUSED"
     operator_action = f"configure the destination topic to accept it (see the reason), {_RESUME}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from tanist.domain.errors import Misconfigured, UnsupportedVersion
+from tanist.domain.fake_group import MOST_BYTES
 from tanist.domain.mapped_settings import TIMEOUT_MS
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 REQUESTS: Final = ("InitProducerId", "TxnOffsetCommit")
 """What workers ask of coordinators, in versions that brokers speak from Kafka 2.5 on."""
 LONGEST_TIMEOUT: Final = "transaction.max.timeout.ms"
+LONGEST_METADATA: Final = "offset.metadata.max.bytes"
 VERIFICATION: Final = "transaction.partition.verification.enable"
 """Set by default from Kafka 3.6 on, which is the first version that has it (KIP-890)."""
 
@@ -36,15 +38,16 @@ class TransactionsTooOld(UnsupportedVersion):
 class TransactionSupport:
     """Of the cluster of this name and address. `lacking`: requests that its brokers do not speak.
 
-    `longest_ms`: the longest timeout that it grants. `verified`: whether a leader asks the coordinator before it
-    appends to a transaction. `verifies`: whether brokers have that setting. None: this login may not read the
-    configuration of brokers.
+    `longest_ms`: the longest timeout that it grants. `metadata_bytes`: the most that it takes beside a position.
+    `verified`: whether a leader asks the coordinator before it appends to a transaction. `verifies`: whether brokers
+    have that setting. None: this login may not read the configuration of brokers.
     """
 
     cluster: str
     bootstrap: str
     lacking: tuple[str, ...] = ()
     longest_ms: int | None = None
+    metadata_bytes: int | None = None
     verified: bool | None = None
     verifies: bool | None = None
 
@@ -54,12 +57,13 @@ class TransactionSupport:
         lacking = tuple(name for name in REQUESTS if name not in versions)
         if configs is None:
             return cls(cluster=cluster, bootstrap=bootstrap, lacking=lacking)
-        longest = configs.get(LONGEST_TIMEOUT)
+        longest, metadata = configs.get(LONGEST_TIMEOUT), configs.get(LONGEST_METADATA)
         return cls(
             cluster=cluster,
             bootstrap=bootstrap,
             lacking=lacking,
             longest_ms=None if longest is None else int(longest),
+            metadata_bytes=None if metadata is None else int(metadata),
             verified=configs.get(VERIFICATION) == "true",
             verifies=VERIFICATION in configs,
         )
@@ -73,6 +77,12 @@ class TransactionSupport:
             yield Misconfigured(
                 f"{LONGEST_TIMEOUT} of {self.cluster!r} is {self.longest_ms}, and transactions of workers time out "
                 f"after {TIMEOUT_MS} ms: raise it in the configuration of its brokers, or leave out --offsets mapped"
+            )
+        if self.metadata_bytes is not None and self.metadata_bytes < MOST_BYTES:
+            yield Misconfigured(
+                f"{LONGEST_METADATA} of {self.cluster!r} is {self.metadata_bytes}, and what proves a position of the "
+                f"mirror takes up to {MOST_BYTES} bytes beside it: raise it in the configuration of its brokers, or "
+                "leave out --offsets mapped"
             )
 
     @property

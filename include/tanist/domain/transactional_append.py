@@ -27,7 +27,11 @@ class TxnPhase(StrEnum):
     """Read, in this order: whether the mirror still copies; the positions in the fake group, stable; the map."""
     FENCE = "fence"
     """Abort an empty transaction on partitions that were copied outside of transactions. The marker keeps out what an
-    earlier epoch still has on its way there: without a transaction no broker asks the coordinator about it."""
+    earlier epoch still has on its way there: without a transaction no broker asks the coordinator about it. And on
+    those that have lost the marker of an aborted one."""
+    MARK = "mark"
+    """Commit an empty transaction on partitions that have lost the marker of a committed one: it takes its place, for
+    leaders end what the producer id has open."""
     APPEND = "append"
     """Add partitions, then append to them; sequences begin at 0 in a new epoch."""
     POSITIONS = "positions"
@@ -59,6 +63,9 @@ class TxnEvent(StrEnum):
     """The state says that the mirror does not copy any more, or the lease is another's."""
     UNFENCED = "unfenced"
     """An earlier epoch may still append to a partition outside of transactions."""
+    UNMARKED = "unmarked"
+    """A partition has no marker behind what was committed. In an epoch that has just begun it was lost: coordinators
+    give an epoch when all markers are written."""
     LEFT_OUT = "left out"
     """Every partition was refused before a transaction began."""
     NEW_EPOCH = "new epoch"
@@ -81,16 +88,23 @@ TABLE: Final[Mapping[tuple[TxnPhase, TxnEvent], TxnPhase]] = MappingProxyType(
         (TxnPhase.RESUME, TxnEvent.UNANSWERED): TxnPhase.RESUME,
         (TxnPhase.RESUME, TxnEvent.NOT_MIRRORED): TxnPhase.STOPPED,
         (TxnPhase.RESUME, TxnEvent.UNFENCED): TxnPhase.FENCE,
+        (TxnPhase.RESUME, TxnEvent.UNMARKED): TxnPhase.MARK,
         (TxnPhase.FENCE, TxnEvent.DONE): TxnPhase.NEXT_EPOCH,
         (TxnPhase.FENCE, TxnEvent.REFUSED): TxnPhase.NEXT_EPOCH,
         (TxnPhase.FENCE, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,
         (TxnPhase.FENCE, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
         (TxnPhase.FENCE, TxnEvent.LEFT_OUT): TxnPhase.RESUME,
+        (TxnPhase.MARK, TxnEvent.DONE): TxnPhase.NEXT_EPOCH,
+        (TxnPhase.MARK, TxnEvent.REFUSED): TxnPhase.NEXT_EPOCH,
+        (TxnPhase.MARK, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,
+        (TxnPhase.MARK, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
+        (TxnPhase.MARK, TxnEvent.LEFT_OUT): TxnPhase.RESUME,
         (TxnPhase.APPEND, TxnEvent.DONE): TxnPhase.POSITIONS,
         (TxnPhase.APPEND, TxnEvent.REFUSED): TxnPhase.ABORT,
         (TxnPhase.APPEND, TxnEvent.UNANSWERED): TxnPhase.ASK_LEASE,
         (TxnPhase.APPEND, TxnEvent.FENCED): TxnPhase.ASK_LEASE,
         (TxnPhase.APPEND, TxnEvent.UNFENCED): TxnPhase.FENCE,
+        (TxnPhase.APPEND, TxnEvent.UNMARKED): TxnPhase.NEXT_EPOCH,
         (TxnPhase.APPEND, TxnEvent.NEW_EPOCH): TxnPhase.NEXT_EPOCH,
         (TxnPhase.POSITIONS, TxnEvent.DONE): TxnPhase.COMMIT,
         (TxnPhase.POSITIONS, TxnEvent.REFUSED): TxnPhase.ABORT,

@@ -13,6 +13,7 @@ from tanist.domain.gap_markers import LAST_EPOCH
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import MirrorName, ProducerId
 
 _SHORT: Final = 8  # characters of a mirror id, which is a UUID: its first group
@@ -79,10 +80,12 @@ class TransactionalWriter(NamedTuple):
 
     `fence`: in which epoch the failover on record has ended a transaction of the id in this partition; None: none has.
     Coordinators change producer ids and raise epochs by themselves, so both are recorded when they are used.
+    `last`: what the last transaction of the partition has committed; None: not known, or nothing.
     """
 
     transactional_id: str
     fence: ProducerEpoch | None = None
+    last: CopiedPosition | None = None
 
     def is_known(self, _producer_id: int) -> bool:
         """True: a position beside the log says what of the source is in it, and nothing rests on who wrote its end."""

@@ -135,8 +135,9 @@ class ProducerFencing(Protocol):
         """Abort what the owners of the ids have left open, and end one empty transaction of each id in its partitions.
 
         What was sent in an earlier epoch, and is still on its way, is refused from then on, and no transaction of the
-        ids is open. Whoever asks a coordinator for a new epoch gets one: that the partitions are not mirrored any more
-        must be on record before. Each call leaves one marker more.
+        ids is open. Where only the marker is missing of what a writer has committed last, it is written first, or the
+        fence would abort that. Whoever asks a coordinator for a new epoch gets one: that the partitions are not
+        mirrored any more must be on record before. Each call leaves one marker more.
         """
         ...
 

@@ -80,10 +80,20 @@ class Copier:
 
     def __enter__(self) -> Self:
         self.own(self.lease_seconds)
+        self._assigned = self._assignment()
+        self._thread.start()
+        return self
+
+    def extend(self, partitions: tuple[MirrorPartition, ...]) -> None:
+        """Copy these as well, beside those that go on as they are."""
+        before, self.partitions = self._assigned, (*self.partitions, *partitions)
+        self._assigned = self._assignment() | before
+
+    def _assignment(self) -> dict[PartitionKey, Assigned]:
         view = self.claims.claim(frozenset({SLICE}), self.clock.deadline(5))
         epoch = held_epoch(view, SLICE)
         merges = may_merge(self.spec, (), self.clock.now())
-        self._assigned = {
+        return {
             PartitionKey(self.spec.mirror, at): Assigned(
                 self.spec,
                 at,
@@ -99,8 +109,6 @@ class Copier:
             )
             for at in self.partitions
         }
-        self._thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
@@ -137,9 +145,9 @@ class Copier:
         return lane
 
     def _run(self) -> None:
-        topics = {at.topic: SourceTopic(at.partition + 1) for at in sorted(self.partitions)}
         try:
             while not self._stopping.wait(TICK_SECONDS):
+                topics = {at.topic: SourceTopic(at.partition + 1) for at in sorted(self.partitions)}
                 self._leaders.look(self.spec, topics, stale=self.lanes.stale(self.spec.mirror))
                 self.lanes.apply(by_lane(self._assigned, {self.spec.mirror: self._leaders}))
         except BaseException as bug:  # noqa: BLE001  # raised by __exit__

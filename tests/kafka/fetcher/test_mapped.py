@@ -25,7 +25,7 @@ from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import MirrorSpec, OffsetMode
 from tanist.domain.thinning import ThinningStep
 from tanist.fetcher.claims import Claims
-from tanist.fetcher.engines.transactions import owned_id, partition, thinning, write_back
+from tanist.fetcher.engines.transactions import owned_id, partition, taking, thinning, write_back
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.wire.clock import SystemClock
@@ -156,7 +156,7 @@ def test_more_holes_than_ranges_fit_beside_a_position_take_more_transactions(
     mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each marker of the source begins a range; all of them come with one fetch."""
-    monkeypatch.setattr(owned_id, "MOST_RANGES", 20)
+    monkeypatch.setattr(taking, "MOST_RANGES", 20)
     rig = mapped
     rig.spec = replace(rig.spec, transaction_ms=10_000)
     (at,) = rig.create(topic_name)

@@ -122,6 +122,23 @@ def test_a_later_mirror_of_the_same_name_has_other_transactional_ids(pair: Pair)
     assert pair.create().spec.transactional_id != first.transactional_id
 
 
+@pytest.mark.parametrize("offsets", OffsetMode)
+def test_a_topic_is_copied_to_by_one_mirror_whatever_its_offsets_are(pair: Pair, offsets: OffsetMode) -> None:
+    pair.create()
+    before = list(pair.west.calls)
+    with pytest.raises(errors.TopicAlreadyInMirror, match="'orders' belongs to mirror 'dr' on 'west'"):
+        pair.create(replace(MAPPED, mirror="dr2", offsets=offsets))
+    assert pair.west.calls == before
+
+
+def test_a_renamed_copy_belongs_to_one_mirror_too(pair: Pair) -> None:
+    renamed = replace(MAPPED, rename=("dr.{topic}",))
+    pair.create(renamed)
+    with pytest.raises(errors.TopicAlreadyInMirror, match=r"'dr\.orders' belongs to mirror 'dr' on 'west'"):
+        pair.create(replace(renamed, mirror="dr2"))
+    assert pair.create(replace(MAPPED, mirror="dr2")).changed
+
+
 def test_copies_have_the_names_that_rules_give_them(pair: Pair) -> None:
     created = pair.create(replace(MAPPED, rename=("dr.{topic}",)))
     assert [each.topic for each in created.topics] == ["dr.orders"]
@@ -307,6 +324,13 @@ def test_brokers_that_do_not_know_the_requests_are_refused(pair: Pair, monkeypat
 def test_brokers_that_grant_too_short_a_timeout_are_refused(pair: Pair) -> None:
     pair.west.broker_configs["transaction.max.timeout.ms"] = "59999"
     with pytest.raises(errors.Misconfigured, match=r"transaction.max.timeout.ms of 'west' is 59999, .* 60000 ms"):
+        pair.create()
+    assert not pair.west.calls
+
+
+def test_brokers_that_keep_too_little_beside_a_position_are_refused(pair: Pair) -> None:
+    pair.west.broker_configs["offset.metadata.max.bytes"] = "2048"
+    with pytest.raises(errors.Misconfigured, match=r"offset.metadata.max.bytes of 'west' is 2048, .* 4096 bytes"):
         pair.create()
     assert not pair.west.calls
 

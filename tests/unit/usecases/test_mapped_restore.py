@@ -135,6 +135,16 @@ def test_a_mirror_whose_positions_are_lost_too_is_left_to_a_person() -> None:
     assert "no position of the mirror says how far it was copied" in warning
 
 
+@pytest.mark.parametrize("end", [END, END + 1])
+def test_a_copy_that_has_not_begun_behind_records_of_others_is_none_that_may_have_been_failed_over(end: int) -> None:
+    """Its topic had records when it was added (`--into-existing`), and the log has ended there since."""
+    mirror = MappedMirror()
+    topic = mirror.state().topic(DR, "orders")
+    assert topic is not None
+    mirror.west.write(STATE_TOPIC, replace(topic, copy_starts=(END,)))
+    assert len(restored(mirror, saved(mirror), Logs(end=end)).warnings) == (end > END)
+
+
 def test_a_rebuild_is_refused_with_what_to_do_instead() -> None:
     mirror = MappedMirror()
     mirror.copy()

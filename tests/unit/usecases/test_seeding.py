@@ -14,7 +14,14 @@ from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.ports.cluster import Cluster
 from tanist.usecases.mirrors.desire import MirrorTopicNotPaused
-from tanist.usecases.mirrors.seeding import CopierRuns, MirrorHasBegun, Seeded, SeedOutOfRange, seed
+from tanist.usecases.mirrors.seeding import (
+    CopierRuns,
+    MirrorHasBegun,
+    MirrorNotPausedYet,
+    Seeded,
+    SeedOutOfRange,
+    seed,
+)
 from tests.builders import AT, DR, a_command, a_partition
 from tests.unit.usecases.mapped import SPEC, MappedMirror
 
@@ -87,8 +94,10 @@ def test_ranges_that_are_published_are_positions_too(mirror: Paused) -> None:
 @pytest.mark.parametrize("state", [MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSING])
 def test_a_worker_that_may_begin_meanwhile_is_waited_for(mirror: Paused, state: MirrorState) -> None:
     mirror.observed(state)
-    with pytest.raises(MirrorTopicNotPaused):
+    with pytest.raises(MirrorNotPausedYet, match=f"orders-0 of mirror 'dr' is {state}") as refused:
         mirror.seed()
+    assert "mirrors resume" not in refused.value.action
+    assert not refused.value.state_explains, "what is next about a paused mirror is to resume it: too early"
 
 
 def test_a_mirror_that_copies_is_paused_first(mirror: Paused) -> None:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import InvalidProducerEpoch, InvalidTxnState, OperationNotAttempted, ProducerFenced
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
+from tanist.domain.lost_markers import LostMarker, lacks_marker, lost_marker, open_from
 from tanist.domain.names import DestinationOffset
 from tanist.domain.writer_identity import ProducerEpoch
 from tanist.kafka.adapters.bounds import settled_ends
-from tanist.kafka.wire.requests import describe_producers
+from tanist.kafka.wire.requests import End, describe_producers, list_offsets
 from tanist.kafka.wire.transactions import TransactionalId
 from tanist.ports.clock import Deadline
 from tanist.ports.fencing import ProducerFence, TransactionFence
@@ -26,6 +27,7 @@ from tanist.ports.fencing import ProducerFence, TransactionFence
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import MirrorPartition
     from tanist.domain.writer_identity import TransactionalWriter
     from tanist.kafka.wire.requests import ActiveProducer
@@ -46,17 +48,37 @@ _NO_EPOCH: Final = ProducerEpoch(-1, -1)
 
 @dataclass(slots=True)
 class _EmptyTransaction:
-    """Of one id. `epoch`: that of its first marker, or a lower one; `failed`: why a partition is not in it."""
+    """Of one id. `epoch`: that of its first marker, or a lower one; `failed`: why a partition is not in it.
+
+    `lasts`: what is committed of those partitions of which it is known.
+    """
 
     owned: TransactionalId
     partitions: list[MirrorPartition]
     epoch: ProducerEpoch = _NO_EPOCH
     failed: dict[MirrorPartition, TanistError] = field(default_factory=dict)
+    lasts: Mapping[MirrorPartition, CopiedPosition] = field(default_factory=dict)
 
     def begin(self, by: Deadline) -> None:
         """Take the id over: what was open in it is aborted."""
         self.owned.take_over(by)
         self.epoch = ProducerEpoch(*self.owned.producer)
+
+    def commit_lost(self, by: Deadline) -> None:
+        """Commit what lacks only the marker of its commit: the markers that follow would abort it."""
+        ends = list_offsets(self.owned.router, dict.fromkeys(self.lasts, End.LOG_END), by) if self.lasts else {}
+        known = {at: DestinationOffset(end) for at, end in ends.items() if not isinstance(end, TanistError)}
+        lacking = [at for at, end in known.items() if lacks_marker(end, self.lasts[at])]
+        seen = describe_producers(self.owned.router, lacking, by) if lacking else {}
+        some = [
+            at
+            for at, answer in seen.items()
+            if not isinstance(answer, TanistError)
+            and lost_marker(known[at], self.lasts[at], open_from(answer, self.epoch.producer_id)) is LostMarker.COMMIT
+        ]
+        if some and all(error is None for error in self.owned.add(some, by).values()):
+            self.owned.end(by, commit=True)
+            self.owned.begin(by)
 
     def add(self, by: Deadline) -> None:
         """One partition that is refused keeps all of them out: it is left behind, and the others are added again."""
@@ -107,9 +129,20 @@ def _one_round(
     each_id: defaultdict[str, list[MirrorPartition]] = defaultdict(list)
     for at, writer in sorted(writers.items()):
         each_id[writer.transactional_id].append(at)
-    some = [_EmptyTransaction(TransactionalId(router, name, _TIMEOUT_MS), each) for name, each in each_id.items()]
+    lasts = {at: writer.last for at, writer in writers.items() if writer.last is not None}
+    some = [
+        _EmptyTransaction(
+            TransactionalId(router, name, _TIMEOUT_MS), its, lasts={at: lasts[at] for at in its if at in lasts}
+        )
+        for name, its in each_id.items()
+    ]
     for each in some:  # at once, for a worker that is fenced by it may take the id over in between
-        for phase in (_EmptyTransaction.begin, _EmptyTransaction.add, _EmptyTransaction.end):
+        for phase in (
+            _EmptyTransaction.begin,
+            _EmptyTransaction.commit_lost,
+            _EmptyTransaction.add,
+            _EmptyTransaction.end,
+        ):
             _do(each, phase, by)
     for each in some:
         _do(each, _EmptyTransaction.settle, by)

@@ -7,11 +7,18 @@ Each method is a phase of `domain.transactional_append`, and returns what has ha
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.broker_errors import InvalidProducerEpoch, OperationNotAttempted, ProducerFenced
-from tanist.domain.errors import BrokerError, CouldNotTell, Stopped, TanistError
+from tanist.domain.broker_errors import (
+    ConcurrentTransactions,
+    InvalidProducerEpoch,
+    NotEnoughReplicas,
+    OperationNotAttempted,
+    ProducerFenced,
+)
+from tanist.domain.errors import BrokerError, CouldNotTell, Stopped, TanistError, TimedOut
 from tanist.domain.names import DestinationOffset, MirrorPartition, ProducerId
 from tanist.domain.transactional_append import TxnEvent
 from tanist.kafka.protocol.batch import patch
@@ -23,6 +30,7 @@ from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.leaders import each_partition
 from tanist.kafka.wire.offset_commits import add_group, commit_in_transaction
 from tanist.kafka.wire.transactions import TransactionalId
+from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,13 +39,40 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.router import Router
     from tanist.kafka.wire.waits import Waits
-    from tanist.ports.clock import Deadline
     from tanist.ports.positions import CommittedPosition
 
 _MODULUS: Final = 1 << 31
 _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
+_LOOK_SECONDS: Final = 1.0
 _DEPTH: Final = 4
 """Appends in flight; of a producer the broker recognises the last five batches (ProducerStateEntry)."""
+
+
+class TransactionNotVerified(BrokerError):
+    """A leader did not learn from the coordinator whether its partition is in the transaction.
+
+    Brokers say NOT_ENOUGH_REPLICAS then, too, because older clients try that again (ReplicaManager).
+    """
+
+    name, retriable = "TRANSACTION_NOT_VERIFIED", True
+    operator_action = (
+        "none if it passes (the coordinator of the transactional id is moving); otherwise restart the brokers of "
+        "__transaction_state"
+    )
+
+
+class TransactionEnding(CouldNotTell):
+    """The last transaction of the id was decided, and no other one can begin before all its markers are written."""
+
+    name = "TRANSACTION_ENDING"
+    operator_action = (
+        "restore the replicas of the partitions that are named: brokers write a marker where min.insync.replicas are "
+        "in sync"
+    )
+
+
+_UNVERIFIED: Final = "Unable to verify"
+"""What only that refusal says; of too few replicas it is "insufficient to satisfy the min.isr requirement"."""
 
 
 class CopiedBatch(NamedTuple):
@@ -71,11 +106,11 @@ def _turns(batches: Sequence[CopiedBatch]) -> list[list[int]]:
 class CopyTransactions:
     """Of one transactional id. `error`: why the last phase was not done; None: it was.
 
-    Of the last `append`: `bases` has the offset of each batch, in their order (-1: not appended); `refused` the
-    partitions that broke it, each with its own reason. `transactional`: whether batches are in transactions, or of the
-    same producer and epoch without one; whoever changes it begins an epoch before the next append.
-    `channel`: of its connections to leaders, who answer the requests of one connection one by one; one `append` at a
-    time uses it.
+    `bases`: of the last `append`, the offset of each batch, in their order (-1: not appended). `refused`: the
+    partitions that broke the last phase that names any, each with its own reason. `transactional`: whether batches are
+    in transactions, or of the same producer and epoch without one; whoever changes it begins an epoch before the next
+    append. `channel`: of its connections to leaders, who answer the requests of one connection one by one; one `append`
+    at a time uses it.
     """
 
     def __init__(
@@ -96,6 +131,8 @@ class CopyTransactions:
         self.refused: dict[MirrorPartition, TanistError] = {}
         self.error: TanistError | None = None
         self.transactional = True
+        self._lacks_markers = False
+        """Whether the last epoch did not begin for want of a marker: the next try is short, other ids wait for it."""
 
     @property
     def producer_id(self) -> ProducerId:
@@ -121,12 +158,13 @@ class CopyTransactions:
             raise found
         return found
 
-    def fence(self, partitions: Collection[MirrorPartition], by: Deadline) -> TxnEvent:
-        """Abort an empty transaction on `partitions`: no earlier epoch can append there once its markers are written.
+    def end_empty(self, partitions: Collection[MirrorPartition], by: Deadline, *, commit: bool) -> TxnEvent:
+        """End an empty transaction on `partitions`: no earlier epoch can append there once its markers are written.
 
-        They are when the next epoch begins. `refused`: the partitions that kept it from beginning.
+        They are when the next epoch begins. `commit`: what the producer id has open there is committed by them.
+        `refused`: the partitions that kept it from beginning.
         """
-        return self._phase(lambda: self._fence(partitions, by))
+        return self._phase(lambda: self._end_empty(partitions, by, commit=commit))
 
     def append(self, batches: Sequence[CopiedBatch], by: Deadline) -> Waits[TxnEvent]:
         """Append in the order given, several batches of a partition in flight; each wait is for an answer."""
@@ -170,18 +208,34 @@ class CopyTransactions:
         for appends in self._appends.values():  # of the epoch before: an answer to it is nobody's
             appends.connection.close()
         self._appends.clear()
-        begin(by)
+        try:
+            begin(Deadline(min(by.at, time.monotonic() + _LOOK_SECONDS)) if self._lacks_markers else by)
+        except (ConcurrentTransactions, TimedOut) as late:
+            self._must_not_be_ending(late)
+            raise
+        self._lacks_markers = False
         self._sequences.clear()
         self._forget_partitions()
+
+    def _must_not_be_ending(self, late: TanistError) -> None:
+        """Raises TransactionEnding: what `late` has waited for are markers."""
+        left = self._owned.unmarked(Deadline(time.monotonic() + _LOOK_SECONDS))
+        self._lacks_markers = bool(left)
+        if left:
+            partitions = ", ".join(map(str, sorted(left)))
+            raise TransactionEnding(
+                f"the last transaction of {self._owned.name!r} has no marker yet in {partitions}, so none of its "
+                "partitions is copied"
+            ) from late
 
     def _forget_partitions(self) -> None:
         self._added.clear()
         self._verified.clear()
 
-    def _fence(self, partitions: Collection[MirrorPartition], by: Deadline) -> None:
+    def _end_empty(self, partitions: Collection[MirrorPartition], by: Deadline, *, commit: bool) -> None:
         self.refused = {}
         self._add(partitions, by)
-        self._owned.end(by, commit=False, once=True)
+        self._owned.end(by, commit=commit, once=True)
         self._forget_partitions()
 
     def _append(self, batches: Sequence[CopiedBatch], by: Deadline) -> Waits[None]:
@@ -238,7 +292,7 @@ class CopyTransactions:
             if each.error_code == NONE:
                 self.bases[i] = DestinationOffset(each.base_offset)
             else:  # the first is the reason: what follows it lacks its sequence
-                self.refused.setdefault(at, error_for(each.error_code, f"append to {at}: {each.message}"))
+                self.refused.setdefault(at, _refusal(each.error_code, f"append to {at}: {each.message}"))
 
     def _open(self, leader: BrokerId, by: Deadline) -> Appends:
         held = self._appends.get(leader)
@@ -259,14 +313,26 @@ class CopyTransactions:
             self._added |= set(partitions)
 
     def _commit_positions(self, positions: Mapping[MirrorPartition, CommittedPosition], by: Deadline) -> None:
+        self.refused = {}
         self._owned.ask(lambda connection: add_group(connection, self._owned, self._group), by)
 
         def ask(connection: Connection, groups: Sequence[str], by: Deadline) -> dict[str, TanistError | bool]:
             answer = connection.call(commit_in_transaction(connection, self._owned, self._group, positions), by)
-            errors = [each.error_code for _, each in each_partition(answer.topics) if each.error_code != NONE]
-            why = error_for(errors[0], f"positions in group {self._group!r}") if errors else True
-            return dict.fromkeys(groups, why)
+            self.refused = {
+                MirrorPartition(*at): error_for(each.error_code, f"the position of {at} in group {self._group!r}")
+                for at, each in each_partition(answer.topics)
+                if each.error_code != NONE
+            }
+            return dict.fromkeys(groups, next(iter(self.refused.values()), True))
 
         done = ask_once(self._router, [self._group], by, ask)[self._group]
         if isinstance(done, TanistError):
             raise done
+
+
+def _refusal(code: int, context: str) -> TanistError:
+    """Why a leader has not appended."""
+    error = error_for(code, context)
+    if isinstance(error, NotEnoughReplicas) and _UNVERIFIED in context:
+        return TransactionNotVerified(context)
+    return error

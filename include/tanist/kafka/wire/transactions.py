@@ -135,6 +135,15 @@ class TransactionalId:
 
         self.ask(request, by, once=once)
 
+    def unmarked(self, by: Deadline) -> frozenset[TopicPartition]:
+        """The partitions that still get a marker of the transaction that was decided.
+
+        Raises:
+            BrokerError, CouldNotTell: its coordinator does not tell.
+        """
+        found = _named(self.connection(by), [self.name], by)
+        return frozenset(at for each in found if each.state != _OPEN for at in each.partitions)
+
     def ask(
         self,
         request: Callable[[Connection], ApiMessage],
@@ -244,7 +253,8 @@ def _not_yet(answer: Any) -> BrokerError | None:
 
 
 _TOPIC: Final = "__transaction_state"
-_NAMING: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+_OPEN: Final = "Ongoing"
+_NAMING: Final = (_OPEN, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 """The states in which a transaction names partitions that still get a marker (TransactionState)."""
 _GONE: Final = 105  # TRANSACTIONAL_ID_NOT_FOUND: forgotten since it was listed
 
@@ -333,7 +343,12 @@ def _listed(connection: Connection, states: Sequence[str], by: Deadline) -> Sequ
 
 def _ongoing(connection: Connection, by: Deadline) -> Iterator[Ongoing]:
     names = [each.transactional_id for each in _listed(connection, _NAMING, by)]
-    for each in _describe(connection, names, by) if names else ():
+    return _named(connection, names, by) if names else iter(())
+
+
+def _named(connection: Connection, names: Sequence[str], by: Deadline) -> Iterator[Ongoing]:
+    """Those of `names` whose transaction names partitions now."""
+    for each in _describe(connection, names, by):
         if each.error_code not in {NONE, _GONE}:
             raise error_for(each.error_code, f"{connection.peer}: transaction {each.transactional_id!r}")
         if each.error_code == NONE and each.transaction_state in _NAMING:

@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 _COPYING: Final = frozenset({MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSING})
 
 
+class MirrorNotPausedYet(Refused):
+    """It is to be paused, and a worker has not made it so."""
+
+    name, state_explains = "MIRROR_NOT_PAUSED_YET", False
+    operator_action = (
+        "wait with `tanist mirrors wait NAME --for state=PAUSED` while a fetcher runs, then run this again; "
+        "nothing was changed"
+    )
+
+
 class MirrorHasBegun(Refused):
     name = "MIRROR_HAS_BEGUN"
     operator_action = "its own positions count: create another mirror to begin elsewhere; nothing was changed"
@@ -79,7 +89,8 @@ def seed(
     """Store the committed offsets of `group` at the source as the starts of the mirror's copies. Idempotent.
 
     Raises:
-        MirrorHasBegun: it has positions, or published ranges. MirrorTopicNotPaused: a worker may begin meanwhile.
+        MirrorHasBegun: it has positions, or published ranges. MirrorTopicNotPaused: it is not to be paused.
+        MirrorNotPausedYet: a worker may begin meanwhile.
         CopierRuns: the group has members. SeedOutOfRange: a commit is behind the end of the log.
         Misconfigured: offsets of the mirror are identical, or the group has no commit in it. Problems: several.
     """
@@ -131,11 +142,14 @@ def _must_not_have_begun(spec: MirrorSpec, view: StateView, destination: Cluster
 
 def _not_paused(topics: tuple[TopicDesired, ...], view: StateView) -> Iterator[TanistError]:
     for topic in topics:
+        if topic.desired is not DesiredState.PAUSED:
+            yield MirrorTopicNotPaused(f"{topic.topic!r} of mirror {topic.mirror!r} is not paused: it is being copied")
+            continue
         seen = (view.observed(topic.mirror, at) for at in topic.all_partitions())
-        copying = any(each is not None and each.state in _COPYING for each in seen)
-        if topic.desired is not DesiredState.PAUSED or copying:
-            yield MirrorTopicNotPaused(
-                f"{topic.topic!r} of mirror {topic.mirror!r} is not paused: a worker may begin it"
+        copying = next((each for each in seen if each is not None and each.state in _COPYING), None)
+        if copying is not None:
+            yield MirrorNotPausedYet(
+                f"{copying.partition} of mirror {topic.mirror!r} is {copying.state}: a worker may begin it"
             )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.lineage import TopicLineage
     from tanist.domain.log_writers import LogWriters
-    from tanist.domain.names import EpochMs, MirrorPartition
+    from tanist.domain.names import DestinationOffset, EpochMs, MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
@@ -66,7 +66,8 @@ def look_at_logs(
         CouldNotTell, BrokerError, or several: a log cannot be read.
     """
     by, topics = context.by, logs_of(before, spec)
-    partitions = [at for each in topics for at in each.all_partitions()]
+    begins = {at: each.copy_start(at.partition) for each in topics for at in each.all_partitions()}
+    partitions = list(begins)
     proofs = destination.producer_fencing.proof(writers(before, spec, partitions), by)
     logs = inspection.writers(partitions, by)
     positions = known(copied_positions(spec, destination, before, by)) if spec.is_mapped else {}
@@ -86,7 +87,7 @@ def look_at_logs(
             continue
         starts[at] = log.start
         position = copied.get(at)
-        if spec.is_mapped and (why_not := _uncertainty(at, log, position)):
+        if spec.is_mapped and (why_not := _uncertainty(at, log, begins[at], position)):
             uncertainties.append(why_not)
         why = log.fence(spec.writer) if not spec.is_mapped else position and log.written_behind(position.end)
         if why:
@@ -105,12 +106,17 @@ def look_at_logs(
     )
 
 
-def _uncertainty(at: MirrorPartition, log: LogWriters, position: CopiedPosition | None) -> str:
-    """Why it cannot be told whether a mapped partition was failed over since the export; empty: it can be."""
+def _uncertainty(
+    at: MirrorPartition, log: LogWriters, begins: DestinationOffset, position: CopiedPosition | None
+) -> str:
+    """Why it cannot be told whether a mapped partition was failed over since the export; empty: it can be.
+
+    `begins`: where its log ended when its topic was added to the mirror.
+    """
     if position is not None and (log.end <= position.end or log.written_behind(position.end)):
         return ""
     if position is None:
-        if log.end == log.start:
+        if log.end <= max(log.start, begins):
             return ""
         what = "no position of the mirror says how far it was copied"
     else:

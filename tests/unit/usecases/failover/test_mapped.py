@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,9 +22,16 @@ from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.status import checks
 from tanist.usecases.failover.step import StepRefused
 from tests.builders import DR
+from tests.fakes.failover import MemoryProducerFencing
 from tests.unit.usecases.failover.in_memory import PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
 from tests.unit.usecases.failover.mapped import MappedWorld
 from tests.unit.usecases.failover.runs import TAIL, killer, lose_source, named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.writer_identity import TransactionalWriter
+    from tanist.ports.clock import Deadline
 
 
 def points(mode: Mode) -> list[str]:
@@ -81,6 +89,20 @@ def assert_translated(world: MappedWorld, topic: str, partition: int) -> None:
     for more in (0, 1, 100):
         assert policy.in_copy(at, SourceOffset(position.position + more)) == position.end
     assert policy.copied(at, DestinationOffset(world.west.ends[at][2])) == position.position
+
+
+def test_the_fence_is_told_what_was_committed_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that has lost only the marker of that is committed by it, and not aborted."""
+    world, told = MappedWorld(), dict[MirrorPartition, SourceOffset]()
+    real = MemoryProducerFencing.fence_transactional_ids
+
+    def fence(self: MemoryProducerFencing, writers: Mapping[MirrorPartition, TransactionalWriter], by: Deadline) -> Any:
+        told.update({at: each.last.position for at, each in writers.items() if each.last is not None})
+        return real(self, writers, by)
+
+    monkeypatch.setattr(MemoryProducerFencing, "fence_transactional_ids", fence)
+    assert world.run(world.approve().plan).record.status is RunStatus.DONE
+    assert told == {at: world.position(at).position for at in PARTITIONS}
 
 
 def test_a_planned_failover_loses_nothing_and_leaves_nobody_writing() -> None:

@@ -7,8 +7,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.fake_group import MOST_BYTES
+from tanist.domain.fake_group import MOST_BYTES, MirrorTruncated
 from tanist.domain.gap_markers import MarkerEpoch
+from tanist.domain.lost_markers import LostMarker
 from tanist.domain.mapped_runs import encoded
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.engines.transactions.owned_id import OwnedId
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.fake_group import CopiedPosition
-    from tanist.domain.names import BrokerId, MirrorPartition
+    from tanist.domain.names import BrokerId, MirrorPartition, TopicPartition
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.engines.engine import Incoming, Trouble
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
     from tanist.kafka.wire.waits import Waits
+    from tanist.ports.positions import CommittedPosition
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +91,10 @@ class TransactionEngine:
             return [unready] * len(partitions)
         try:
             positions = of.positions()
-            kept_out = of.fence(self._recovery.appended_to(partitions, positions))
+            kept_out = {
+                **self._end_what_is_open(of, partitions, positions),
+                **of.fence(self._recovery.appended_to(partitions, positions)),
+            }
         except Stopped:
             raise
         except TanistError as why:
@@ -101,6 +106,25 @@ class TransactionEngine:
             if found[each.at] is Phase.COPY and each.committed is not None and not each.committed.count:
                 of.commit_again(each)  # a copy that has no record yet has a position, too
         return [kept_out[each.at] if each.at in kept_out else found[each.at] for each in partitions]
+
+    def _end_what_is_open(
+        self,
+        of: OwnedId,
+        partitions: Sequence[TransactionPartition],
+        positions: Mapping[TopicPartition, CommittedPosition | TanistError],
+    ) -> Mapping[MirrorPartition, TanistError]:
+        """Have the markers written again that were lost; why not, by partition. Raises as `OwnedId.mark`."""
+        unended = self._recovery.unended(partitions, positions)
+        if unended:
+            of.must_be_fresh()
+        lost = self._recovery.lost_markers(partitions, positions, unended, of.producer_id)
+        kept_out = {at: each for at, each in lost.items() if isinstance(each, TanistError)}
+        for at in (at for at, each in lost.items() if each is LostMarker.TRUNCATED):
+            kept_out[at] = MirrorTruncated(f"{at} lacks the marker of its last transaction, and that is not all")
+        for kind in (LostMarker.COMMIT, LostMarker.ABORT):
+            some = [at for at, each in lost.items() if each is kind]
+            kept_out |= of.mark(some, commit=kind is LostMarker.COMMIT)
+        return kept_out
 
     def read(self, partitions: Sequence[TransactionPartition], *, hurry: bool) -> Incoming | None:
         hurry = hurry or any(each.opened is not None for each in partitions)

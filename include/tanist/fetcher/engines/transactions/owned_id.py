@@ -11,31 +11,32 @@ transaction recovers: its position is read again, from what was committed.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from itertools import takewhile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.appending import translate_refusal
 from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge
-from tanist.domain.copying import Append, Refuse
 from tanist.domain.delivery import Delivery
-from tanist.domain.errors import CouldNotTell, Stopped, TanistError
+from tanist.domain.errors import CouldNotTell, PartitionBroken, Stopped, TanistError
 from tanist.domain.fake_group import NO_PRODUCER, MirrorTruncated, group_of
 from tanist.domain.mapped_settings import TIMEOUT_MS, interval_ms
 from tanist.domain.recovery import NotCommittedYet
+from tanist.domain.transaction_size import TransactionSize
 from tanist.domain.transactional_append import TxnEvent, TxnPhase, after
 from tanist.domain.writer_identity import transactional_id_of
 from tanist.fetcher.claims import NotOurs
-from tanist.kafka.wire.copy_transactions import CopiedBatch, CopyTransactions
+from tanist.fetcher.engines.transactions.taking import behind_others, take
+from tanist.kafka.wire.copy_transactions import CopyTransactions
 from tanist.ports.positions import CommittedPosition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.fake_group import CopiedPosition
-    from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset, MirrorPartition, ProducerId, SourceOffset, TopicPartition
     from tanist.fetcher.engines.transactions.partition import TransactionPartition
+    from tanist.fetcher.engines.transactions.taking import Taken
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.router import Router
@@ -43,14 +44,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_RANGES: Final = 400
-"""Of a partition in one transaction: beside the proof they have to fit into the metadata of its position."""
-TRANSACTION_BYTES: Final = 64 << 20
 CHANNELS: Final = 8
 ANSWER_SECONDS: Final = 15.0
 DECIDED_WITHIN_SECONDS: Final = 30.0
 """How long an end without an answer is asked for again; then the id is taken over, which tells the outcome, too."""
-_UNKNOWN: Final[Mapping[MirrorPartition, int]] = MappingProxyType({})
+_NONE: Final[Mapping[MirrorPartition, Any]] = MappingProxyType({})
 
 
 class Unexpected(CouldNotTell):
@@ -58,15 +56,6 @@ class Unexpected(CouldNotTell):
 
     name = "APPENDED_ELSEWHERE"
     operator_action = "none: the mirror partition is read again, which shows who wrote to it"
-
-
-@dataclass(slots=True)
-class _Taken:
-    """What is to be appended of a partition. `begun`: the position before."""
-
-    of: TransactionPartition
-    headers: list[BatchHeader]
-    begun: SourceOffset
 
 
 class OwnedId:
@@ -83,6 +72,7 @@ class OwnedId:
         self._members: Sequence[TransactionPartition] = ()
         """All of this id that the thread has now. None of them can go on in an epoch that has ended."""
         self._spec = tools.spec
+        self._size = TransactionSize()
         self._fenced: set[MirrorPartition] = set()
         """The partitions in which this owner has fenced the others since it took over."""
         name = transactional_id_of(self._spec, number)
@@ -137,34 +127,59 @@ class OwnedId:
         """
         return self._transactions.positions(self._clock.deadline(ANSWER_SECONDS))
 
+    @property
+    def producer_id(self) -> ProducerId:
+        """In whose name the partitions are appended to now."""
+        return self._transactions.producer_id
+
     def fence(self, partitions: Collection[MirrorPartition]) -> Mapping[MirrorPartition, TanistError]:
         """Keep out what other owners may still append to `partitions` outside of transactions; why not, by partition.
 
         Raises:
             TanistError: the markers are being written, or it is not known whether they are: a new epoch comes first.
         """
-        left = set(partitions) - self._fenced
+        return self._end_empty(set(partitions) - self._fenced, TxnEvent.UNFENCED)
+
+    def must_be_fresh(self) -> None:
+        """Raises NotCommittedYet: the markers of the last transaction may not be written before a new epoch begins."""
+        if self._goes_on():
+            self.end_if_due(now=True)
+        if self._goes_on():
+            self._go(TxnEvent.UNMARKED)
+            self._recover_all()
+            raise NotCommittedYet("the markers of the last transaction come first")
+
+    def mark(self, partitions: Collection[MirrorPartition], *, commit: bool) -> Mapping[MirrorPartition, TanistError]:
+        """Write the markers that `partitions` have lost, of a transaction that was committed, or aborted.
+
+        Why not, by partition. Raises: as `fence`.
+        """
+        return self._end_empty(set(partitions), TxnEvent.UNMARKED if commit else TxnEvent.UNFENCED)
+
+    def _end_empty(self, left: set[MirrorPartition], event: TxnEvent) -> Mapping[MirrorPartition, TanistError]:
+        """End an empty transaction on the partitions that are left, and on fewer if some refuse it."""
         refused: dict[MirrorPartition, TanistError] = {}
         if not left:
             return refused
         self.end_if_due(now=True)
         if self.phase in {TxnPhase.RESUME, TxnPhase.APPEND}:
-            self._go(TxnEvent.UNFENCED)
-        while self.phase is TxnPhase.FENCE:
-            event = self._transactions.fence(left, self._clock.deadline(ANSWER_SECONDS))
-            if event is TxnEvent.DONE:
+            self._go(event)
+        while self.phase in {TxnPhase.FENCE, TxnPhase.MARK}:
+            commit = self.phase is TxnPhase.MARK
+            done = self._transactions.end_empty(left, self._clock.deadline(ANSWER_SECONDS), commit=commit)
+            if done is TxnEvent.DONE:
                 self._fenced |= left
-            elif event is TxnEvent.REFUSED and (some := self._transactions.refused):
+            elif done is TxnEvent.REFUSED and (some := self._transactions.refused):
                 refused |= some
                 left -= some.keys()
                 if left:
                     continue
-                event = TxnEvent.LEFT_OUT
-            self._go(event)
+                done = TxnEvent.LEFT_OUT
+            self._go(done)
         if self.phase is TxnPhase.RESUME:
             return refused
         self._recover_all()
-        raise self._transactions.error or NotCommittedYet("earlier owners are being fenced: their markers come first")
+        raise self._transactions.error or NotCommittedYet("markers are being written: they come first")
 
     def resumed(self) -> None:
         """Positions were read, after whether the mirror still copies: the next transaction may begin."""
@@ -182,12 +197,10 @@ class OwnedId:
         if not self._goes_on() or not self._may_append_plainly(partitions):
             return
         now = self._clock.monotonic()
-        taken = [self._take(each, now) for each in partitions if each.pipeline.steps]
-        batches = [
-            CopiedBatch(each.of.at, payload, header.record_count)
-            for each, payloads in taken
-            for header, payload in zip(each.headers, payloads, strict=True)
-        ]
+        some = [each for each in partitions if each.pipeline.steps]
+        taken = list(take(some, self._size.limit - self._held(self.partitions.values()), now))
+        self.partitions |= {each.of.at: each.of for each in taken}
+        batches = [batch for each in taken for batch in each.batches]
         if not batches:
             return
         event = yield from self._transactions.append(batches, self._clock.deadline(ANSWER_SECONDS))
@@ -195,10 +208,15 @@ class OwnedId:
             self._keep(taken)
             return
         if event is not TxnEvent.DONE:
-            self._failed(event, {each.of.at: max(map(len, payloads), default=0) for each, payloads in taken})
+            for each in taken:
+                each.of.alone_from = None
+            largest = {each.of.at: each.largest for each in taken}
+            self._failed(
+                event, largest, behind_others(taken, self._transactions.bases), posted=sum(each.size for each in taken)
+            )
             return
         bases, now = iter(self._transactions.bases), self._clock.monotonic()
-        for each, _ in taken:
+        for each in taken:
             for header in each.headers:
                 self._landed(each.of, header, next(bases), now)
 
@@ -221,10 +239,10 @@ class OwnedId:
             self.end_if_due(now=True)
         return self._goes_on()
 
-    def _keep(self, taken: Sequence[tuple[_Taken, list[memoryview]]]) -> None:
+    def _keep(self, taken: Sequence[Taken]) -> None:
         """Some partitions have refused a batch that is in no transaction: what was appended before it is committed."""
         refused, bases, now = self._transactions.refused, iter(self._transactions.bases), self._clock.monotonic()
-        for each, payloads in taken:
+        for each in taken:
             found = [(header, next(bases)) for header in each.headers]
             landed = list(takewhile(lambda one: one[1] >= 0, found))
             if len(landed) < len(found):
@@ -232,35 +250,13 @@ class OwnedId:
             for header, base in landed:
                 self._landed(each.of, header, base, now)
             if (why := refused.get(each.of.at)) is not None:
-                each.of.halt(_reason(each.of, why, max(map(len, payloads), default=0)), now)
+                each.of.halt(_reason(each.of, why, each.largest), now)
         log.warning("batches were refused", extra={"id": self.number, "why": str(self._transactions.error)})
         self.end_if_due(now=True)
         if self._goes_on():
             self._go(TxnEvent.NEW_EPOCH)
         self._recover_all()
         self._look_for_leaders()
-
-    def _take(self, of: TransactionPartition, now: float) -> tuple[_Taken, list[memoryview]]:
-        """Take the steps of a partition, up to one that refuses: that fails alone, once the others are committed.
-
-        And no more than leave as many ranges as can ride with its position.
-        """
-        headers: list[BatchHeader] = []
-        payloads: list[memoryview] = []
-        steps = of.pipeline.steps
-        self.partitions[of.at], begun = of, of.next_position
-        room = MOST_RANGES - len(of.riding)
-        while steps and not isinstance(step := steps[0], Refuse) and (room > 0 or not headers):
-            steps.popleft()
-            if isinstance(step, Append):
-                headers.append(step.header)
-                payloads.append(step.payload)
-            else:
-                room -= 1
-            of.passed(step.until, now)
-        if steps and of.opened is None and isinstance(step := steps[0], Refuse):
-            of.halt(step.error, now)
-        return _Taken(of, headers, begun), payloads
 
     def _landed(self, of: TransactionPartition, header: BatchHeader, base: DestinationOffset, now: float) -> None:
         expected = of.pipeline.end
@@ -292,16 +288,23 @@ class OwnedId:
         for at, each in opened.items():
             each.was_committed(positions[at], moment, epoch)
         self.partitions.clear()
+        self._size = self._size.committed()
         if not self._goes_on():  # it is committed, and a second request to end it may still arrive
             self._recover_all()
         return positions
 
     def _due(self, opened: Collection[TransactionPartition]) -> bool:
         begun = min(each.opened.begun_at for each in opened if each.opened is not None)
-        size = sum(header.size for each in opened if each.opened is not None for header in each.opened.appended)
         draining = any(each.assigned.draining or each.pipeline.halted or each.pipeline.steps for each in opened)
         every = interval_ms(self._spec) / 1000
-        return draining or size >= TRANSACTION_BYTES or self._clock.monotonic() - begun >= every
+        large = self._held(opened) >= self._size.limit
+        return draining or large or self._clock.monotonic() - begun >= every
+
+    @staticmethod
+    def _held(partitions: Collection[TransactionPartition]) -> int:
+        """Bytes of the batches that the open transaction has of them."""
+        opened = (each.opened for each in partitions if each.opened is not None)
+        return sum(header.size for each in opened for header in each.appended)
 
     def _commit(self, positions: Mapping[MirrorPartition, CopiedPosition]) -> bool:
         """Whether the transaction is committed, for certain."""
@@ -332,12 +335,22 @@ class OwnedId:
 
     # ── failure ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _failed(self, event: TxnEvent, sizes: Mapping[MirrorPartition, int] = _UNKNOWN) -> None:
+    def _failed(
+        self,
+        event: TxnEvent,
+        sizes: Mapping[MirrorPartition, int] = _NONE,
+        behind: Mapping[MirrorPartition, SourceOffset] = _NONE,
+        *,
+        posted: int = 0,
+    ) -> None:
         """The transaction is void, or nobody knows: each partition of it reads again what is committed.
 
-        `sizes`: of the largest batch of each, in bytes.
+        `sizes`: of the largest batch of each, in bytes. `behind`: where a batch begins that has others before it.
+        `posted`: bytes that the open transaction may hold besides.
         """
         why = self._transactions.error
+        if event in {TxnEvent.FENCED, TxnEvent.UNANSWERED}:
+            self._size = self._size.failed(self._held(self.partitions.values()) + posted)
         refused = self._transactions.refused if event is TxnEvent.REFUSED else {}
         log.warning("transaction failed", extra={"transactional_id": self.number, "phase": self.phase, "why": str(why)})
         self._go(event)
@@ -345,7 +358,10 @@ class OwnedId:
             self._go(self._transactions.end(self._clock.deadline(ANSWER_SECONDS), commit=False))
         now = self._clock.monotonic()
         for at, each in self.partitions.items():
-            each.halt(_reason(each, refused[at], sizes.get(at, 0)) if at in refused else None if refused else why, now)
+            reason = _reason(each, refused[at], sizes.get(at, 0)) if at in refused else None if refused else why
+            if at in behind and isinstance(reason, PartitionBroken):
+                each.alone_from, reason = behind[at], None
+            each.halt(reason, now)
         self._recover_all()
         self._look_for_leaders()
 

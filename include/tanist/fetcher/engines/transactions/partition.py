@@ -49,6 +49,17 @@ class TransactionPartition(BatchPartition):
     committed_at: float = 0.0
     """Monotonic seconds."""
     opened: Opened | None = None
+    alone_from: SourceOffset | None = None
+    """Of a batch that was refused for good behind others in its transaction: they are committed without it first."""
+
+    def ends_before(self, header: BatchHeader) -> bool:
+        """Whether the open transaction, which holds something of it, is committed before this batch."""
+        return self.alone_from is not None and header.next_offset > self.alone_from
+
+    @property
+    def holds_batches(self) -> bool:
+        """Whether the open transaction has a batch of it."""
+        return self.opened is not None and bool(self.opened.appended)
 
     @property
     def in_flight(self) -> bool:
@@ -125,6 +136,8 @@ class TransactionPartition(BatchPartition):
         opened, self.opened = self.opened, None
         assert opened is not None  # noqa: S101  # the caller's contract
         self.committed, self.committed_at = position, now
+        if self.alone_from is not None and position.position > self.alone_from:
+            self.alone_from = None
         if opened.appended:  # else it may have ended behind aborted records already
             self.pipeline.end = position.end
         self.pipeline.landed_until, self.pipeline.landed_end = position.position, position.end

@@ -11,8 +11,9 @@ from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.compaction import CaughtUp
 from tanist.domain.errors import ForeignWrite, Stopped, TanistError
 from tanist.domain.fake_group import NO_PRODUCER, MirrorPositionLost, MirrorTruncated, copied_position
+from tanist.domain.lost_markers import LostMarker, lacks_marker, lost_marker, open_from
 from tanist.domain.mapped_runs import first_runs, moved, without_records
-from tanist.domain.names import SourceOffset
+from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 from tanist.domain.recovery import LostSpan, NotCommittedYet, ResumePoint, SourceBehind
 from tanist.fetcher.engines.batches.evidence import ids_and_ends
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.log_ends import CopyEnds
-    from tanist.domain.names import DestinationOffset, MirrorPartition, TopicPartition
+    from tanist.domain.names import MirrorPartition, ProducerId, TopicPartition
     from tanist.fetcher.engines.transactions.partition import TransactionPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.fetcher.tools import FetcherThreadTools
@@ -86,17 +87,47 @@ class MappedRecovery:
 
         Without those that are shorter than that: a marker would hide it.
         """
-        lasts: dict[MirrorPartition, CopiedPosition] = {}
-        for each in partitions:
-            with suppress(TanistError):  # what is wrong with a position is found when it recovers
-                held = positions.get(each.at)
-                if held is not None and (last := _proved(each, value(held))).producer_id != NO_PRODUCER:
-                    lasts[each.at] = last
+        lasts = {at: last for at, last in _lasts(partitions, positions) if last.producer_id != NO_PRODUCER}
         if not lasts:
             return []
         by = self._clock.deadline(RECOVERY_SECONDS)
         ends = requests.list_offsets(self._destination, dict.fromkeys(lasts, End.LOG_END), by)
         return [at for at, last in lasts.items() if isinstance(end := ends[at], TanistError) or end >= last.end]
+
+    def unended(
+        self,
+        partitions: Sequence[TransactionPartition],
+        positions: Mapping[TopicPartition, CommittedPosition | TanistError],
+    ) -> Mapping[MirrorPartition, DestinationOffset]:
+        """The ends of partitions that may lack a marker: something is open there, or it belongs at their end.
+
+        Their replicated ends: of what followers do not have yet nothing is known.
+        """
+        lasts, by = dict(_lasts(partitions, positions)), self._clock.deadline(RECOVERY_SECONDS)
+        at = [each.at for each in partitions]
+        stable = requests.list_offsets(self._destination, dict.fromkeys(at, End.LAST_STABLE), by)
+        ends = requests.list_offsets(self._destination, dict.fromkeys(at, End.HIGH_WATERMARK), by)
+        known = {each: DestinationOffset(end) for each, end in ends.items() if not isinstance(end, TanistError)}
+        return {each: end for each, end in known.items() if stable[each] != end or lacks_marker(end, lasts.get(each))}
+
+    def lost_markers(
+        self,
+        partitions: Sequence[TransactionPartition],
+        positions: Mapping[TopicPartition, CommittedPosition | TanistError],
+        ends: Mapping[MirrorPartition, DestinationOffset],
+        producer_id: ProducerId,
+    ) -> Mapping[MirrorPartition, LostMarker | TanistError]:
+        """What those of `ends` lack, as their leaders know `producer_id`; the epoch has just begun."""
+        if not ends:
+            return {}
+        lasts, by = dict(_lasts(partitions, positions)), self._clock.deadline(RECOVERY_SECONDS)
+        found: dict[MirrorPartition, LostMarker | TanistError] = {}
+        for at, answer in requests.describe_producers(self._destination, ends, by).items():
+            if isinstance(answer, TanistError):
+                found[at] = answer
+                continue
+            found[at] = lost_marker(ends[at], lasts.get(at), open_from(answer, producer_id))
+        return found
 
     def _recover(
         self,
@@ -239,6 +270,17 @@ class MappedRecovery:
         if lost.hole is not None:
             self._runs.tombstones_missed(of.assigned, lost.hole, lost.caught_up, now, by)
             lost.hole, lost.settled_at = None, now
+
+
+def _lasts(
+    partitions: Sequence[TransactionPartition],
+    positions: Mapping[TopicPartition, CommittedPosition | TanistError],
+) -> Iterator[tuple[MirrorPartition, CopiedPosition]]:
+    """Those that have a position of ours; what is wrong with another one is found when it recovers."""
+    for each in partitions:
+        with suppress(TanistError):
+            if (held := positions.get(each.at)) is not None:
+                yield each.at, _proved(each, value(held))
 
 
 def _proved(of: TransactionPartition, held: CommittedPosition) -> CopiedPosition:

@@ -68,6 +68,8 @@ def fence_transactions(context: StepContext, ours: Intent, open_yet: Sequence[Mi
 
 def _fence(context: StepContext, partitions: Sequence[MirrorPartition]) -> Mapping[MirrorPartition, TransactionFence]:
     writers = transactional_writers(context.session.view(), context.spec, partitions)
+    before = copied_positions(context.spec, context.destination, context.session.view(), context.by)
+    writers = {at: each._replace(last=_known(before.get(at))) for at, each in writers.items()}
     context.session.confirm()
     answers = context.destination.producer_fencing.fence_transactional_ids(writers, context.by) if writers else {}
     failed = {
@@ -77,6 +79,10 @@ def _fence(context: StepContext, partitions: Sequence[MirrorPartition]) -> Mappi
     }
     must_all(failed, "partition(s) could not be fenced")
     return {at: each for at, each in answers.items() if not isinstance(each, TanistError)}
+
+
+def _known(position: CopiedPosition | TanistError | None) -> CopiedPosition | None:
+    return None if isinstance(position, TanistError) else position
 
 
 def _positions(context: StepContext, ours: Intent) -> tuple[dict[MirrorPartition, CopiedPosition], dict[str, str]]:
