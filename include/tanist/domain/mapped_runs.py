@@ -19,7 +19,7 @@ from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored, store
 from tanist.domain.varints import BITS, MORE, varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 OF_ONE_RANGE: Final = 28
 """So many characters have two numbers of 64 bits."""
@@ -143,12 +143,3 @@ def first_runs(start: SourceOffset, end: DestinationOffset) -> tuple[OffsetRange
     """
     zero = OffsetRange(SourceOffset(0), end)
     return (zero,) if start == 0 else (zero, OffsetRange(start, end))
-
-
-def continues(published: Iterable[OffsetRange], riding: Sequence[OffsetRange]) -> bool:
-    """Whether no range is missing between those that are published and those that ride with a position.
-
-    What is published last rides on (`without_records`), so both have the source offset at which the latter begin. State
-    topics that were restored from an older export lack what was published since.
-    """
-    return not riding or riding[0].source == 0 or any(each.source == riding[0].source for each in published)

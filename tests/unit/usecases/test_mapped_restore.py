@@ -90,8 +90,8 @@ def test_what_was_published_since_the_export_is_missed_and_not_guessed() -> None
     mirror.commit(30, mirror.proof(RUNS[3], RUNS[2:]).metadata)
     restored(mirror, state, Logs())
     found = mirror.map_now()
-    assert (found.runs, found.until) == (RUNS[:2], 10)
-    assert "`__mirror_offsets` has them no more" in found.unread
+    assert (found.runs, found.until) == (RUNS, 30)
+    assert [(each.start, each.until) for each in found.unwalked if each.is_lost] == [(RUNS[1], RUNS[2])]
 
 
 def test_records_of_others_behind_the_copied_ones_are_a_failover_since_the_export() -> None:

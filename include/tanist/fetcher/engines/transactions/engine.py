@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.fake_group import MOST_BYTES
 from tanist.domain.gap_markers import MarkerEpoch
-from tanist.domain.mapped_runs import encoded
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.engines.transactions.owned_id import OwnedId
-from tanist.fetcher.engines.transactions.partition import FEW, TransactionPartition
+from tanist.fetcher.engines.transactions.partition import TransactionPartition
 from tanist.fetcher.engines.transactions.reading import SourceReadings
 from tanist.fetcher.engines.transactions.recovery import MappedRecovery
 from tanist.fetcher.engines.transactions.thinning import MapThinning
@@ -157,11 +156,11 @@ class TransactionEngine:
         return found
 
     def _may_append(self, of: TransactionPartition) -> bool:
-        if not _rides_too_much(of):
+        if not of.rides_more_than(MOST_UNPUBLISHED_BYTES):
             return True
         if of.committed is not None:
             self._publish({of.at: of.committed}, [of])
-        if not _rides_too_much(of):
+        if not of.rides_more_than(MOST_UNPUBLISHED_BYTES):
             return True
         of.halt(self._unpublished, self._clock.monotonic())
         return False
@@ -196,12 +195,6 @@ class TransactionEngine:
             end = ends[each.at]
             if isinstance(end, TanistError) or end != each.pipeline.end:
                 each.halt(end if isinstance(end, TanistError) else None, self._clock.monotonic())
-
-
-def _rides_too_much(of: TransactionPartition) -> bool:
-    """Whether the ranges beside its position are so many that a commit would be refused."""
-    runs = of.committed.runs if of.committed is not None else ()
-    return len(runs) > FEW and len(encoded(runs)) >= MOST_UNPUBLISHED_BYTES
 
 
 def _steps(partitions: Sequence[TransactionPartition]) -> int:
