@@ -8,19 +8,22 @@ never used.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import PartitionBroken
-from tanist.domain.mapped_runs import OffsetRangesWritten, decoded, encoded
-from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset
+from tanist.domain.mapped_runs import OffsetRangesWritten, decoded, encoded, without_records
+from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset, topic_id_text
 from tanist.domain.offset_map import OffsetRange
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tanist.domain.names import MirrorName, MirrorPartition
 
 MOST_BYTES: Final = 4_096
 """The default of `offset.metadata.max.bytes`; a proof is far shorter."""
+_MOST_SHOWN: Final = MOST_BYTES * 3 // 4
 _PROOF: Final = re.compile(
     r"tanist (?P<mirror>\S+) (?P<topic>\S*) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)"
     r"(?: (?P<size>\d+)(?: (?P<producer>\d+))?)?"
@@ -41,7 +44,10 @@ class PositionNotOurs(PartitionBroken):
 
 class MirrorPositionLost(PartitionBroken):
     name = "POSITION_LOST"
-    operator_action = f"the group of the mirror's own positions was deleted: {_AGAIN}"
+    operator_action = (
+        "the group of the mirror's own positions was deleted: `tanist mirrors alter --delivery at-least-once` copies "
+        f"again what it may have lost, and can be taken back once the topic is copied; or {_AGAIN}"
+    )
 
 
 class MirrorTruncated(PartitionBroken):
@@ -103,6 +109,36 @@ def shown_group(mirror: MirrorName) -> str:
     Not the one above: where the source is the destination of another mirror of this name, that one counts.
     """
     return f"tanist-{mirror}/copied"
+
+
+def shown(copied: CopiedPosition, topic_id: UUID | None) -> str:
+    """What is committed beside a position in `shown_group`. `topic_id`: of the mirror topic; None: it has none.
+
+    With the id it proves that the copy which is there now had come so far. Ranges that are too many are left out.
+    """
+    if topic_id is None:
+        return ""
+    few = copied if len(copied.metadata) <= _MOST_SHOWN else replace(copied, runs=without_records(copied.runs))
+    return f"{topic_id_text(topic_id)} {few.metadata}"
+
+
+def shown_position(
+    at: MirrorPartition, offset: int, metadata: str, topic_id: UUID | None, *ids: str
+) -> CopiedPosition | None:
+    """What a position in `shown_group` says of the copy that is there now; None: it says nothing of it.
+
+    `ids`: as `copied_position` has them. Whatever it says was committed once, and perhaps more was since.
+
+    Raises:
+        UnreadableRanges: as `decoded`.
+    """
+    of, _, proof = metadata.partition(" ")
+    if topic_id is None or of != topic_id_text(topic_id):
+        return None
+    try:
+        return copied_position(at, offset, proof, *ids)
+    except PositionNotOurs:
+        return None
 
 
 def is_fake(group: str) -> bool:

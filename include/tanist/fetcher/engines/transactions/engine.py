@@ -95,8 +95,8 @@ class TransactionEngine:
         going = [each for each in partitions if each.at not in kept_out]
         found = dict(zip([each.at for each in going], self._recovery.recover(going, positions), strict=True))
         for each in going:
-            if found[each.at] is Phase.COPY and each.committed is not None and not each.committed.count:
-                of.commit_again(each)  # a copy that has no record yet has a position, too
+            if found[each.at] is Phase.COPY and each.at not in positions:
+                of.commit_again(each)  # it is new, or was lost; a copy that has no record yet has a position, too
         return [kept_out[each.at] if each.at in kept_out else found[each.at] for each in partitions]
 
     def read(self, partitions: Sequence[TransactionPartition], *, hurry: bool) -> Incoming | None:
