@@ -141,6 +141,11 @@ def shown_position(
         return None
 
 
+def any_shown_position(offset: int, metadata: str) -> CopiedPosition | None:
+    """The same, of whatever mirror and mirror topic. Raises UnreadableRanges: as `decoded`."""
+    return any_position(offset, metadata.partition(" ")[2])
+
+
 def is_fake(group: str) -> bool:
     """Whether a group is that of a mirror's own positions: no consumer's, so it is in no mirror and no snapshot."""
     return _NAME.fullmatch(group) is not None
@@ -155,21 +160,28 @@ def copied_position(
         PositionNotOurs: it was committed by somebody else, by another mirror, or for an earlier topic of that name.
         UnreadableRanges: as `decoded`.
     """
-    proof = _PROOF.fullmatch(metadata)
-    if proof is None:
+    found = any_position(offset, metadata)
+    if found is None:
         raise PositionNotOurs(f"{at}: offset {offset} was committed without a proof of this mirror")
-    if (proof["mirror"], proof["topic"]) != (mirror_id, source_topic_id):
+    if (found.mirror_id, found.source_topic_id) != (mirror_id, source_topic_id):
         raise PositionNotOurs(
-            f"{at}: offset {offset} is of mirror {proof['mirror']} and source topic {proof['topic']}, not of "
+            f"{at}: offset {offset} is of mirror {found.mirror_id} and source topic {found.source_topic_id}, not of "
             f"{mirror_id} and {source_topic_id}"
         )
-    end, count = DestinationOffset(int(proof["end"])), int(proof["count"])
+    return found
+
+
+def any_position(offset: int, metadata: str) -> CopiedPosition | None:
+    """The same, of whatever mirror; None: there is no proof beside it. Raises UnreadableRanges: as `decoded`."""
+    proof = _PROOF.fullmatch(metadata)
+    if proof is None:
+        return None
     return CopiedPosition(
         SourceOffset(offset),
-        mirror_id,
-        source_topic_id,
-        end,
-        count,
+        proof["mirror"],
+        proof["topic"],
+        DestinationOffset(int(proof["end"])),
+        int(proof["count"]),
         decoded(proof["runs"]),
         size=int(proof["size"] or 0),
         producer_id=ProducerId(int(proof["producer"] or NO_PRODUCER)),

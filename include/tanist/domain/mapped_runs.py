@@ -21,6 +21,8 @@ from tanist.domain.varints import BITS, MORE, varint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_OF_A_PIECE: Final = 4_000
+"""Ranges of a piece that is made of many."""
 OF_ONE_RANGE: Final = 28
 """So many characters have two numbers of 64 bits."""
 
@@ -57,6 +59,23 @@ class OffsetRangesWritten(MirrorRecord):
     def first(self) -> OffsetRange:
         """The first of them. Raises UnreadableRanges."""
         return decoded(self.ranges[:OF_ONE_RANGE], most=1)[0]
+
+
+def pieces(
+    mirror: MirrorName, mirror_id: str, at: MirrorPartition, runs: Sequence[OffsetRange], size: int
+) -> Iterator[OffsetRangesWritten]:
+    """Records of `runs`, each of which begins with the last range of the one before. `size`: of all, in bytes."""
+    for first in range(0, max(1, len(runs) - 1), _OF_A_PIECE):
+        some = runs[first : first + _OF_A_PIECE + 1]
+        yield OffsetRangesWritten(
+            mirror=mirror,
+            mirror_id=mirror_id,
+            partition=at,
+            source=some[0].source,
+            until=some[-1].source,
+            ranges=encoded(some),
+            size=size * len(some) // len(runs),
+        )
 
 
 def encoded(runs: Sequence[OffsetRange]) -> str:

@@ -15,8 +15,11 @@ from tanist.domain.delivery import Delivery
 from tanist.domain.fake_group import group_of, shown_group
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import SourceOffset
+from tanist.domain.offset_map import BEFORE_ALL, AnchoredSpan, OffsetMap, OffsetRange
 from tanist.domain.offset_policy import OffsetPolicy
+from tanist.domain.restored_ranges import RestoredRanges
 from tanist.fetcher.engines.transactions import partition, restoration, write_back
+from tanist.kafka.adapters.log_pairs import KafkaLogPairs
 from tanist.kafka.wire.groups import fetch_positions
 from tests.fakes.cluster import worker_store
 from tests.kafka.fetcher.logs import read
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tanist.domain.names import MirrorPartition
-    from tanist.domain.offset_map import OffsetMap
 
 MANY: Final = 60
 
@@ -225,3 +227,30 @@ def test_at_least_once_a_worker_that_was_killed_has_left_records_that_are_copied
         assert all("the mirror's position was lost" in each for each in notes), notes
         rig.copied(copier)
     assert 0 < repeated(rig, at) <= told
+
+
+@pytest.mark.parametrize("trimmed", ["source", "destination", "neither"])
+def test_a_whole_map_is_found_again_in_both_logs_wherever_they_begin(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, trimmed: str
+) -> None:
+    """As a rebuild reads it, up to the position: where one log begins later, records are counted from the end."""
+    nothing_is_written_back(monkeypatch)
+    (at,) = rig.create(topic_name)
+    copied(rig, [at], Random(8), 40)
+    until_here = committed(rig, at)
+    span = AnchoredSpan(BEFORE_ALL, OffsetRange(until_here.position, until_here.end), ())
+    source = read(rig.source.servers, [at], "read_committed")[at]
+    copy = read(rig.destination.servers, [at], "read_committed")[at]
+    gone = len(source) // 3
+    if trimmed == "source":
+        rig.source.delete_before(at, source[gone].offset)
+    elif trimmed == "destination":
+        rig.destination.delete_before(at, copy[gone].offset)
+    paired = KafkaLogPairs(rig.source.router, rig.destination.router)
+    found = paired.ranges(at, at, span, soon(60))  # type: ignore[arg-type]
+    assert isinstance(found, RestoredRanges), found
+    left = len(source) - (gone if trimmed != "neither" else 0)
+    assert found.records == left
+    places = OffsetMap.of(found.runs(until_here.end), until_here.position)
+    for one, other in zip(source[-left:], copy[-left:], strict=True):
+        assert places.locate(SourceOffset(one.offset)) == other.offset

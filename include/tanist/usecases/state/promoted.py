@@ -86,7 +86,7 @@ def look_at_logs(
             continue
         starts[at] = log.start
         position = copied.get(at)
-        if spec.is_mapped and (why_not := _uncertainty(at, log, position)):
+        if spec.is_mapped and (why_not := uncertainty(at, log, position)):
             uncertainties.append(why_not)
         why = log.fence(spec.writer) if not spec.is_mapped else position and log.written_behind(position.end)
         if why:
@@ -105,7 +105,7 @@ def look_at_logs(
     )
 
 
-def _uncertainty(at: MirrorPartition, log: LogWriters, position: CopiedPosition | None) -> str:
+def uncertainty(at: MirrorPartition, log: LogWriters, position: CopiedPosition | None) -> str:
     """Why it cannot be told whether a mapped partition was failed over since the export; empty: it can be."""
     if position is not None and (log.end <= position.end or log.written_behind(position.end)):
         return ""
