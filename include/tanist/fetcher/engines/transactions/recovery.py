@@ -72,6 +72,7 @@ class MappedRecovery:
             for each in partitions:
                 by = self._clock.deadline(RECOVERY_SECONDS)
                 found.append(self._recover(each, seen[each.at], (starts[each.there], ends[each.there]), positions, by))
+            self._restoration.publish_begun()
         except Stopped:
             raise
         except TanistError as why:

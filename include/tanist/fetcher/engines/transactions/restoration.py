@@ -70,6 +70,20 @@ class PositionRestoration:
         self._runs = runs
         self._clock: Clock = tools.clock
         self._readings: dict[MirrorPartition, _Reading] = {}
+        self._begun: dict[MirrorPartition, CopiedPosition] = {}
+
+    def publish_begun(self) -> None:
+        """Publish where copies have begun, if nothing else says it: else a lost position is not found again from there.
+
+        That it cannot be done is logged, and hinders nothing.
+        """
+        begun, self._begun = self._begun, {}
+        try:
+            self._runs.publish(begun, self._clock.deadline(AT_A_TIME_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.warning("where copies have begun is not published", extra={"error": why.name, "reason": why.reason})
 
     def position(self, of: TransactionPartition, copy: CopyEnds, start: SourceOffset, by: Deadline) -> CopiedPosition:
         """The first position of a copy, or the one that was lost. `start`: of the source's log.
@@ -105,8 +119,8 @@ class PositionRestoration:
         if known is not None:
             return replace(last, end=copy.end, runs=moved(last.runs, OffsetRange(last.position, copy.end)))
         begun = of.begin_at(last.position, copy.end, first_runs(last.position, copy.end))
-        if last.position != of.assigned.source_start:  # else a lost position could not be found again from there
-            self._runs.publish({of.at: begun}, self._clock.deadline(AT_A_TIME_SECONDS))
+        if last.position != of.assigned.source_start:
+            self._begun[of.at] = begun
         return begun
 
     def _copied_since(
