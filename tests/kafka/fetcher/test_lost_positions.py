@@ -71,7 +71,15 @@ def lose(rig: Rig) -> None:
     rig.destination.admin.delete_consumer_groups([group])[group].result(20)
 
 
-@pytest.mark.parametrize("known", ["the beginning", "what is published", "what was written back"])
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param("the beginning", marks=pytest.mark.long),
+        "a beginning behind deleted records",
+        "what is published",
+        "what was written back",
+    ],
+)
 def test_lost_positions_are_found_again_in_both_logs_and_nothing_is_repeated(
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, known: str
 ) -> None:
@@ -83,6 +91,10 @@ def test_lost_positions_are_found_again_in_both_logs_and_nothing_is_repeated(
         monkeypatch.setattr(partition, "PUBLISHED_AT_BYTES", 40)
         monkeypatch.setattr(partition, "FEW", 6)
     dice, at = Random(known), rig.create(topic_name, 2)
+    if known == "a beginning behind deleted records":
+        for each in at:
+            rig.source.produce(each, FIVE)
+            rig.source.delete_before(each, len(FIVE))
     copied(rig, at, dice)
     before = {each: committed(rig, each) for each in at}
     lose(rig)
@@ -229,7 +241,7 @@ def test_at_least_once_a_worker_that_was_killed_has_left_records_that_are_copied
     assert 0 < repeated(rig, at) <= told
 
 
-@pytest.mark.parametrize("trimmed", ["source", "destination", "neither"])
+@pytest.mark.parametrize("trimmed", ["source", *(pytest.param(e, marks=pytest.mark.long) for e in ("copy", "neither"))])
 def test_a_whole_map_is_found_again_in_both_logs_wherever_they_begin(
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, trimmed: str
 ) -> None:
@@ -244,7 +256,7 @@ def test_a_whole_map_is_found_again_in_both_logs_wherever_they_begin(
     gone = len(source) // 3
     if trimmed == "source":
         rig.source.delete_before(at, source[gone].offset)
-    elif trimmed == "destination":
+    elif trimmed == "copy":
         rig.destination.delete_before(at, copy[gone].offset)
     paired = KafkaLogPairs(rig.source.router, rig.destination.router)
     found = paired.ranges(at, at, span, soon(60))  # type: ignore[arg-type]

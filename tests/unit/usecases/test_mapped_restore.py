@@ -24,12 +24,12 @@ from tanist.usecases.mirrors.create import CreateRequest
 from tanist.usecases.state.found_state import RebuildTools
 from tanist.usecases.state.rebuild import rebuild
 from tanist.usecases.state.rebuild_mapped import MappedMirrorNotRebuilt
-from tanist.usecases.state.restore import RestoredMirror, RestoreTools, restore
+from tanist.usecases.state.restore import RestoredMirror, RestoreTools, nowhere, restore
 from tests.builders import AT, DR, a_command
 from tests.unit.usecases.mapped import RUNS, MappedMirror
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from tanist.domain.names import MirrorPartition, SourcePartition
     from tanist.domain.offset_map import AnchoredSpan, OffsetRange
@@ -167,11 +167,17 @@ class Paired:
         return found
 
 
-def rebuilt(mirror: MappedMirror, paired: Paired, logs: Logs | None = None, **options: Any) -> Rebuilt:
+def rebuilt(
+    mirror: MappedMirror,
+    paired: Paired,
+    logs: Logs | None = None,
+    checkpoint: Callable[[str], None] = nowhere,
+    **options: Any,
+) -> Rebuilt:
     """After all state topics were lost, or as `options` has it of the request."""
     prefixes: Any = None
     inspection: Any = logs or Logs()
-    tools = RebuildTools(prefixes=prefixes, inspection=inspection, paired=paired)
+    tools = RebuildTools(prefixes=prefixes, inspection=inspection, paired=paired, checkpoint=checkpoint)
     request = CreateRequest(mirror=DR, include=("orders",), **options)
     return rebuild(request, mirror.east.side(), mirror.destination(), tools, a_command(clock=mirror.west.clock))
 
@@ -199,6 +205,27 @@ def test_a_rebuilt_mirror_is_the_one_of_its_positions_and_stopped() -> None:
     assert found.map_of(AT).runs == RUNS[:3]
     assert [(each.start, each.until) for each in paired.asked] == [(BEFORE_ALL, RUNS[2])]
     assert not rebuilt(mirror, paired).changed
+
+
+@pytest.mark.parametrize("point", ["topics", "configs", "offsets"])
+def test_a_rebuild_that_was_killed_is_completed_by_the_same_command(point: str) -> None:
+    mirror, whole = a_lost_mirror(), a_lost_mirror()
+
+    def dies(reached: str) -> None:
+        if reached == point:
+            raise Dead
+
+    with pytest.raises(Dead):
+        rebuilt(mirror, Paired(), checkpoint=dies)
+    done = rebuilt(mirror, paired := Paired())
+    assert done.changed
+    assert bool(paired.asked) is (point != "offsets"), "what is published already is not read again"
+    rebuilt(whole, Paired())
+    assert dict(mirror.west.view(OFFSETS_TOPIC)) == dict(whole.west.view(OFFSETS_TOPIC))
+
+
+class Dead(BaseException):
+    """The process is gone."""
 
 
 def test_what_both_logs_do_not_tell_is_left_to_lower_bounds_and_named() -> None:

@@ -210,6 +210,7 @@ def _apply(found: FoundState, destination: Cluster, tools: RebuildTools, context
         tools.checkpoint("configs")
         topics = replace(found, spec=spec).topics(context.clock.now())
         publish(destination, found.pieces, by, confirm=lambda: None)
+        tools.checkpoint("offsets")
         _record(replace(found, spec=spec), topics, store, view, context)
     tools.checkpoint("state")
     writer = f"as {spec.transactional_id}" if spec.is_mapped else f"by producer id {spec.data_id}"
