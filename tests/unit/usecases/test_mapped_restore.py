@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
 from tanist.domain.adoption import MirrorTopicPromoted
+from tanist.domain.fake_group import shown, shown_group
 from tanist.domain.log_writers import LogWriters, WrittenSpan
 from tanist.domain.mapped_runs import records_of
 from tanist.domain.offset_map import BEFORE_ALL
@@ -18,12 +20,13 @@ from tanist.domain.restored_ranges import RestoredRanges
 from tanist.domain.saved_state import SavedState
 from tanist.domain.states import DesiredState
 from tanist.domain.writer_identity import transactional_id_prefix
+from tanist.ports.clock import Deadline
 from tanist.ports.fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
 from tanist.usecases.mirrors.create import CreateRequest
 from tanist.usecases.state.found_state import RebuildTools
 from tanist.usecases.state.rebuild import rebuild
-from tanist.usecases.state.rebuild_mapped import MappedMirrorNotRebuilt
+from tanist.usecases.state.rebuild_mapped import MappedMirrorNotRebuilt, OwnPositions
 from tanist.usecases.state.restore import RestoredMirror, RestoreTools, nowhere, restore
 from tests.builders import AT, DR, a_command
 from tests.unit.usecases.mapped import RUNS, MappedMirror
@@ -34,9 +37,9 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorPartition, SourcePartition
     from tanist.domain.offset_map import AnchoredSpan, OffsetRange
     from tanist.domain.writer_identity import WriterIdentity
-    from tanist.ports.clock import Deadline
     from tanist.usecases.state.rebuild import Rebuilt
 
+SOON = Deadline(1e12)
 END = 34
 """Where the copied records end, in destination offsets."""
 
@@ -253,6 +256,17 @@ def test_positions_of_an_earlier_source_topic_refuse_a_rebuild() -> None:
     mirror.commit(30, mirror.proof(RUNS[3], RUNS, source_topic_id="another").metadata)
     with pytest.raises(MappedMirrorNotRebuilt, match="deleted and created again"):
         rebuilt(mirror, Paired())
+
+
+def test_what_was_written_back_to_the_source_tells_the_mirror_where_its_own_group_is_lost_too() -> None:
+    """Workers find the positions again; until then nothing is known of how far it was copied."""
+    mirror = a_lost_mirror()
+    (position,) = OwnPositions.of(DR, mirror.east.side(), mirror.destination(), SOON).committed.values()
+    mirror.source_groups.commit(shown_group(DR), AT, 30, shown(position, uuid4()))
+    mirror.groups.groups.clear()
+    done = rebuilt(mirror, paired := Paired())
+    assert (done.spec.mirror_id, paired.asked) == ("m-1", [])
+    assert any("no position of the mirror says how far it was copied" in each for each in done.warnings)
 
 
 def test_without_any_position_a_mapped_mirror_is_not_known() -> None:
