@@ -11,10 +11,11 @@ from typing import Final
 
 from tests.explorer.circle_story import drawn_circle
 from tests.explorer.explore import describe, explore, shortest
+from tests.explorer.mapped_story import drawn_mapped
 from tests.explorer.story import drawn
 from tests.explorer.table_story import drawn_rows
 
-KINDS: Final = {"failover": drawn, "circle": drawn_circle, "rows": drawn_rows}
+KINDS: Final = {"failover": drawn, "circle": drawn_circle, "rows": drawn_rows, "mapped": drawn_mapped}
 
 
 def say(text: str) -> None:

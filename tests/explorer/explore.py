@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.explorer import around, judge
+from tests.explorer.mapped import MappedPlace, MappedWorker
 from tests.explorer.people import Operator
 from tests.explorer.place import DR, Place, Violation
 from tests.explorer.product import Mode, TanistError, repeatable
+from tests.explorer.rows import watched
 from tests.explorer.stage import Stage
 from tests.explorer.story import Story, drawn
 from tests.explorer.worker import Worker
@@ -51,10 +53,16 @@ def play(story: Story, *, traced: bool = False, keep: Callable[[Any], None] = _f
     with repeatable():
         if story.circle:
             place = around.played(stage, story)
+        elif story.mapped:
+            place = MappedPlace(stage, authorizer=story.authorizer, writing=story.writing)
+            with watched(place):
+                _act(place, story, MappedWorker)
+                _come_to_rest(place, story, MappedWorker)
+            place.check("at rest")
         else:
             place = Place(stage, authorizer=story.authorizer, writing=story.writing)
-            _act(place, story)
-            _come_to_rest(place, story)
+            _act(place, story, Worker)
+            _come_to_rest(place, story, Worker)
     for each in stage.actors:
         if each.crash is not None:
             place.violated(UNEXPECTED, f"{each.name}: {type(each.crash).__name__}: {each.crash}")
@@ -63,8 +71,8 @@ def play(story: Story, *, traced: bool = False, keep: Callable[[Any], None] = _f
     return Played(story, tuple(place.violations), tuple(trace), points)
 
 
-def _act(place: Place, story: Story) -> None:
-    worker = Worker(place)
+def _act(place: Place, story: Story, copies: type[Worker]) -> None:
+    worker = copies(place)
     for _ in range(3):
         worker.round()
     worker.enter()
@@ -74,12 +82,12 @@ def _act(place: Place, story: Story) -> None:
     place.stage.play(LONGEST_SECONDS)
 
 
-def _come_to_rest(place: Place, story: Story) -> None:
+def _come_to_rest(place: Place, story: Story, copies: type[Worker]) -> None:
     """Whoever is left is gone, and a healthy worker has time. Then status is asked, and taken at its word."""
     stage = place.stage
     stage.dismiss()
     stage.say("everybody is gone; a new worker runs")
-    worker = Worker(place, "rested")
+    worker = copies(place, "rested")
     worker.enter()
     stage.enter("time", lambda: stage.sleep(REST_SECONDS))
     stage.play(REST_SECONDS * 2)

@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 COMMAND_SECONDS: Final = 120.0
 PATIENCE: Final = Timeouts(proof=2.0, drain=60.0, budget=5.0)
 EVERYTHING: Final = ".*"
+AGAIN_SECONDS: Final = 12.0
+TRIES: Final = 4
+NOTHING_LEFT: Final = frozenset({
+    "NOTHING_FAILED_OVER", "MIRROR_REVERSED", "NOTHING_TO_DECIDE", "NO_UNFINISHED_REVERSAL", "NO_OPEN_TRANSACTIONS",
+})  # fmt: skip
+"""Somebody else has done it."""
 
 
 @dataclass
@@ -74,6 +80,23 @@ class Operator:
                 self.does(deed.name, *deed.args)
 
         return act
+
+    def insists(self, deed: str, *args: Any) -> str:
+        """The same again for a while: somebody may hold the lock, or a fence may be owed yet."""
+        for _ in range(TRIES):
+            try:
+                return str(getattr(self, deed)(*args) or "")
+            except TanistError as why:
+                if why.name in NOTHING_LEFT:
+                    return why.name
+                self.place.stage.say(f"{deed}: {why.name}: {why.reason[:140]}")
+                self.place.clock.wait(AGAIN_SECONDS)
+        return str(getattr(self, deed)(*args) or "")
+
+    def follows(self, name: str) -> None:
+        """Wait until that person has left, or is frozen for good."""
+        while not self.place.stage.is_out(name):
+            self.place.clock.wait(1.0)
 
     # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────
 

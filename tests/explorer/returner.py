@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tanist.usecases.approvals import ApprovalTerms
-from tests.explorer.people import EVERYTHING, PATIENCE, Operator
+from tests.explorer.people import EVERYTHING, PATIENCE, TRIES, Operator
 from tests.explorer.place import APP, DR, PARTITIONS, Book
 from tests.explorer.pointed import Pointed, side
 from tests.explorer.product import (
@@ -32,7 +32,6 @@ from tests.explorer.product import (
     TailAction,
     TailClass,
     TailStage,
-    TanistError,
     Tools,
     aborting,
     accepting,
@@ -57,17 +56,11 @@ if TYPE_CHECKING:
     from tests.explorer.product import Cluster, RecordedCluster
 
 TERMS: Final = ApprovalTerms.of("drill", 3600.0)
-AGAIN_SECONDS: Final = 12.0
-TRIES: Final = 4
 ACTIONS: Final = {
     "replay": dict.fromkeys(TailClass, TailAction.REPLAY),
     "drop": dict.fromkeys(TailClass, TailAction.DROP),
     "safe": {each: TailAction.REPLAY if each is TailClass.SAFE else TailAction.DROP for each in TailClass},
 }
-NOTHING_LEFT: Final = frozenset({
-    "NOTHING_FAILED_OVER", "MIRROR_REVERSED", "NOTHING_TO_DECIDE", "NO_UNFINISHED_REVERSAL", "NO_OPEN_TRANSACTIONS",
-})  # fmt: skip
-"""Somebody else has done it."""
 ANOTHER: Final = AclEntry("User:another", "*", allowed=True)
 
 
@@ -92,23 +85,6 @@ class Returner(Operator):
 
     def _watched(self, name: str, port: Any) -> Any:
         return Pointed(self.circle, name, port)
-
-    def insists(self, deed: str, *args: Any) -> str:
-        """The same again for a while: somebody may hold the lock, or a fence may be owed yet."""
-        for _ in range(TRIES):
-            try:
-                return str(getattr(self, deed)(*args) or "")
-            except TanistError as why:
-                if why.name in NOTHING_LEFT:
-                    return why.name
-                self.circle.stage.say(f"{deed}: {why.name}: {why.reason[:140]}")
-                self.circle.clock.wait(AGAIN_SECONDS)
-        return str(getattr(self, deed)(*args) or "")
-
-    def follows(self, name: str) -> None:
-        """Wait until that person has left, or is frozen for good."""
-        while not self.circle.stage.is_out(name):
-            self.circle.clock.wait(1.0)
 
     # ── the way back ──────────────────────────────────────────────────────────────────────────────────────────────
 

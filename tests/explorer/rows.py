@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from unittest.mock import patch
 
 import tanist
@@ -17,7 +17,7 @@ from tests.explorer.product import RowRunner, RunTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from tests.explorer.circle import Circle
+    from tests.explorer.stage import Stage
 
     AnyTable = RunTable[Any, Any, Any, *tuple[Any, ...]]
 
@@ -73,8 +73,20 @@ def row_point(table: str, what: str) -> str:
     return f"row:{what} of {table}"
 
 
+class Watched(Protocol):
+    """Where rows are run and judged."""
+
+    stage: Stage
+
+    @property
+    def check(self) -> Callable[[str], None]: ...
+
+    @property
+    def row_done(self) -> Callable[[str, str], None]: ...
+
+
 @contextmanager
-def watched(circle: Circle) -> Iterator[None]:
+def watched(circle: Watched) -> Iterator[None]:
     """After each row of whatever table, and after each undo, everything is judged, and people may be stopped.
 
     All rows are done by one function of the product, and put back by one other.

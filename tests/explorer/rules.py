@@ -36,7 +36,7 @@ RULES: Final = (
         "test_state_store.py::test_a_zombies_late_word_is_not_the_last",
     ),
     Rule(
-        "who has caught up misses nothing", ("state.read", "state.catch_up"),
+        "who has caught up misses nothing", ("state.read", "state.catch_up", "worker.state"),
         "test_state_store.py::test_a_reader_that_has_caught_up_misses_nothing",
     ),
     Rule(
@@ -51,6 +51,11 @@ RULES: Final = (
     Rule(
         "a reserve is written to its end and no further", ("producer_fencing.reserve",),
         _PORTS + "test_a_reserve_is_written_to_its_end_and_no_further",
+    ),
+    Rule(
+        "who begins a transactional id fences who had it, and aborts what that one left open",
+        ("producer_fencing.fence_transactional_ids", "worker.begin", "worker.append", "worker.commit"),
+        _PORTS + "test_a_fence_of_transactional_ids_is_proved_by_the_epoch_that_was_used",
     ),
     Rule(
         "a topic made anew has no barrier, and the rules of the earlier one",

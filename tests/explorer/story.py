@@ -32,7 +32,10 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """`circle`: it goes all the way round, and is played on `Circle`; else it is about failovers only."""
+    """`circle`: it goes all the way round, and is played on `Circle`; else it is about failovers only.
+
+    `mapped`: of a mirror with mapped offsets, on `MappedPlace`.
+    """
 
     seed: int
     authorizer: bool
@@ -40,6 +43,7 @@ class Story:
     roles: tuple[Role, ...]
     orders: tuple[Order, ...]
     circle: bool = False
+    mapped: bool = False
 
     @property
     def size(self) -> int:
@@ -60,7 +64,7 @@ class Story:
     def lines(self) -> list[str]:
         """As it was played, for people."""
         kind = "access rules" if self.authorizer else "no authorizer"
-        way = "all the way round; " if self.circle else ""
+        way = "all the way round; " if self.circle else "mapped offsets; " if self.mapped else ""
         said = [f"{way}{kind}; an application {'writes' if self.writing else 'does not write'} at the source"]
         said += [f"{role.name} from {role.after:g} s: {', '.join(map(str, role.deeds))}" for role in self.roles]
         return said + [str(order) for order in self.orders]

@@ -92,14 +92,22 @@ class Relay:
 @cache
 def relays() -> tuple[Relay, ...]:
     """Of all tables, so that somebody is stopped after each row and each undo."""
-    return tuple(relay for table in tables() for way in WAYS.get(table, ()) for relay in _relays(table, way))
+    return tuple(
+        relay
+        for table in tables()
+        for way in WAYS.get(table, ())
+        for relay in relays_of(table, way, whole=way is WAYS[table][0])
+    )
 
 
-def _relays(table: str, way: Way) -> Iterator[Relay]:
-    """All rows but the last; the last by itself, as a command finds nothing to run after the last but one."""
+def relays_of(table: str, way: Way, *, whole: bool) -> Iterator[Relay]:
+    """All rows but the last; the last by itself, as a command finds nothing to run after the last but one.
+
+    `whole`: with that one.
+    """
     ids, first = tables()[table].ids, way.first or way.does
     busy = tuple(each for each in ids if each not in way.idle)
-    for rows in (busy[:-1], busy[-1:]) if way is WAYS[table][0] else (busy[:-1],):
+    for rows in (busy[:-1], busy[-1:]) if whole else (busy[:-1],):
         deeds = (first, *(way.does for _ in rows[1:]))
         yield Relay(
             table, way.before, tuple(zip(deeds, (row_point(table, each) for each in rows), strict=True)), way.does

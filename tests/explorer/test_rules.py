@@ -16,6 +16,7 @@ from tests.explorer.broken_rows import BREAKS as WAY_BACK
 from tests.explorer.broken_rows import broken_row
 from tests.explorer.circle_story import drawn_circle
 from tests.explorer.explore import explore, play
+from tests.explorer.mapped_story import drawn_mapped
 from tests.explorer.rules import ON_THE_WAY_BACK, RULES
 from tests.explorer.story import drawn
 from tests.explorer.test_explorer import CIRCLES
@@ -63,6 +64,8 @@ def test_each_call_of_the_model_in_a_story_rests_on_a_rule() -> None:
         play(drawn(seed), keep=keep)
     for seed in (6, 10, 17):
         play(drawn_circle(seed), keep=keep)
+    for seed in range(1, 10):
+        play(drawn_mapped(seed), keep=keep)
     calls = {each.removeprefix("source ") for each in asked if not OF_NO_CLUSTER.fullmatch(each)}
     assert len(calls) > 30
     assert calls - {call for rule in (*RULES, *ON_THE_WAY_BACK) for call in rule.calls} == set()

@@ -77,7 +77,7 @@ FETCH = {
     "kafka/adapters/log_reader.py": "spans of logs, with the rule of their end",
     "fetcher/engines/batches/evidence.py": "a worker that recovers waits for what it cannot read yet",
     "fetcher/engines/batches/lost_tombstones.py": "as far as it is worth it: what it does not find is not compared",
-    "fetcher/engines/transactions/recovery.py": "as far as a reader of committed records gets: whether it finds any",
+    "fetcher/engines/transactions/batches_read.py": "as far as a reader of committed records gets, if to any",
     "fetcher/group_sources.py": "follows a log, which has no end",
     "spark/inside.py": "one batch",
     "spark/reconciliation/source.py": "one batch",

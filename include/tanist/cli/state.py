@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tanist.cli.mirror_following import RenameOption
 from tanist.cli.mirror_settings import HolesOption, OnLossOption
 from tanist.cli.options import ExcludeOption, Session, TopicsOption, announcing, asking
 from tanist.cli.output import emit, say, stages
 from tanist.domain.errors import Misconfigured
+from tanist.domain.records import OffsetMode
 from tanist.usecases.mirror import identify
 from tanist.usecases.mirrors.create import CreateRequest
-from tanist.usecases.state.rebuild import RebuildTools
+from tanist.usecases.state.found_state import RebuildTools
 from tanist.usecases.state.rebuild import rebuild as rebuild_state
 from tanist.usecases.state.restore import RestoreTools
 from tanist.usecases.state.restore import restore as restore_state
@@ -40,21 +42,30 @@ def rebuild(
     exclude: ExcludeOption = None,
     holes: HolesOption = None,
     on_loss: OnLossOption = None,
+    rename: RenameOption = None,
 ) -> None:
     """Register a mirror again whose state was lost, from its mirror topics. Nothing is copied until a person says so.
 
-    Every log must be a true prefix of the source's; its producer ids are read from it. All topics are STOPPED until
+    Every log must be a true prefix of the source's; its producer ids are read from it. A mirror with mapped offsets is
+    known by its own positions, and its offset map is found again in both logs. All topics are STOPPED until
     `tanist mirrors resume`. A topic that was failed over is refused by name: leave it out with --exclude.
 
     Example: tanist state rebuild --source east --destination west --mirror dr --topic 'orders.*'
     """
     destination = now.destination()
     request = CreateRequest(
-        mirror=mirror, include=tuple(topic or ()), exclude=tuple(exclude or ()), holes=holes, on_loss=on_loss
+        mirror=mirror,
+        include=tuple(topic or ()),
+        exclude=tuple(exclude or ()),
+        holes=holes,
+        on_loss=on_loss,
+        offsets=OffsetMode.MAPPED if rename else OffsetMode.IDENTICAL,
+        rename=tuple(rename or ()),
     )
     tools = RebuildTools(
         prefixes=now.registry.log_prefixes(source, destination),
         inspection=now.registry.log_inspection(destination),
+        paired=now.registry.log_pairs(source, destination),
         say=stages(now.context.clock),
     )
     done = rebuild_state(request, now.registry.connect(source), destination, tools, announcing(now, "rebuild"))

@@ -8,19 +8,22 @@ never used.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import PartitionBroken
-from tanist.domain.mapped_runs import OffsetRangesWritten, decoded, encoded
-from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset
+from tanist.domain.mapped_runs import OffsetRangesWritten, decoded, encoded, without_records
+from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset, topic_id_text
 from tanist.domain.offset_map import OffsetRange
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tanist.domain.names import MirrorName, MirrorPartition
 
 MOST_BYTES: Final = 4_096
 """The default of `offset.metadata.max.bytes`; a proof is far shorter."""
+_MOST_SHOWN: Final = MOST_BYTES * 3 // 4
 _PROOF: Final = re.compile(
     r"tanist (?P<mirror>\S+) (?P<topic>\S*) (?P<end>\d+) (?P<count>\d+) (?P<runs>\S*)"
     r"(?: (?P<size>\d+)(?: (?P<producer>\d+))?)?"
@@ -41,7 +44,10 @@ class PositionNotOurs(PartitionBroken):
 
 class MirrorPositionLost(PartitionBroken):
     name = "POSITION_LOST"
-    operator_action = f"the group of the mirror's own positions was deleted: {_AGAIN}"
+    operator_action = (
+        "the group of the mirror's own positions was deleted: `tanist mirrors alter --delivery at-least-once` copies "
+        f"again what it may have lost, and can be taken back once the topic is copied; or {_AGAIN}"
+    )
 
 
 class MirrorTruncated(PartitionBroken):
@@ -105,6 +111,41 @@ def shown_group(mirror: MirrorName) -> str:
     return f"tanist-{mirror}/copied"
 
 
+def shown(copied: CopiedPosition, topic_id: UUID | None) -> str:
+    """What is committed beside a position in `shown_group`. `topic_id`: of the mirror topic; None: it has none.
+
+    With the id it proves that the copy which is there now had come so far. Ranges that are too many are left out.
+    """
+    if topic_id is None:
+        return ""
+    few = copied if len(copied.metadata) <= _MOST_SHOWN else replace(copied, runs=without_records(copied.runs))
+    return f"{topic_id_text(topic_id)} {few.metadata}"
+
+
+def shown_position(
+    at: MirrorPartition, offset: int, metadata: str, topic_id: UUID | None, *ids: str
+) -> CopiedPosition | None:
+    """What a position in `shown_group` says of the copy that is there now; None: it says nothing of it.
+
+    `ids`: as `copied_position` has them. Whatever it says was committed once, and perhaps more was since.
+
+    Raises:
+        UnreadableRanges: as `decoded`.
+    """
+    of, _, proof = metadata.partition(" ")
+    if topic_id is None or of != topic_id_text(topic_id):
+        return None
+    try:
+        return copied_position(at, offset, proof, *ids)
+    except PositionNotOurs:
+        return None
+
+
+def any_shown_position(offset: int, metadata: str) -> CopiedPosition | None:
+    """The same, of whatever mirror and mirror topic. Raises UnreadableRanges: as `decoded`."""
+    return any_position(offset, metadata.partition(" ")[2])
+
+
 def is_fake(group: str) -> bool:
     """Whether a group is that of a mirror's own positions: no consumer's, so it is in no mirror and no snapshot."""
     return _NAME.fullmatch(group) is not None
@@ -119,21 +160,28 @@ def copied_position(
         PositionNotOurs: it was committed by somebody else, by another mirror, or for an earlier topic of that name.
         UnreadableRanges: as `decoded`.
     """
-    proof = _PROOF.fullmatch(metadata)
-    if proof is None:
+    found = any_position(offset, metadata)
+    if found is None:
         raise PositionNotOurs(f"{at}: offset {offset} was committed without a proof of this mirror")
-    if (proof["mirror"], proof["topic"]) != (mirror_id, source_topic_id):
+    if (found.mirror_id, found.source_topic_id) != (mirror_id, source_topic_id):
         raise PositionNotOurs(
-            f"{at}: offset {offset} is of mirror {proof['mirror']} and source topic {proof['topic']}, not of "
+            f"{at}: offset {offset} is of mirror {found.mirror_id} and source topic {found.source_topic_id}, not of "
             f"{mirror_id} and {source_topic_id}"
         )
-    end, count = DestinationOffset(int(proof["end"])), int(proof["count"])
+    return found
+
+
+def any_position(offset: int, metadata: str) -> CopiedPosition | None:
+    """The same, of whatever mirror; None: there is no proof beside it. Raises UnreadableRanges: as `decoded`."""
+    proof = _PROOF.fullmatch(metadata)
+    if proof is None:
+        return None
     return CopiedPosition(
         SourceOffset(offset),
-        mirror_id,
-        source_topic_id,
-        end,
-        count,
+        proof["mirror"],
+        proof["topic"],
+        DestinationOffset(int(proof["end"])),
+        int(proof["count"]),
         decoded(proof["runs"]),
         size=int(proof["size"] or 0),
         producer_id=ProducerId(int(proof["producer"] or NO_PRODUCER)),

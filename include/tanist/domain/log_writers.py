@@ -72,13 +72,15 @@ class LogWriters:
                 return f"producer id {producer.producer_id} is fenced"
         return None
 
-    def written_behind(self, end: int) -> str | None:
-        """What shows that somebody else wrote behind `end`, up to where a mirror copied in transactions; None: nothing.
+    def written_behind(self, end: int, producer_id: int | None = None) -> str | None:
+        """What shows that somebody else wrote behind `end`, up to where a mirror with mapped offsets copied; or None.
 
-        Its own records behind it are those of transactions that were aborted.
+        Its own records behind it are those of transactions that were aborted, and those of `producer_id`, which is not
+        None if it delivers at least once.
         """
         for span in self.last:
-            if span.base_offset >= end and not span.control and not span.transactional:
+            ours = span.control or span.transactional or span.producer_id == producer_id
+            if span.base_offset >= end and not ours:
                 return f"somebody else wrote at offset {span.base_offset}, behind its copied records"
         return None
 

@@ -19,8 +19,10 @@ from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored, store
 from tanist.domain.varints import BITS, MORE, varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+_OF_A_PIECE: Final = 4_000
+"""Ranges of a piece that is made of many."""
 OF_ONE_RANGE: Final = 28
 """So many characters have two numbers of 64 bits."""
 
@@ -57,6 +59,23 @@ class OffsetRangesWritten(MirrorRecord):
     def first(self) -> OffsetRange:
         """The first of them. Raises UnreadableRanges."""
         return decoded(self.ranges[:OF_ONE_RANGE], most=1)[0]
+
+
+def pieces(
+    mirror: MirrorName, mirror_id: str, at: MirrorPartition, runs: Sequence[OffsetRange], size: int
+) -> Iterator[OffsetRangesWritten]:
+    """Records of `runs`, each of which begins with the last range of the one before. `size`: of all, in bytes."""
+    for first in range(0, max(1, len(runs) - 1), _OF_A_PIECE):
+        some = runs[first : first + _OF_A_PIECE + 1]
+        yield OffsetRangesWritten(
+            mirror=mirror,
+            mirror_id=mirror_id,
+            partition=at,
+            source=some[0].source,
+            until=some[-1].source,
+            ranges=encoded(some),
+            size=size * len(some) // len(runs),
+        )
 
 
 def encoded(runs: Sequence[OffsetRange]) -> str:
@@ -145,12 +164,3 @@ def first_runs(start: SourceOffset, end: DestinationOffset) -> tuple[OffsetRange
     """
     zero = OffsetRange(SourceOffset(0), end)
     return (zero,) if start == 0 else (zero, OffsetRange(start, end))
-
-
-def continues(published: Iterable[OffsetRange], riding: Sequence[OffsetRange]) -> bool:
-    """Whether no range is missing between those that are published and those that ride with a position.
-
-    What is published last rides on (`without_records`), so both have the source offset at which the latter begin. State
-    topics that were restored from an older export lack what was published since.
-    """
-    return not riding or riding[0].source == 0 or any(each.source == riding[0].source for each in published)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.names import DestinationOffset, SourceOffset
 
@@ -35,6 +35,7 @@ class AnchoredSpan:
     """What lies between two anchors, `start` and `until`.
 
     `numbers`: from which source offset on how many of its records are before; the last one is `until`, and all records.
+    Empty: what was on record of it is lost, so no walk of the copy tells more.
     """
 
     start: OffsetRange
@@ -43,17 +44,27 @@ class AnchoredSpan:
 
     @property
     def records(self) -> int:
-        """How many records of the source it has."""
+        """How many records of the source it has. Not of a span that is lost."""
         return self.numbers[-1][1]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing is on record of what lies in it."""
+        return not self.numbers
 
     @property
     def is_known(self) -> bool:
         """Whether nothing but records lies in it, or no record: then no walk is needed."""
-        return self.records in {0, self.until.destination - self.start.destination}
+        return not self.is_lost and self.records in {0, self.until.destination - self.start.destination}
 
     def holds(self, position: SourceOffset) -> bool:
         """Whether a position lies between the anchors, at neither of them."""
         return self.start.source < position < self.until.source
+
+
+BEFORE_ALL: Final = OffsetRange(SourceOffset(-1), DestinationOffset(0))
+"""The start of a span that begins before the first offset of both logs."""
+LOST: Final = "its offset ranges are lost: state topics that were restored or rebuilt do not have them"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
-from tanist.domain.mapped_runs import continues
 from tanist.domain.names import SourceOffset
-from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.offset_map import BEFORE_ALL, AnchoredSpan, OffsetMap, OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from tanist.domain.fake_group import CopiedPosition
     from tanist.domain.names import DestinationOffset, MirrorPartition
-    from tanist.domain.offset_map import AnchoredSpan
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
 
@@ -32,8 +30,8 @@ _NOTHING_COPIED = OffsetMap(until=SourceOffset(0))
 
 _NONE: Mapping[MirrorPartition, CopiedPosition] = MappingProxyType({})
 _ALL_READ: Mapping[MirrorPartition, str] = MappingProxyType({})
-_Stretch: TypeAlias = tuple[SourceOffset, SourceOffset]
-"""From a source offset up to another one."""
+_Stretch: TypeAlias = tuple[OffsetRange, OffsetRange]
+"""From the first range of a piece to its last one, which is where the copy went on then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class OffsetPolicy:
         for piece in view.offset_ranges(spec):
             runs = piece.runs
             ranges[piece.partition] += runs
-            detailed[piece.partition].append((runs[0].source, runs[-1].source))
+            detailed[piece.partition].append((runs[0], runs[-1]))
         if not spec.is_mapped:
             return cls(MappingProxyType({at: OffsetMap.of(found) for at, found in ranges.items()}))
         spans: dict[MirrorPartition, list[AnchoredSpan]] = defaultdict(list)
@@ -113,17 +111,27 @@ class _Published(NamedTuple):
 
 def _mapped(published: _Published, copied: CopiedPosition | None, unread: str) -> OffsetMap:
     ranges, detailed, spans = published
-    if copied is not None:
-        if continues(ranges, copied.runs):
-            riding = [(copied.runs[0].source, copied.position)] if copied.runs else []
-            unwalked = _not_within(spans, (*detailed, *riding))
-            return OffsetMap.of((*ranges, *copied.runs), copied.position, unwalked=unwalked)
-        unread = (
-            f"its ranges before source offset {copied.runs[0].source} were published, and `__mirror_offsets` has them "
-            "no more"
-        )
-    until = max(ranges).source if ranges else SourceOffset(0)
-    return OffsetMap.of(ranges, until, unread, _not_within(spans, detailed))
+    known = list(detailed)
+    if copied is not None and copied.runs:
+        known.append((copied.runs[0], OffsetRange(copied.position, copied.end)))
+        ranges = (*ranges, *copied.runs)
+    until = copied.position if copied is not None else max(ranges).source if ranges else SourceOffset(0)
+    unwalked = (*_not_within(spans, known), *_lost([*known, *((each.start, each.until) for each in spans)]))
+    return OffsetMap.of(ranges, until, "" if copied is not None else unread, unwalked)
+
+
+def _lost(known: Iterable[_Stretch]) -> Iterator[AnchoredSpan]:
+    """What lies between the stretches of which anything is on record, and before the first one.
+
+    What is published last rides on with the position (`without_records`), so both have the source offset at which the
+    latter begin. State topics that were restored from an older export lack what was published since. The first piece of
+    a copy begins at source offset 0, unless the log of the copy has nothing any more of those that were before it.
+    """
+    reached = BEFORE_ALL
+    for first, last in sorted(known):
+        if max(reached.source, 0) < first.source:
+            yield AnchoredSpan(reached, first, ())
+        reached = max(reached, last)
 
 
 def _not_within(spans: Iterable[AnchoredSpan], detailed: Iterable[_Stretch]) -> Iterator[AnchoredSpan]:
@@ -131,12 +139,12 @@ def _not_within(spans: Iterable[AnchoredSpan], detailed: Iterable[_Stretch]) -> 
 
     Pieces of ranges meet: the next one begins before the one before ends.
     """
-    whole: list[_Stretch] = []
-    for start, until in sorted(detailed):
-        if whole and start <= whole[-1][1]:
-            whole[-1] = (whole[-1][0], max(until, whole[-1][1]))
+    whole: list[tuple[SourceOffset, SourceOffset]] = []
+    for first, last in sorted(detailed):
+        if whole and first.source <= whole[-1][1]:
+            whole[-1] = (whole[-1][0], max(last.source, whole[-1][1]))
         else:
-            whole.append((start, until))
+            whole.append((first.source, last.source))
     reached = -1
     for span in sorted(spans, key=lambda each: (each.start.source, -each.until.source)):
         i = bisect_right(whole, span.start.source, key=lambda each: each[0]) - 1

@@ -138,16 +138,21 @@ class _Group:
 def _far_behind(of: MapOnRecord, pieces: Sequence[Piece]) -> ThinningStep | None:
     """Anchors for the first ranges that are far from the end and enough for one; None: there are none.
 
-    A group of pieces ends where anchors follow: nothing is known in detail behind it.
+    A group of pieces ends where anchors follow: nothing is known in detail behind it. Pieces before a part of the map
+    that is lost stay as they are: no count of records reaches over it.
     """
     behind = of.unpublished + sum(each.size for each in of.ranges)
-    group = _Group()
+    group, reached = _Group(), SourceOffset(0)
     for each, following in pairwise(pieces):
+        reached = max(reached, each.until)
         if isinstance(each, OffsetAnchorsWritten):
             continue
         behind -= each.size
         if behind < of.anchor_bytes:
             return None
+        if following.source > reached:
+            group = _Group()
+            continue
         if following.source <= of.looked_until:
             continue
         group.take(each)

@@ -101,7 +101,8 @@ class OffsetRuns:
         """Publish committed ranges of mapped partitions. They stay true, so a late or repeated one does no harm."""
         spec = self.spec
         records = [published(spec.mirror, at, each, spec.mirror_id) for at, each in positions.items()]
-        self._store.append(records, by)
+        if records:
+            self._store.append(records, by)
 
     def pieces(self) -> StateView:
         """What was on record a moment ago; nothing is read for it."""

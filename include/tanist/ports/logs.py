@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
     from tanist.domain.log_ends import LogEnds
     from tanist.domain.log_writers import LogWriters
-    from tanist.domain.names import BrokerId, DestinationOffset, ProducerId, TopicPartition
+    from tanist.domain.names import (
+        BrokerId,
+        DestinationOffset,
+        MirrorPartition,
+        ProducerId,
+        SourcePartition,
+        TopicPartition,
+    )
+    from tanist.domain.offset_map import AnchoredSpan
+    from tanist.domain.restored_ranges import RestoredRanges
     from tanist.domain.writer_identity import MarkingWriter
     from tanist.ports.clock import Deadline
 
@@ -83,6 +92,23 @@ class LogInspection(Protocol):
         """The offset of the last producer fence of a mirror behind `old_ends`, or of the first batch of another writer.
 
         The committed end if there is neither. Needs a fetch.
+        """
+        ...
+
+
+class LogPairs(Protocol):
+    """Of a source and a destination with mapped offsets."""
+
+    def ranges(
+        self, at: MirrorPartition, there: SourcePartition, span: AnchoredSpan, by: Deadline
+    ) -> RestoredRanges | str:
+        """Where the records of a span are in both logs, at whose end both are known to be at the same record.
+
+        Its start is, too, unless it is BEFORE_ALL. Where one of the logs begins later, records are counted from the
+        end. The text says why it cannot be told: a cleaner or retention has removed records, or they differ.
+
+        Raises:
+            TimedOut, CouldNotTell, BrokerError: a log cannot be read.
         """
         ...
 

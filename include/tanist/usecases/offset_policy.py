@@ -10,6 +10,7 @@ from tanist.domain.detached import detached_here
 from tanist.domain.errors import TanistError
 from tanist.domain.fake_group import copied_position, group_of
 from tanist.domain.names import DestinationOffset
+from tanist.domain.offset_map import LOST
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.ports.positions import CommittedPosition
@@ -106,6 +107,8 @@ def _spans(
 def _walked(
     destination: Cluster, at: MirrorPartition, span: AnchoredSpan, copy: LogEnds | TanistError, by: Deadline
 ) -> tuple[OffsetRange, ...] | str:
+    if span.is_lost:
+        return LOST
     if span.is_known:
         return known(span)
     if isinstance(copy, TanistError):

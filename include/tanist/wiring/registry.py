@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.kafka.adapters.cluster import KafkaCluster
     from tanist.ports.clock import Clock
-    from tanist.ports.logs import LogInspection, LogPrefixes
+    from tanist.ports.logs import LogInspection, LogPairs, LogPrefixes
     from tanist.settings import ClusterSettings, Settings
     from tanist.usecases.command import CommandContext
 
@@ -189,6 +189,10 @@ class ClusterRegistry:
     def log_prefixes(self, source: str, destination: Cluster, cluster_id: str | None = None) -> LogPrefixes:
         """Compares the logs of a destination with those of `source`; `cluster_id`: the only id accepted of it."""
         return self.open(source, cluster_id).log_prefixes(self.open(destination.name))
+
+    def log_pairs(self, source: str, destination: Cluster) -> LogPairs:
+        """Pairs the records of copies at a destination with those of `source`."""
+        return self.open(source).log_pairs(self.open(destination.name))
 
     def log_inspection(self, cluster: Cluster) -> LogInspection:
         """Reads who has written the logs of a cluster."""

@@ -11,7 +11,8 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
 from tanist.usecases.mirrors.create import CreateRequest
-from tanist.usecases.state.rebuild import RebuildTools, rebuild
+from tanist.usecases.state.found_state import RebuildTools
+from tanist.usecases.state.rebuild import rebuild
 from tanist.usecases.state.restore import RestoreTools, restore
 from tanist.wiring import state_file
 from tanist.wiring.registry import ClusterRegistry
@@ -41,7 +42,10 @@ def main() -> None:
         else:
             mirror, topic = what
             rebuilding = RebuildTools(
-                prefixes=registry.log_prefixes("east", west), inspection=inspection, checkpoint=checkpoint
+                prefixes=registry.log_prefixes("east", west),
+                inspection=inspection,
+                paired=registry.log_pairs("east", west),
+                checkpoint=checkpoint,
             )
             request = CreateRequest(mirror=mirror, include=(topic,))
             rebuild(request, registry.connect("east"), west, rebuilding, command)

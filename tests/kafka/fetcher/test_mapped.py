@@ -184,20 +184,6 @@ def test_a_position_that_somebody_else_has_committed_is_never_used(mapped: Rig, 
         rig.copied(copier, only=[at[1]])
 
 
-def test_a_group_of_positions_that_was_deleted_is_never_begun_anew(mapped: Rig, topic_name: str) -> None:
-    rig = mapped
-    rig.spec = replace(rig.spec, mirror=type(rig.spec.mirror)(f"m-{uuid4().hex}"))
-    (at,) = rig.create(topic_name)
-    with rig.copier([at]) as copier:
-        rig.source.produce(at, FIVE)
-        rig.copied(copier)
-    group = group_of(rig.spec.mirror)
-    rig.destination.admin.delete_consumer_groups([group])[group].result(20)
-    with rig.copier([at]) as copier:
-        assert broken(copier, at) == "POSITION_LOST"
-    must_have(rig, at, FIVE)
-
-
 def test_a_mirror_topic_that_was_created_again_is_not_copied_from_the_middle(
     mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,8 @@ class CopiedLog:
 
     def expanded(self, span: AnchoredSpan) -> tuple[OffsetRange, ...] | str:
         """What a walk of a span says."""
+        if span.is_lost:
+            return "lost"
         if span.is_known:
             return known(span)
         start = DestinationOffset(max(span.start.destination, self.log_start))

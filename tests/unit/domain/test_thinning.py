@@ -80,6 +80,41 @@ def test_every_position_is_exact_after_a_walk_whatever_was_thinned(seed: int) ->
     must_be_exact(copied, copied.detailed())
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_map_that_lacks_pieces_never_skips_a_record_and_says_where_it_does_not_know(seed: int) -> None:
+    """State topics that were restored lack what was published since their export; thinning goes on over that."""
+    dice = Random(seed)
+    copied, size = a_copy(dice), a_size(dice)
+    if dice.random() < 0.5:
+        copied.thinned(size)
+    lost = dice.sample(sorted(copied.stored), min(len(copied.stored), dice.randrange(1, 4)))
+    for key in lost:
+        del copied.stored[key]
+    for _ in range(3):
+        must_not_skip(copied, copied.detailed())
+        copied.at_random(dice, dice.randrange(30))
+        copied.thinned(size)
+    must_not_skip(copied, copied.detailed())
+
+
+def must_not_skip(copied: CopiedLog, found: OffsetMap) -> None:
+    """Exact positions are; others lie before, and within what is lost."""
+    copy, places = Span(DestinationOffset(0), copied.last.end), sorted(copied.at.items())
+    for position in range(copied.last.position + 1):
+        before, following = neighbours(copied, places, position)
+        answer = translate(SourceOffset(position), found, copy)
+        assert isinstance(answer, Exact | Conservative)
+        assert answer.offset <= following, (position, answer)
+        if isinstance(answer, Exact):
+            assert before < answer.offset, (position, answer)
+        else:
+            span = found.unwalked_at(SourceOffset(position))
+            assert span is not None
+            assert span.is_lost
+    for source, at in places:
+        assert found.origin(DestinationOffset(at)) <= source
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_a_worker_that_dies_in_a_step_or_wakes_after_one_does_no_harm(seed: int) -> None:
     """It ends between writing and deleting, or within the deletion; another one repeats its last writes later."""

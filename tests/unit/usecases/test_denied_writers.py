@@ -19,7 +19,8 @@ from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import desire, writers
 from tanist.usecases.mirrors.administer import Alteration, alter
 from tanist.usecases.mirrors.create import CreateRequest, create
-from tanist.usecases.state.rebuild import RebuildTools, rebuild
+from tanist.usecases.state.found_state import RebuildTools
+from tanist.usecases.state.rebuild import rebuild
 from tanist.usecases.status.doctor import clusters
 from tests.builders import DR, a_command, a_worker
 from tests.fakes.failover import GuardedCluster
@@ -286,7 +287,7 @@ def test_a_rebuild_of_a_mirror_that_exists_leaves_its_choice_open(
     """It said MIRROR_ALREADY_EXISTS, as it compared a choice that nobody had made."""
     create(replace(REQUEST, deny_writers=deny_writers), east.side(), west.side(), a_command())
     nothing: Any = None
-    tools = RebuildTools(prefixes=nothing, inspection=nothing)
+    tools = RebuildTools(prefixes=nothing, inspection=nothing, paired=nothing)
     again = rebuild(replace(REQUEST, deny_writers=None), east.side(), west.side(), tools, a_command())
     assert not again.changed
     assert again.spec.deny_writers is deny_writers

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
+from tanist.domain.adoption import MirrorTopicPromoted
+from tanist.domain.fake_group import shown, shown_group
 from tanist.domain.log_writers import LogWriters, WrittenSpan
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
+from tanist.domain.mapped_runs import records_of
+from tanist.domain.offset_map import BEFORE_ALL
+from tanist.domain.offset_policy import OffsetPolicy
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, OffsetMode
+from tanist.domain.restored_ranges import RestoredRanges
 from tanist.domain.saved_state import SavedState
+from tanist.domain.states import DesiredState
+from tanist.domain.writer_identity import transactional_id_prefix
+from tanist.ports.clock import Deadline
 from tanist.ports.fencing import ProducerFence
+from tanist.ports.topics import TopicFacts
 from tanist.usecases.mirrors.create import CreateRequest
-from tanist.usecases.state.rebuild import MappedMirrorNotRebuilt, RebuildTools, rebuild
-from tanist.usecases.state.restore import RestoredMirror, RestoreTools, restore
-from tests.builders import DR, a_command
+from tanist.usecases.state.found_state import RebuildTools
+from tanist.usecases.state.rebuild import rebuild
+from tanist.usecases.state.rebuild_mapped import MappedMirrorNotRebuilt, OwnPositions
+from tanist.usecases.state.restore import RestoredMirror, RestoreTools, nowhere, restore
+from tests.builders import AT, DR, a_command
 from tests.unit.usecases.mapped import RUNS, MappedMirror
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-    from tanist.domain.names import MirrorPartition
+    from tanist.domain.names import MirrorPartition, SourcePartition
+    from tanist.domain.offset_map import AnchoredSpan, OffsetRange
     from tanist.domain.writer_identity import WriterIdentity
-    from tanist.ports.clock import Deadline
+    from tanist.usecases.state.rebuild import Rebuilt
 
+SOON = Deadline(1e12)
 END = 34
 """Where the copied records end, in destination offsets."""
 
@@ -90,8 +106,8 @@ def test_what_was_published_since_the_export_is_missed_and_not_guessed() -> None
     mirror.commit(30, mirror.proof(RUNS[3], RUNS[2:]).metadata)
     restored(mirror, state, Logs())
     found = mirror.map_now()
-    assert (found.runs, found.until) == (RUNS[:2], 10)
-    assert "`__mirror_offsets` has them no more" in found.unread
+    assert (found.runs, found.until) == (RUNS, 30)
+    assert [(each.start, each.until) for each in found.unwalked if each.is_lost] == [(RUNS[1], RUNS[2])]
 
 
 def test_records_of_others_behind_the_copied_ones_are_a_failover_since_the_export() -> None:
@@ -145,12 +161,126 @@ def test_a_copy_that_has_not_begun_behind_records_of_others_is_none_that_may_hav
     assert len(restored(mirror, saved(mirror), Logs(end=end)).warnings) == (end > END)
 
 
-def test_a_rebuild_is_refused_with_what_to_do_instead() -> None:
+@dataclass
+class Paired:
+    """The port `LogPairs`: what both logs say of whatever is asked."""
+
+    answer: str = ""
+    asked: list[AnchoredSpan] = field(default_factory=list)
+
+    def ranges(
+        self, at: MirrorPartition, there: SourcePartition, span: AnchoredSpan, by: Deadline
+    ) -> RestoredRanges | str:
+        self.asked.append(span)
+        if self.answer:
+            return self.answer
+        found = RestoredRanges(RUNS[:1])
+        for run, following in pairwise(run for run in RUNS if run.source <= span.until.source):
+            found.paired(run, records_of(run, following))
+        return found
+
+
+def rebuilt(
+    mirror: MappedMirror,
+    paired: Paired,
+    logs: Logs | None = None,
+    checkpoint: Callable[[str], None] = nowhere,
+    **options: Any,
+) -> Rebuilt:
+    """After all state topics were lost, or as `options` has it of the request."""
+    prefixes: Any = None
+    inspection: Any = logs or Logs()
+    tools = RebuildTools(prefixes=prefixes, inspection=inspection, paired=paired, checkpoint=checkpoint)
+    request = CreateRequest(mirror=DR, include=("orders",), **options)
+    return rebuild(request, mirror.east.side(), mirror.destination(), tools, a_command(clock=mirror.west.clock))
+
+
+def a_lost_mirror(*riding: OffsetRange) -> MappedMirror:
+    """A mirror whose state is lost, and with it what was published of the map before `riding`."""
     mirror = MappedMirror()
     mirror.copy()
+    topic_id = mirror.east.side().topics.describe(["orders"], mirror.west.clock.deadline(5))["orders"]
+    assert isinstance(topic_id, TopicFacts)
+    proof = mirror.proof(RUNS[3], riding or RUNS[2:], source_topic_id=topic_id.topic_id)
+    mirror.commit(30, proof.metadata)
     lose(mirror)
-    nobody: Any = None
-    tools = RebuildTools(prefixes=nobody, inspection=nobody)
-    request = CreateRequest(mirror=DR, include=("orders",))
-    with pytest.raises(MappedMirrorNotRebuilt, match="group 'tanist-dr/positions' at 'west' has its positions"):
-        rebuild(request, mirror.east.side(), mirror.destination(), tools, a_command(clock=mirror.west.clock))
+    return mirror
+
+
+def test_a_rebuilt_mirror_is_the_one_of_its_positions_and_stopped() -> None:
+    mirror, paired = a_lost_mirror(), Paired()
+    done = rebuilt(mirror, paired)
+    assert (done.spec.mirror_id, done.spec.offsets, done.spec.delivery) == ("m-1", OffsetMode.MAPPED, "exactly-once")
+    assert done.spec.transactional_id == transactional_id_prefix(DR, "m-1")
+    (topic,) = done.topics
+    assert (topic.desired, topic.restored) == (DesiredState.PAUSED, True)
+    found = OffsetPolicy.of(mirror.west.view(OFFSETS_TOPIC), done.spec)
+    assert found.map_of(AT).runs == RUNS[:3]
+    assert [(each.start, each.until) for each in paired.asked] == [(BEFORE_ALL, RUNS[2])]
+    assert not rebuilt(mirror, paired).changed
+
+
+@pytest.mark.parametrize("point", ["topics", "configs", "offsets"])
+def test_a_rebuild_that_was_killed_is_completed_by_the_same_command(point: str) -> None:
+    mirror, whole = a_lost_mirror(), a_lost_mirror()
+
+    def dies(reached: str) -> None:
+        if reached == point:
+            raise Dead
+
+    with pytest.raises(Dead):
+        rebuilt(mirror, Paired(), checkpoint=dies)
+    done = rebuilt(mirror, paired := Paired())
+    assert done.changed
+    assert bool(paired.asked) is (point != "offsets"), "what is published already is not read again"
+    rebuilt(whole, Paired())
+    assert dict(mirror.west.view(OFFSETS_TOPIC)) == dict(whole.west.view(OFFSETS_TOPIC))
+
+
+class Dead(BaseException):
+    """The process is gone."""
+
+
+def test_what_both_logs_do_not_tell_is_left_to_lower_bounds_and_named() -> None:
+    done = rebuilt(mirror := a_lost_mirror(), Paired("the source begins at 3: older records are gone"))
+    assert any(
+        "positions before source offset 20 are translated to a lower bound: the source" in w for w in done.warnings
+    )
+    assert not mirror.west.view(OFFSETS_TOPIC).offset_ranges(done.spec)
+
+
+def test_positions_that_have_all_ranges_need_no_log() -> None:
+    paired = Paired()
+    rebuilt(a_lost_mirror(*RUNS), paired)
+    assert not paired.asked
+
+
+def test_records_of_others_behind_the_positions_refuse_a_rebuild() -> None:
+    logs = Logs(end=END + 1, last=(a_span(END, transactional=False),))
+    with pytest.raises(MirrorTopicPromoted, match="somebody else wrote at offset 34"):
+        rebuilt(a_lost_mirror(), Paired(), logs)
+
+
+def test_positions_of_an_earlier_source_topic_refuse_a_rebuild() -> None:
+    mirror = a_lost_mirror()
+    mirror.commit(30, mirror.proof(RUNS[3], RUNS, source_topic_id="another").metadata)
+    with pytest.raises(MappedMirrorNotRebuilt, match="deleted and created again"):
+        rebuilt(mirror, Paired())
+
+
+def test_what_was_written_back_to_the_source_tells_the_mirror_where_its_own_group_is_lost_too() -> None:
+    """Workers find the positions again; until then nothing is known of how far it was copied."""
+    mirror = a_lost_mirror()
+    (position,) = OwnPositions.of(DR, mirror.east.side(), mirror.destination(), SOON).committed.values()
+    mirror.source_groups.commit(shown_group(DR), AT, 30, shown(position, uuid4()))
+    mirror.groups.groups.clear()
+    done = rebuilt(mirror, paired := Paired())
+    assert (done.spec.mirror_id, paired.asked) == ("m-1", [])
+    assert any("no position of the mirror says how far it was copied" in each for each in done.warnings)
+
+
+def test_without_any_position_a_mapped_mirror_is_not_known() -> None:
+    mirror = a_lost_mirror()
+    mirror.groups.groups.clear()
+    with pytest.raises(MappedMirrorNotRebuilt, match="has a position of a mirror 'dr' with mapped offsets"):
+        rebuilt(mirror, Paired(), offsets=OffsetMode.MAPPED)

@@ -11,10 +11,13 @@ from tanist.domain.anchors import anchored
 from tanist.domain.broker_errors import GroupAuthorizationFailed
 from tanist.domain.detached_record import TopicDetached
 from tanist.domain.fake_group import group_of
+from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_map import OffsetRange
+from tanist.domain.offset_map import LOST, OffsetMap, OffsetRange
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, PromotionEpoch
 from tanist.domain.state_record import Tombstone
+from tanist.domain.translation import Conservative, Exact
+from tanist.domain.translators.by_map import translate
 from tanist.ports.positions import CommittedPosition
 from tanist.usecases.offset_policy import offset_policy
 from tests.builders import AT, DR, a_mirror
@@ -25,11 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.offset_map import OffsetMap
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import CommittedOf
 
 EVERY: Final = range(45)
+WHOLE: Final = Span(DestinationOffset(0), DestinationOffset(36))
+RIGHT: Final = dict(enumerate(OffsetMap.of(RUNS, SourceOffset(30)).locate(SourceOffset(n)) for n in EVERY))
+"""Where the next record is behind each source offset."""
 
 
 def places(found: OffsetMap) -> list[int]:
@@ -123,12 +128,35 @@ def test_ranges_that_were_lost_with_the_state_topics_are_missed(left: int) -> No
     mirror.publish(RUNS[:left])
     mirror.copy()
     mirror.commit(30, mirror.proof(RUNS[3], RUNS[2:]).metadata)
-    found = mirror.map_now()
-    assert found.runs == RUNS[:left]
-    assert found.until == (RUNS[left - 1].source if left else 0)
-    assert "its ranges before source offset 20 were published" in found.unread
-    mirror.publish(RUNS[left:3])
-    assert (mirror.map_now().runs, mirror.map_now().unread) == (RUNS, "")
+    must_lack(mirror.map_now(), left)
+    mirror.publish(RUNS[max(0, left - 1) : 3])
+    assert (mirror.map_now().runs, mirror.map_now().unwalked) == (RUNS, ())
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_ranges_that_were_lost_before_a_later_piece_are_missed_too(left: int) -> None:
+    """What has ridden with the position is published later: nothing that rides on shows the hole then."""
+    mirror = MappedMirror()
+    mirror.publish(RUNS[:left])
+    mirror.copy()
+    mirror.publish(RUNS[2:])
+    mirror.commit(30, mirror.proof(RUNS[3], RUNS[3:]).metadata)
+    must_lack(mirror.map_now(), left)
+
+
+def must_lack(found: OffsetMap, left: int) -> None:
+    """Ranges between the first ones and the third."""
+    known = RUNS[left - 1].source if left else -1
+    answers = {position: translate(SourceOffset(position), found, WHOLE) for position in EVERY[:31]}
+    assert {position for position, each in answers.items() if isinstance(each, Conservative)} == {*range(known + 1, 20)}
+    assert all(each.offset <= RIGHT[position] for position, each in answers.items() if isinstance(each, Conservative))
+    assert all(each.offset == RIGHT[position] for position, each in answers.items() if isinstance(each, Exact))
+    assert (found.until, found.unread) == (30, "")
+    (span,) = found.unwalked
+    assert span.is_lost
+    assert LOST in str(answers[19])
+    assert found.origin(DestinationOffset(25)) == 22
+    assert found.origin(DestinationOffset(22)) == max(0, known), "what is certainly copied before it"
 
 
 def test_an_aborted_attempt_behind_what_was_published_is_no_gap() -> None:
@@ -149,8 +177,9 @@ def test_between_anchors_and_the_position_no_range_may_be_missing_either(known: 
     mirror.west.write(OFFSETS_TOPIC, anchored(DR, SPEC.mirror_id, AT, RUNS[:3], (RUNS[0], RUNS[2])))
     mirror.commit(30, mirror.proof(RUNS[3], RUNS[2:] if known else RUNS[3:]).metadata)
     found = mirror.map_now()
-    assert [(span.start, span.until) for span in found.unwalked] == [(RUNS[0], RUNS[2])]
-    assert (found.until, bool(found.unread)) == ((30, False) if known else (20, True))
+    spans = [(RUNS[0], RUNS[2], False), *([] if known else [(RUNS[2], RUNS[3], True)])]
+    assert [(span.start, span.until, span.is_lost) for span in found.unwalked] == spans
+    assert (found.until, found.unread) == (30, "")
 
 
 def test_what_a_failover_has_published_outlives_the_positions() -> None:

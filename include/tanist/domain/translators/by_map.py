@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.offset_map import LOST
 from tanist.domain.translation import Conservative, Exact, InputKind, Translator, Unknown
 
 if TYPE_CHECKING:
@@ -38,16 +39,22 @@ def _located(position: SourceOffset, offsets: OffsetMap, copy: Span[DestinationO
         why = f"committed {ahead} offset(s) ahead of the copied records: clamped to the end"
         return Conservative(inside, why, ahead)
     if offset < copy.start:
-        return Conservative(copy.start, f"the mirror partition begins at {copy.start}: older records are gone")
+        return _before_log_start(copy)
     return Exact(inside)
 
 
 def _between_anchors(span: AnchoredSpan, offsets: OffsetMap, copy: Span[DestinationOffset]) -> Conservative:
     """Where the walk would begin that could not be made, or has not told."""
+    if span.until.destination <= copy.start:
+        return _before_log_start(copy)
     start = max(copy.start, min(span.start.destination, copy.end))
-    why = offsets.why_not.get(span) or "the log of the copy was not read there"
+    why = LOST if span.is_lost else offsets.why_not.get(span) or "the log of the copy was not read there"
     most = min(span.until.destination, copy.end) - start
     return Conservative(start, f"up to {max(0, most)} offset(s) before the exact one, at the last anchor: {why}")
+
+
+def _before_log_start(copy: Span[DestinationOffset]) -> Conservative:
+    return Conservative(copy.start, f"the mirror partition begins at {copy.start}: older records are gone")
 
 
 def _ahead(position: SourceOffset, offsets: OffsetMap, end: DestinationOffset) -> int:
@@ -61,6 +68,8 @@ def _ahead(position: SourceOffset, offsets: OffsetMap, end: DestinationOffset) -
 def explain(position: SourceOffset, read: Inputs) -> str:
     """The range of the map that `position` is in."""
     runs, copied = read.map.runs, read.map.until
+    if (span := read.map.unwalked_at(position)) is not None and span.is_lost:
+        return f"map: {LOST}, from source {max(0, span.start.source)} up to {span.until.source}"
     if copied is not None and position >= copied:
         known = (
             f"known up to source {copied} ({read.map.unread})" if read.map.unread else f"copied up to source {copied}"

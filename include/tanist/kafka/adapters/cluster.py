@@ -11,6 +11,7 @@ from tanist.kafka.adapters.bounds import LogBoundsReader
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, Shared, TopicLayout, operator_of
 from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
 from tanist.kafka.adapters.fencing import KafkaFencing
+from tanist.kafka.adapters.log_pairs import KafkaLogPairs
 from tanist.kafka.adapters.log_prefixes import KafkaLogPrefixes
 from tanist.kafka.adapters.logs import KafkaLogInspection, KafkaLogs
 from tanist.kafka.adapters.mirrormaker import KafkaMirrorMakerTopics
@@ -108,6 +109,10 @@ class KafkaCluster:
     def log_prefixes(self, destination: KafkaCluster) -> KafkaLogPrefixes:
         """Compares the logs of `destination` with those of this cluster, their source."""
         return KafkaLogPrefixes(self.router, destination.router)
+
+    def log_pairs(self, destination: KafkaCluster) -> KafkaLogPairs:
+        """Pairs the records of `destination` with those of this cluster, their source."""
+        return KafkaLogPairs(self.router, destination.router)
 
     def log_inspection(self) -> KafkaLogInspection:
         """Reads who has written the logs of this cluster."""

@@ -87,7 +87,7 @@ def look_at_logs(
             continue
         starts[at] = log.start
         position = copied.get(at)
-        if spec.is_mapped and (why_not := _uncertainty(at, log, begins[at], position)):
+        if spec.is_mapped and (why_not := uncertainty(at, log, begins[at], position)):
             uncertainties.append(why_not)
         why = log.fence(spec.writer) if not spec.is_mapped else position and log.written_behind(position.end)
         if why:
@@ -106,7 +106,7 @@ def look_at_logs(
     )
 
 
-def _uncertainty(
+def uncertainty(
     at: MirrorPartition, log: LogWriters, begins: DestinationOffset, position: CopiedPosition | None
 ) -> str:
     """Why it cannot be told whether a mapped partition was failed over since the export; empty: it can be.

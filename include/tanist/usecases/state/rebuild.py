@@ -3,73 +3,51 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from tanist.domain import log_writers
-from tanist.domain.answers import answered, known
-from tanist.domain.errors import Misconfigured, Refused, TanistError, UnknownTopic
+from tanist.domain.errors import Misconfigured, TanistError, UnknownTopic
 from tanist.domain.failback.pending import (
     decided_promotions,
     may_have_tails,
-    undecided_warning,
     unknown_tails,
 )
-from tanist.domain.fake_group import group_of
 from tanist.domain.names import MirrorPartition, ProducerId, mirror_name
 from tanist.domain.next_steps.rebuilding import Rebuilding, instead
 from tanist.domain.problems import ProblemCollector, refuse
-from tanist.domain.promotions import replaced
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, TopicDesired
 from tanist.domain.saved_state import StateOutdated, stopped_partition
 from tanist.domain.selection import Selection
 from tanist.domain.state_view import NOTHING_YET
-from tanist.domain.states import DesiredState
-from tanist.domain.translation import OUR_MARK
 from tanist.usecases.mirror import distinct
 from tanist.usecases.mirrors import observe, take, writers
 from tanist.usecases.mirrors.adopting import Adoption
 from tanist.usecases.mirrors.create import remember_longer, same_settings, spec_of_request, with_choices, wrong
 from tanist.usecases.mirrors.desire import must_be_free, take_in
 from tanist.usecases.mirrors.observe import raised_promotions, read_promotions
+from tanist.usecases.mirrors.published_ranges import publish
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
-from tanist.usecases.state.restore import nowhere, silently
+from tanist.usecases.state.found_state import FoundState, absent, epochs
+from tanist.usecases.state.rebuild_mapped import MappedMirrorNotRebuilt, OwnPositions, examine_mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.lineage import TopicLineage
-    from tanist.domain.log_writers import LogWriters, UsedIds
-    from tanist.domain.names import EpochMs
+    from tanist.domain.log_writers import LogWriters
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.logs import LogInspection, LogPrefixes
     from tanist.ports.state import StateStore
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.create import CreateRequest
     from tanist.usecases.mirrors.take import TopicPlan
+    from tanist.usecases.state.found_state import RebuildTools
 
 _NO_ID: Final = ProducerId(-1)
-
-
-class MappedMirrorNotRebuilt(Refused):
-    name = "MAPPED_MIRROR_NOT_REBUILT"
-    operator_action = (
-        "restore its state from the last export (docs/operations.md); without one, delete its copies and create it "
-        "again (docs/mirroring.md), so that all is copied again; nothing was changed"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildTools:
-    """What a rebuild uses besides the clusters. `say`: progress. `checkpoint` is called between the steps."""
-
-    prefixes: LogPrefixes
-    inspection: LogInspection
-    say: Callable[[str], None] = silently
-    checkpoint: Callable[[str], None] = nowhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,34 +60,6 @@ class Rebuilt:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What the logs show. `epochs`: the promotion epoch of each topic; `left_out`: not at the destination.
-
-    `lineage`: of all promotions of the mirror; `undecided`: those that may have left a tail.
-    """
-
-    spec: MirrorSpec
-    view: StateView
-    plans: tuple[TopicPlan, ...] = ()
-    epochs: Mapping[str, int] = field(default_factory=dict)
-    ids: UsedIds | None = None
-    logs: Mapping[MirrorPartition, LogWriters] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
-    lineage: tuple[TopicLineage, ...] = ()
-    undecided: tuple[TopicLineage, ...] = ()
-
-    def warnings(self) -> tuple[str, ...]:
-        """What a person should know of what is not rebuilt, or not known."""
-        where = self.spec.destination
-        absent = (f"{name} is not on {where!r}: add it with `tanist mirrors add`" for name in self.left_out)
-        return (*absent, *(undecided_warning(each, where) for each in self.undecided))
-
-    def topics(self, now: EpochMs) -> tuple[TopicDesired, ...]:
-        found = (plan.desired(self.spec, self.epochs[plan.name], now) for plan in self.plans)
-        return tuple(replace(topic, desired=DesiredState.PAUSED, restored=True) for topic in found)
-
-
 def rebuild(
     request: CreateRequest, source: Cluster, destination: Cluster, tools: RebuildTools, context: CommandContext
 ) -> Rebuilt:
@@ -118,7 +68,7 @@ def rebuild(
     Raises:
         MirrorExists: with other settings. NotAPrefix, MirrorTopicPromoted: a log must not be copied to.
         NoMirrorProducer, SeveralMirrorProducers. SourceReplaced: the source was replaced, and not taken over since.
-        StateOutdated: the source has the state of the mirror. MappedMirrorNotRebuilt: it had mapped offsets.
+        StateOutdated: the source has the state of the mirror. MappedMirrorNotRebuilt: see `rebuild_mapped`.
         Problems: several of them; nothing was changed.
     """
     try:
@@ -129,15 +79,16 @@ def rebuild(
         raise
     context.announce([plan.name for plan in found.plans])
     warnings = found.warnings()
-    if found.ids is None:
+    if found.exists:
         known = found.view.topics(found.spec.mirror)
         return Rebuilt(spec=found.spec, topics=known, changed=False)
     if context.dry_run:
-        spec = replace(found.spec, data_id=found.ids.data, marker_id=found.ids.marker or _NO_ID)
+        ids = found.ids
+        spec = replace(found.spec, data_id=ids.data, marker_id=ids.marker or _NO_ID) if ids else found.spec
         topics = replace(found, spec=spec).topics(context.clock.now())
         return Rebuilt(spec=spec, topics=topics, changed=True, warnings=warnings)
     try:
-        done = _apply(found, found.ids, destination, tools, context)
+        done = _apply(found, destination, tools, context)
     except TanistError as error:
         raise take.partial(error) from error
     denied = writers.left_denied([plan.name for plan in found.plans], destination, context.by)
@@ -164,7 +115,7 @@ def _wanted(request: CreateRequest, source: Cluster, destination: Cluster) -> Re
 
 def _examine(
     request: CreateRequest, source: Cluster, destination: Cluster, tools: RebuildTools, context: CommandContext
-) -> _Found:
+) -> FoundState:
     problems = ProblemCollector(wrong(request))
     if not request.include:
         problems.problems.append(Misconfigured("no topic is selected: give --topic REGEX"))
@@ -173,8 +124,16 @@ def _examine(
     by, spec = context.by, spec_of_request(request, (source, destination), ids, context.clock)
     view = destination.state(STATE_TOPIC, by)
     if (existing := view.mirror(mirror_name(request.mirror))) is not None:
-        return _Found(spec=same_settings(existing, with_choices(spec, existing, request)), view=view)
-    _must_not_be_mapped(spec, destination, context)
+        spec = replace(spec, offsets=existing.offsets, rename=existing.rename, start=existing.start)
+        settings = same_settings(existing, with_choices(spec, existing, request))
+        return FoundState(spec=settings, view=view, exists=True)
+    if own := OwnPositions.of(spec.mirror, source, destination, by):
+        return examine_mapped(request, spec, own, (source, destination), tools, context)
+    if request.mapped:
+        raise MappedMirrorNotRebuilt(
+            f"neither {destination.name!r} nor {source.name!r} has a position of a mirror {spec.mirror!r} with mapped "
+            "offsets, which its id is read from"
+        )
     at_source, copies = SourceSnapshot(cluster=source), DestinationSnapshot(cluster=destination)
     reported = read_promotions(at_source, by)
     if reported.mirror(spec.mirror) is not None:
@@ -196,29 +155,17 @@ def _examine(
     if fenced := list(log_writers.promoted(logs, used)):
         refuse(fenced)
     entries = {each.key: each for each in (*view.lineage(spec.mirror), *reported.lineage(spec.mirror))}
-    return _Found(
+    return FoundState(
         spec=spec,
         view=view,
         plans=plans,
-        epochs=_epochs(spec, at_source, view, adoption, names, context),
+        epochs=epochs(spec, at_source, view, adoption, names, context),
         ids=used,
         logs=logs,
-        left_out=tuple(name for name in matched if name not in there),
+        left_out=tuple(absent(name, destination.name) for name in matched if name not in there),
         lineage=tuple(entries.values()),
         undecided=may_have_tails(entries.values(), names, decided_promotions(reported, spec)),
     )
-
-
-def _must_not_be_mapped(spec: MirrorSpec, destination: Cluster, context: CommandContext) -> None:
-    """Raises MappedMirrorNotRebuilt: a mirror of that name has committed positions of its own."""
-    group = group_of(spec.mirror)
-    held = answered(lambda: destination.positions(spec.mirror).committed([group], context.by, stable=False)[group])
-    found = {} if held is None or isinstance(held, TanistError) else known(held)
-    if any(each.metadata.startswith(OUR_MARK) for each in found.values()):
-        raise MappedMirrorNotRebuilt(
-            f"mirror {spec.mirror!r} had mapped offsets: group {group!r} at {destination.name!r} has its positions, "
-            "and no log shows where each record of the source is in its copy"
-        )
 
 
 def _logs(
@@ -243,40 +190,10 @@ def _history_end(last: TopicLineage | None, partition: int) -> int:
     return ends[partition] if partition < len(ends) else 0
 
 
-def _epochs(
-    spec: MirrorSpec,
-    source: SourceSnapshot,
-    view: StateView,
-    adoption: Adoption,
-    names: Sequence[str],
-    context: CommandContext,
-) -> dict[str, int]:
-    """The promotion epoch of each topic: as the source counts, if it was the last to take over.
-
-    Raises:
-        SourceReplaced, or several: another cluster took over from the source, as far as is known.
-    """
-    reported = read_promotions(source, context.by)
-    counts = {name: max(reported.promotions(spec.mirror, name), view.promotions(spec.mirror, name)) for name in names}
-    behind = [
-        replaced(spec.mirror, name, count, 0)
-        for name, count in counts.items()
-        if count and not _is_primary(adoption, name, spec.source_cluster_id)
-    ]
-    if behind:
-        refuse(behind)
-    return counts
-
-
-def _is_primary(adoption: Adoption, topic: str, cluster_id: str) -> bool:
-    last = adoption.lineage.get(topic)
-    return last is not None and last.new_cluster_id == cluster_id
-
-
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _apply(found: _Found, used: UsedIds, destination: Cluster, tools: RebuildTools, context: CommandContext) -> Rebuilt:
+def _apply(found: FoundState, destination: Cluster, tools: RebuildTools, context: CommandContext) -> Rebuilt:
     """All that is written to `__mirror_state`, in one transaction; before it only configs, and empty state topics."""
     by = context.by
     destination.open_store(OFFSETS_TOPIC, None, by, create=True).close()
@@ -288,29 +205,40 @@ def _apply(found: _Found, used: UsedIds, destination: Cluster, tools: RebuildToo
             topics = view.topics(found.spec.mirror)
             return Rebuilt(spec=same_settings(existing, found.spec), topics=topics, changed=False)
         must_be_free(view, found.spec.mirror, (plan.name for plan in found.plans))
-        warnings = remember_longer(destination, by)
-        marker = used.marker if used.marker is not None else destination.logs.new_producer_id(by)
-        start = destination.logs.new_producer_id(by)
-        spec = replace(found.spec, mirror_id=str(uuid4()), data_id=used.data, marker_id=marker, start_id=start)
+        spec, warnings = _with_writers(found, destination, by)
         take.make(destination, found.plans, by)
         tools.checkpoint("configs")
         topics = replace(found, spec=spec).topics(context.clock.now())
-        _record(replace(found, spec=spec), topics, used, store, view, context)
+        publish(destination, found.pieces, by, confirm=lambda: None)
+        tools.checkpoint("offsets")
+        _record(replace(found, spec=spec), topics, store, view, context)
     tools.checkpoint("state")
-    tools.say(f"mirror {spec.mirror} is rebuilt: its records are written by producer id {used.data}")
+    writer = f"as {spec.transactional_id}" if spec.is_mapped else f"by producer id {spec.data_id}"
+    tools.say(f"mirror {spec.mirror} is rebuilt: its records are written {writer}")
     return Rebuilt(spec=spec, topics=topics, changed=True, warnings=warnings)
 
 
+def _with_writers(found: FoundState, destination: Cluster, by: Deadline) -> tuple[MirrorSpec, tuple[str, ...]]:
+    """The spec with what the workers of the mirror have written as, and warnings."""
+    used = found.ids
+    if used is None:
+        return found.spec, ()
+    warnings = remember_longer(destination, by)
+    marker = used.marker if used.marker is not None else destination.logs.new_producer_id(by)
+    start = destination.logs.new_producer_id(by)
+    ids = {"data_id": used.data, "marker_id": marker, "start_id": start}
+    return replace(found.spec, mirror_id=str(uuid4()), **ids), warnings  # type: ignore[arg-type]
+
+
 def _record(
-    found: _Found,
+    found: FoundState,
     topics: Sequence[TopicDesired],
-    used: UsedIds,
     store: StateStore,
     view: StateView,
     context: CommandContext,
 ) -> None:
     now, spec = context.clock.now(), found.spec
-    leases = log_writers.claims(found.logs, used, spec.mirror)
+    leases = log_writers.claims(found.logs, found.ids, spec.mirror) if found.ids is not None else {}
     records: list[StateRecord] = [
         spec,
         *topics,

@@ -10,10 +10,9 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.fake_group import MOST_BYTES, MirrorTruncated
 from tanist.domain.gap_markers import MarkerEpoch
 from tanist.domain.lost_markers import LostMarker
-from tanist.domain.mapped_runs import encoded
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.engines.transactions.owned_id import OwnedId
-from tanist.fetcher.engines.transactions.partition import FEW, TransactionPartition
+from tanist.fetcher.engines.transactions.partition import TransactionPartition
 from tanist.fetcher.engines.transactions.reading import SourceReadings
 from tanist.fetcher.engines.transactions.recovery import MappedRecovery
 from tanist.fetcher.engines.transactions.thinning import MapThinning
@@ -103,8 +102,8 @@ class TransactionEngine:
         going = [each for each in partitions if each.at not in kept_out]
         found = dict(zip([each.at for each in going], self._recovery.recover(going, positions), strict=True))
         for each in going:
-            if found[each.at] is Phase.COPY and each.committed is not None and not each.committed.count:
-                of.commit_again(each)  # a copy that has no record yet has a position, too
+            if found[each.at] is Phase.COPY and each.at not in positions:
+                of.commit_again(each)  # it is new, or was lost; a copy that has no record yet has a position, too
         return [kept_out[each.at] if each.at in kept_out else found[each.at] for each in partitions]
 
     def _end_what_is_open(
@@ -186,11 +185,11 @@ class TransactionEngine:
         return found
 
     def _may_append(self, of: TransactionPartition) -> bool:
-        if not _rides_too_much(of):
+        if not of.rides_more_than(MOST_UNPUBLISHED_BYTES):
             return True
         if of.committed is not None:
             self._publish({of.at: of.committed}, [of])
-        if not _rides_too_much(of):
+        if not of.rides_more_than(MOST_UNPUBLISHED_BYTES):
             return True
         of.halt(self._unpublished, self._clock.monotonic())
         return False
@@ -225,12 +224,6 @@ class TransactionEngine:
             end = ends[each.at]
             if isinstance(end, TanistError) or end != each.pipeline.end:
                 each.halt(end if isinstance(end, TanistError) else None, self._clock.monotonic())
-
-
-def _rides_too_much(of: TransactionPartition) -> bool:
-    """Whether the ranges beside its position are so many that a commit would be refused."""
-    runs = of.committed.runs if of.committed is not None else ()
-    return len(runs) > FEW and len(encoded(runs)) >= MOST_UNPUBLISHED_BYTES
 
 
 def _steps(partitions: Sequence[TransactionPartition]) -> int:

@@ -152,10 +152,12 @@ class TransactionPartition(BatchPartition):
     @property
     def publishable(self) -> CopiedPosition | None:
         """The committed position if its ranges are to be published now; None: they may go on riding."""
-        last = self.committed
-        if last is None or len(last.runs) <= FEW or len(encoded(last.runs)) <= PUBLISHED_AT_BYTES:
-            return None
-        return last
+        return self.committed if self.rides_more_than(PUBLISHED_AT_BYTES) else None
+
+    def rides_more_than(self, size: int) -> bool:
+        """Whether the ranges beside the committed position are longer than `size`, in characters."""
+        runs = self.committed.runs if self.committed is not None else ()
+        return len(runs) > FEW and len(encoded(runs)) > size
 
     def begin_at(self, position: SourceOffset, end: DestinationOffset, runs: tuple[OffsetRange, ...]) -> CopiedPosition:
         """A first position of this copy, which the next transaction commits."""

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.compaction import CaughtUp
+from tanist.domain.delivery import Delivery
 from tanist.domain.errors import ForeignWrite, Stopped, TanistError
-from tanist.domain.fake_group import NO_PRODUCER, MirrorPositionLost, MirrorTruncated, copied_position
+from tanist.domain.fake_group import NO_PRODUCER, MirrorTruncated, copied_position
 from tanist.domain.lost_markers import LostMarker, lacks_marker, lost_marker, open_from
-from tanist.domain.mapped_runs import first_runs, moved, without_records
+from tanist.domain.mapped_runs import moved
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetRange
 from tanist.domain.recovery import LostSpan, NotCommittedYet, ResumePoint, SourceBehind
 from tanist.fetcher.engines.batches.evidence import ids_and_ends
 from tanist.fetcher.engines.engine import Phase
+from tanist.fetcher.engines.transactions.batches_read import batches_read
+from tanist.fetcher.engines.transactions.restoration import PositionRestoration
 from tanist.fetcher.runs import LossRecords
-from tanist.kafka.protocol.frames import FetchLimits, Isolation
-from tanist.kafka.protocol.record_proof import visible
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RECOVERY_SECONDS: Final = 10.0
-_READ: Final = 1 << 20
 
 
 class MappedRecovery:
@@ -54,6 +54,7 @@ class MappedRecovery:
         self._runs = runs
         self._clock = tools.clock
         self._losses = LossRecords(tools)
+        self._restoration = PositionRestoration(routers, runs, tools)
         self._state = tools.state
 
     def recover(
@@ -72,6 +73,7 @@ class MappedRecovery:
             for each in partitions:
                 by = self._clock.deadline(RECOVERY_SECONDS)
                 found.append(self._recover(each, seen[each.at], (starts[each.there], ends[each.there]), positions, by))
+            self._restoration.publish_begun()
         except Stopped:
             raise
         except TanistError as why:
@@ -83,16 +85,19 @@ class MappedRecovery:
         partitions: Sequence[TransactionPartition],
         positions: Mapping[TopicPartition, CommittedPosition | TanistError],
     ) -> list[MirrorPartition]:
-        """The partitions whose owners may have appended outside of transactions, by their positions.
+        """The partitions whose owners may have appended outside of transactions, by their positions, or without one.
 
         Without those that are shorter than that: a marker would hide it.
         """
-        lasts = {at: last for at, last in _lasts(partitions, positions) if last.producer_id != NO_PRODUCER}
+        lasts = {at: int(last.end) for at, last in _lasts(partitions, positions) if last.producer_id != NO_PRODUCER}
+        for each in partitions:
+            if positions.get(each.at) is None and each.assigned.spec.delivery is Delivery.AT_LEAST_ONCE:
+                lasts[each.at] = each.assigned.copy_start + 1  # else nobody has appended anything
         if not lasts:
             return []
         by = self._clock.deadline(RECOVERY_SECONDS)
         ends = requests.list_offsets(self._destination, dict.fromkeys(lasts, End.LOG_END), by)
-        return [at for at, last in lasts.items() if isinstance(end := ends[at], TanistError) or end >= last.end]
+        return [at for at, last in lasts.items() if isinstance(end := ends[at], TanistError) or end >= last]
 
     def unended(
         self,
@@ -141,7 +146,10 @@ class MappedRecovery:
             of.topic_id, copy = value(seen)
             start, end = SourceOffset(value(source[0])), SourceOffset(value(source[1]))
             held = positions.get(of.at)
-            last = self._begun(of, copy, start, by) if held is None else self._committed(of, value(held), copy, by)
+            if held is None:
+                last = self._restoration.position(of, copy, start, by)
+            else:
+                last = self._committed(of, value(held), copy, by)
             last = self._above(of, last, copy, start, by)
             of.sparse |= 0 < last.position in {start, of.assigned.source_start}  # it may lie inside a batch
             if last.position > end:
@@ -192,35 +200,6 @@ class MappedRecovery:
             log.warning("records are repeated", extra={"partition": str(of.at), "why": of.note})
         return last
 
-    def _begun(self, of: TransactionPartition, copy: CopyEnds, start: SourceOffset, by: Deadline) -> CopiedPosition:
-        """The first position of a copy, or the last one that is on record, if nothing was copied since.
-
-        What an aborted transaction has left is no record.
-
-        What the mirror partition had when its topic was added lies before the copy.
-
-        Raises:
-            MirrorPositionLost: something was copied since, and nobody knows how far.
-            MirrorTruncated: it lacks what is on record of it, or what it had when its topic was added.
-            NotCommittedYet: as above.
-        """
-        if copy.high_watermark != copy.end:
-            raise NotCommittedYet(f"{of.at}: the high watermark {copy.high_watermark} is below the end {copy.end}")
-        published = self._runs.published(of.at, by)
-        known = published[-1] if published else None
-        begun = max(of.assigned.copy_start, known.destination if known else 0)
-        if copy.end < begun:
-            raise MirrorTruncated(f"{of.at} ends at {copy.end}, but had offsets up to {begun}")
-        if copy.start > begun or any(self._records(of, begun, copy.end, by)):
-            raise MirrorPositionLost(
-                f"{of.at} had records behind {begun}, and the group of the mirror's positions has none of it"
-            )
-        if known is not None:
-            goes_on = moved(without_records(published), OffsetRange(known.source, copy.end))
-            return of.begin_at(known.source, copy.end, goes_on)
-        begin = of.assigned.source_start or start
-        return of.begin_at(begin, copy.end, first_runs(begin, copy.end))
-
     def _above(
         self, of: TransactionPartition, last: CopiedPosition, copy: CopyEnds, start: SourceOffset, by: Deadline
     ) -> CopiedPosition:
@@ -241,14 +220,7 @@ class MappedRecovery:
         self, of: TransactionPartition, start: int, until: DestinationOffset, by: Deadline
     ) -> Iterator[BatchHeader]:
         """The batches that a reader of committed records finds in the mirror partition from `start` up to `until`."""
-        limits = FetchLimits(max_wait_ms=0, isolation=Isolation.READ_COMMITTED)
-        while start < until:
-            fetched = value(requests.fetch(self._destination, {of.at: start}, by, limits, _READ)[of.at])
-            seen = visible(fetched.records, fetched.aborted)
-            yield from (h for h, _ in seen.batches if h.next_offset > start and h.base_offset < until)
-            if seen.until is None or seen.until <= start:
-                return
-            start = seen.until
+        return (header for header, _, is_seen in batches_read(self._destination, of.at, start, until, by) if is_seen)
 
     def _same_history(self, of: TransactionPartition, position: SourceOffset, by: Deadline) -> None:
         """Raises SourceTruncated: the source has lost a record that was copied (KIP-101)."""

@@ -1,6 +1,7 @@
 """The position of a mirror, written back to its source after the fact, so that tools show its lag (KIP-656).
 
-Nothing reads it: the position that counts is at the destination, in the transaction of its records.
+The position that counts is at the destination, in the transaction of its records. If that one is lost, this one says
+how far the copy had come, some seconds before at most.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.fake_group import shown_group
+from tanist.domain.fake_group import shown, shown_group
 from tanist.kafka.wire.groups import commit_plainly
 from tanist.ports.positions import CommittedPosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tanist.domain.names import SourceOffset, TopicPartition
+    from tanist.domain.names import TopicPartition
     from tanist.fetcher.engines.transactions.partition import TransactionPartition
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
@@ -36,7 +37,7 @@ class WriteBack:
         self._source = source
         self._clock = tools.clock
         self._group = shown_group(tools.spec.mirror)
-        self._written: dict[TopicPartition, SourceOffset] = {}
+        self._written: dict[TopicPartition, int] = {}
         self._next_at = float("-inf")
         self._failed = ""
 
@@ -46,23 +47,22 @@ class WriteBack:
         if now < self._next_at:
             return
         self._next_at = now + EVERY_SECONDS
-        moved: dict[TopicPartition, SourceOffset] = {
-            each.there: each.committed.position
+        moved: dict[TopicPartition, CommittedPosition] = {
+            each.there: CommittedPosition(each.committed.position, shown(each.committed, each.topic_id))
             for each in partitions
             if each.committed is not None and each.committed.count
             if self._written.get(each.there) != each.committed.position
         }
         if not moved:
             return
-        positions = {at: CommittedPosition(offset, "") for at, offset in moved.items()}
         try:
-            failed = commit_plainly(self._source, self._group, positions, self._clock.deadline(ANSWER_SECONDS))
+            failed = commit_plainly(self._source, self._group, moved, self._clock.deadline(ANSWER_SECONDS))
         except Stopped:
             raise
         except TanistError as why:
             failed = why
         if failed is None:
-            self._written |= moved
+            self._written |= {at: each.offset for at, each in moved.items()}
             self._failed = ""
             return
         self._next_at = now + AFTER_FAILURE_SECONDS
