@@ -91,6 +91,8 @@ TABLE: Final = tuple(map(Row._make, (
     (59, "UNKNOWN_PRODUCER_ID", True, "none: the broker no longer remembers the producer id; the log is read again"),
     (68, "NON_EMPTY_GROUP", False, "stop the members of this group first"),
     (69, "GROUP_ID_NOT_FOUND", False, "check the group id: no such group exists, or it is of another type"),
+    (70, "FETCH_SESSION_ID_NOT_FOUND", True, "none: the broker has forgotten what was fetched; it is asked for again"),
+    (71, "INVALID_FETCH_SESSION_EPOCH", True, "none: the broker has missed a fetch; everything is asked for again"),
     (74, "FENCED_LEADER_EPOCH", True, "none: the leader is looked up again"),
     (75, "UNKNOWN_LEADER_EPOCH", True, "none: the metadata of this broker is out of date; it is asked again"),
     (76, "UNSUPPORTED_COMPRESSION_TYPE", False, "choose a compression codec that the broker supports"),
@@ -106,6 +108,7 @@ TABLE: Final = tuple(map(Row._make, (
     (90, "PRODUCER_FENCED", False, "none: a newer producer has taken over; this one stops"),
     (100, "UNKNOWN_TOPIC_ID", True, "the topic was deleted, or deleted and re-created: compare the topic ids"),
     (103, "INCONSISTENT_TOPIC_ID", False, "the topic was deleted and re-created: compare the topic ids"),
+    (106, "FETCH_SESSION_TOPIC_ID_ERROR", True, "none: topics are named in another way; everything is asked for again"),
 )))
 # fmt: on
 

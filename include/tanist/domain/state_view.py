@@ -88,6 +88,10 @@ class StateView(Mapping[str, StateRecord]):
         """All mirrors, by name."""
         return tuple(sorted(self._every(MirrorSpec), key=lambda each: each.mirror))
 
+    def wishes(self) -> tuple[MirrorSpec | TopicDesired, ...]:
+        """All mirrors and all topics, in no order: what workers follow."""
+        return (*self._every(MirrorSpec), *self._every(TopicDesired))
+
     def topic(self, mirror: MirrorName, name: str) -> TopicDesired | None:
         return self._of(mirror, self._found(TopicDesired, f"topic/{mirror}/{name}"))
 

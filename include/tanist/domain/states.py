@@ -17,6 +17,10 @@ class MirrorState(StrEnum):
     FAILED = "FAILED"
 
 
+SETTLED: Final = frozenset({MirrorState.MIRRORING, MirrorState.PAUSED, MirrorState.STOPPED, MirrorState.FAILED})
+"""States that last until something else is wished, or found."""
+
+
 class DesiredState(StrEnum):
     """The state that operators want for a topic."""
 

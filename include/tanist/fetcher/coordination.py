@@ -11,6 +11,7 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.failover.limitations import REPORT_MS
 from tanist.domain.logins import MirrorLogin, PrincipalUnknown
 from tanist.domain.records import WorkerAlive
+from tanist.domain.states import SETTLED
 from tanist.fetcher.assignment import NO_NEWS, PartitionKey
 from tanist.fetcher.claims import held_epoch
 from tanist.fetcher.planning import Moment, Owned, assigned, next_observed, owned
@@ -19,17 +20,18 @@ from tanist.fetcher.source_ends import ends_news, source_ends
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import PartitionObserved
+    from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
     from tanist.domain.source_ends import SourceEnds
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.fetcher_threads import FetcherThreads
+    from tanist.fetcher.sources import SourceTopic
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -87,6 +89,8 @@ class OwnLogin:
 
 
 ROUND_SECONDS: Final = 0.2
+SETTLED_SECONDS: Final = 1.0
+"""So often everything is derived again where nothing is on its way: of thousands of partitions that is work."""
 WRITE_SECONDS: Final = 10.0
 ENDS_EVERY_SECONDS: Final = 1.0
 STOP_SECONDS: Final = 8.0
@@ -103,7 +107,10 @@ class Worker:
 
 
 class Coordination(RoundThread):
-    """Level-triggered: each round derives everything from the view, the ownership and the reports."""
+    """Level-triggered: everything is derived from the view, the ownership and the reports.
+
+    In each round while a partition is on its way into another state, or what is wished has changed; else once a second.
+    """
 
     def __init__(  # noqa: PLR0913  # the seams of the service, named
         self,
@@ -130,8 +137,14 @@ class Coordination(RoundThread):
         self._own_login = own_login
         self.reports: dict[PartitionKey, Report] = {}
         self._epochs: dict[int, int] = {}
-        self._basis: tuple[StateView, frozenset[int]] | None = None
+        self._basis: tuple[tuple[MirrorSpec | TopicDesired, ...], frozenset[int]] | None = None
+        """What `_owned` was derived from."""
         self._owned: tuple[Owned, ...] = ()
+        self._expected: dict[MirrorName, tuple[MirrorSpec, Mapping[str, SourceTopic]]] = {}
+        """Of `_owned`, what the sources should have."""
+        self._settled = False
+        """Every partition is in the state in which it is wished to be."""
+        self._derived_at = float("-inf")
         self._assigned: dict[PartitionKey, Assigned] = {}
         self._leaders: dict[MirrorName, SourceLeaders] = {}
         self._ends: dict[str, SourceEnds] = {}
@@ -158,7 +171,11 @@ class Coordination(RoundThread):
             self._claims.renew(ownership)
             self._claim(ownership)
             view = self._state.view()
-            self._look(view, frozenset(self._epochs))
+            changed = self._look(view, frozenset(self._epochs))
+            now = self._clock.monotonic()
+            if self._settled and not changed and now - self._derived_at < SETTLED_SECONDS:
+                return
+            self._derived_at = now
             self.reports = self._threads.reports()
             self._write_down(view)
             self._assign(self._state.view())
@@ -178,26 +195,34 @@ class Coordination(RoundThread):
             view = self._claims.claim(new, self._clock.deadline(WRITE_SECONDS))
             self._epochs |= {number: held_epoch(view, number) for number in new}
 
-    def _look(self, view: StateView, state_partitions: frozenset[int]) -> None:
-        if self._basis is None or self._basis[0] is not view or self._basis[1] != state_partitions:
+    def _look(self, view: StateView, state_partitions: frozenset[int]) -> bool:
+        """Look after the sources; whether anything is wished that was not before, or a leader has moved."""
+        basis = view.wishes(), state_partitions
+        if changed := basis != self._basis:
             self._owned = owned(view, state_partitions, self._state_partitions)
-            self._basis = (view, state_partitions)
-        for mirror, (spec, topics) in topics_by_mirror(self._owned).items():
+            self._basis, self._expected = basis, topics_by_mirror(self._owned)
+        for mirror, (spec, topics) in self._expected.items():
             if mirror not in self._leaders:
                 client_id = f"tanist-{self._worker.id}-{mirror}"
                 self._leaders[mirror] = SourceLeaders(partial(self._resolve, spec.source), client_id, self._clock)
-            self._leaders[mirror].look(spec, topics, stale=self._threads.stale(mirror))
+            stale = self._threads.stale(mirror)
+            self._leaders[mirror].look(spec, topics, stale=stale)
+            changed = changed or stale
+        return changed
 
     def _write_down(self, view: StateView) -> None:
         now = Moment(self._clock.now(), self._clock.monotonic())
         records: list[StateRecord] = []
+        self._settled = True
         for mine in self._owned:
             held = view.observed(mine.spec.mirror, mine.partition)
             report = self._leaders[mine.spec.mirror].report(mine) or self.reports.get(mine.key, NO_NEWS)
-            if new := next_observed(mine, held, report, self._epochs[mine.state_partition], now):
+            new = next_observed(mine, held, report, self._epochs[mine.state_partition], now)
+            if new is not None:
                 if held is None or (held.row, held.error) != (new.row, new.error):
                     _log_transition(new, changed=held is None or held.row != new.row)
                 records.append(new)
+            self._settled = self._settled and new is None and held is not None and held.state in SETTLED
         if 1000 * (now.monotonic - self._alive_at) >= REPORT_MS:
             self._alive_at = now.monotonic
             records.append(self._alive(view, now.epoch))

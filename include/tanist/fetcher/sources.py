@@ -112,6 +112,8 @@ class SourceLeaders:
         """Those that the last look was for."""
         self._contact = Contact()
         self._leaderless: dict[SourcePartition, Contact] = {}
+        self._reports: dict[tuple[str, str], Report | None] = {}
+        """Since the last look, by topic and by the id that it should have."""
 
     def look(self, spec: MirrorSpec, topics: Mapping[str, SourceTopic], *, stale: bool) -> None:
         """Refresh if necessary: a leader moved, topics are new or without leader, or the last refresh is too old.
@@ -150,6 +152,7 @@ class SourceLeaders:
             self._leaderless = self._without_leader(found, asked_at)
             self._contact = Contact(asked_at)
             self._led = {name: len(info.partitions) for name, info in found.items() if _led(info)}
+        self._reports.clear()
         self._looked_at = self._clock.monotonic()
 
     def _without_leader(self, found: Mapping[str, TopicInfo], now: EpochMs) -> dict[SourcePartition, Contact]:
@@ -170,6 +173,7 @@ class SourceLeaders:
         replaced = {name for name, topic_id in topic_ids.items() if self._topic_ids.get(name, topic_id) != topic_id}
         self._topic_ids = topic_ids
         if replaced:
+            self._reports.clear()
             self._deletions.forget(replaced)
             self._looked_at = float("-inf")
 
@@ -186,6 +190,12 @@ class SourceLeaders:
 
     def report(self, mine: Owned) -> Report | None:
         """A report that no fetcher thread can give: a source that does not answer, a topic that was re-created."""
+        topic = mine.at_source.topic, mine.topic.source_topic_id
+        if topic not in self._reports:
+            self._reports[topic] = self._report(mine)
+        return self._reports[topic]
+
+    def _report(self, mine: Owned) -> Report | None:
         if self.error is not None:
             return Report(error=self.error, failing_since=self.failing_since)
         info = self._router.topics().get(mine.at_source.topic) if self._router is not None else None

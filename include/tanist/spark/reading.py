@@ -74,7 +74,10 @@ class _Fetching:
 
     def receive(self, by: Deadline) -> FetchedPartition:
         assert self._fetches is not None  # noqa: S101  # `post` has said so
-        (answer,) = self._fetches.receive(self._buffer, by).partitions
+        whole = self._fetches.receive(self._buffer, by)
+        if not whole.looked:
+            raise TimedOut(f"reading {self._span.partition}: the broker throttles this client")
+        (answer,) = whole.partitions
         if answer.error_code != NONE:
             raise error_for(answer.error_code, f"reading {self._span.partition}")
         return answer

@@ -83,11 +83,11 @@ def test_offsets_without_a_record_rest_anew_once_a_record_has_followed() -> None
     of.resting_since = now - 3 * REST_SECONDS
     reading = SourceReading(cast("Any", None), BrokerId(1), CLOCK)
     reading._posted = [of]
-    reading._take(of, fetched(encode_batch([b"a"], base_offset=2)), CLOCK.now())
+    reading._take(of, fetched(encode_batch([b"a"], base_offset=2)), CLOCK.now(), is_whole=True)
     assert [of.resting_since] == [None]
     of.pipeline.steps.clear()  # they have landed
     of.pipeline.end = DestinationOffset(3)
-    reading._take(of, fetched(encode_marker(3, 1)), CLOCK.now())
+    reading._take(of, fetched(encode_marker(3, 1)), CLOCK.now(), is_whole=True)
     assert (of.pipeline.position, list(of.pipeline.steps)) == (4, [])
     assert of.resting_since is not None
     assert of.resting_since >= now

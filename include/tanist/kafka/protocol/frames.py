@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.kafka.protocol.encoding import Encoding
+    from tanist.kafka.protocol.fetch_session import SessionFetch
 
 PRODUCE: Final = 0
 FETCH: Final = 1
@@ -92,8 +93,16 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
+    """`session_id`: 0: the broker has no session for it. In a session partitions without news are left out.
+
+    `looked`: whether the broker has read the logs; else nothing is known of those that are left out. Of a client that
+    exceeds its quota it reads nothing (`throttle_ms`).
+    """
+
     throttle_ms: int
     partitions: list[FetchedPartition]
+    session_id: int = 0
+    looked: bool = True
 
 
 class ProduceBatch(NamedTuple):
@@ -158,22 +167,37 @@ FETCH_BY_ID: Final = FetchVersion(13, FLEXIBLE, attrgetter("topic_id.bytes"), by
 
 
 def fetch_request(
-    version: FetchVersion, correlation_id: int, client_id: str, positions: Sequence[FetchPosition], limits: FetchLimits
+    version: FetchVersion, correlation_id: int, client_id: str, fetch: SessionFetch, limits: FetchLimits
 ) -> bytes:
-    """A Fetch without a session. The broker fills it in this order: rotate them, or the last ones starve."""
+    """Without a session the broker fills it in this order: rotate the positions, or the last ones starve.
+
+    In a session the broker moves those to the end that it has answered about.
+    """
     wait, least, most, isolation = limits
     encoding, end = version.encoding, version.encoding.no_tags
-    topics = [(topic, list(group)) for topic, group in groupby(positions, version.topic_of)]
     return _framed(
         _head(FETCH, version.number, correlation_id, client_id),
         end,
-        _FETCH_HEAD.pack(_CONSUMER, wait, least, most, isolation, 0, _NO_EPOCH),
-        encoding.count(len(topics)),
-        *(version.pack_topic(topic) + _fetch_partitions(version, group) + end for topic, group in topics),
-        encoding.count(0),  # forgotten topics
+        _FETCH_HEAD.pack(_CONSUMER, wait, least, most, isolation, fetch.session_id, fetch.epoch),
+        *_topics(version, fetch.positions, _fetch_partitions),
+        *_topics(version, fetch.forgotten, _forgotten_partitions),
         encoding.string(""),  # rack
         end,
     )
+
+
+def _topics(
+    version: FetchVersion,
+    positions: Sequence[FetchPosition],
+    pack: Callable[[FetchVersion, Sequence[FetchPosition]], bytes],
+) -> list[bytes]:
+    topics = [(topic, list(group)) for topic, group in groupby(positions, version.topic_of)]
+    packed = (version.pack_topic(topic) + pack(version, group) + version.encoding.no_tags for topic, group in topics)
+    return [version.encoding.count(len(topics)), *packed]
+
+
+def _forgotten_partitions(version: FetchVersion, positions: Sequence[FetchPosition]) -> bytes:
+    return version.encoding.count(len(positions)) + b"".join(I32.pack(each.partition) for each in positions)
 
 
 def _fetch_partitions(version: FetchVersion, positions: Sequence[FetchPosition]) -> bytes:
@@ -199,7 +223,7 @@ def parse_fetch(version: FetchVersion, frame: memoryview, names: Mapping[str | b
     encoding = version.encoding
     try:
         at = encoding.skip_tags(frame, I32.size)
-        throttle, error, _ = _FETCH_ANSWER.unpack_from(frame, at)
+        throttle, error, session_id = _FETCH_ANSWER.unpack_from(frame, at)
         found: list[FetchedPartition] = []
         topics, at = encoding.read_count(frame, at + _FETCH_ANSWER.size)
         for _ in range(topics):
@@ -217,7 +241,7 @@ def parse_fetch(version: FetchVersion, frame: memoryview, names: Mapping[str | b
     _must_end(frame, at)
     if error != NONE:
         raise error_for(error, "fetch")
-    return FetchAnswer(throttle, found)
+    return FetchAnswer(throttle, found, session_id, looked=bool(found) or not throttle)
 
 
 def _fetched(encoding: Encoding, frame: memoryview, at: int, topic: str) -> tuple[FetchedPartition, int]:

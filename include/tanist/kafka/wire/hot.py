@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import MalformedFrame
+from tanist.domain.errors import BrokerError, MalformedFrame
+from tanist.kafka.protocol.fetch_session import SessionFetch
 from tanist.kafka.protocol.frames import (
     BY_ID,
     BY_NAME,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from tanist.kafka.protocol.fetch_session import FetchSession
     from tanist.kafka.protocol.frames import FetchLimits, FetchPosition, FetchVersion, ProduceBatch, ProduceVersion
     from tanist.kafka.wire.connection import Connection
     from tanist.ports.clock import Deadline
@@ -43,6 +45,9 @@ def fetch_version(connection: Connection, *, with_ids: bool = True) -> FetchVers
 def produce_version(connection: Connection, *, with_ids: bool = True) -> ProduceVersion:
     """The version of an append whose batches all have topic ids, or (`with_ids=False`) not all of them."""
     return BY_ID if with_ids and connection.speaks(PRODUCE, BY_ID.number) else BY_NAME
+
+
+_NOTHING_SEEN: Final = FetchAnswer(0, [], looked=False)
 
 
 class _Pipeline:
@@ -77,18 +82,22 @@ class _Pipeline:
 class Fetches(_Pipeline):
     """Post a fetch, do something else, receive it later.
 
-    Where the broker can (3.1), and all positions have a topic id, topics of these ids alone are read.
+    Where the broker can (3.1), and all positions have a topic id, topics of these ids alone are read. `session`:
+    fetches follow each other, one at a time, and an answer leaves out positions of which the broker has no news.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, session: FetchSession | None = None) -> None:
         super().__init__(connection)
+        self._session = session
         self._posted: deque[tuple[FetchVersion, dict[str | bytes, str]]] = deque()
         """Of each fetch in flight: the version, and the names of the topics that it asked for."""
 
     def post(self, positions: Sequence[FetchPosition], limits: FetchLimits, by: Deadline) -> None:
         number = self.connection.next_correlation_id()
         version = self._version(positions)
-        self._post(number, [fetch_request(version, number, self.connection.client_id, positions, limits)], by)
+        session = self._session
+        fetch = SessionFetch(0, -1, positions) if session is None else session.next(version, positions)
+        self._post(number, [fetch_request(version, number, self.connection.client_id, fetch, limits)], by)
         self._posted.append((version, {version.topic_of(each): each.topic for each in positions}))
 
     def _version(self, positions: Sequence[FetchPosition]) -> FetchVersion:
@@ -98,7 +107,18 @@ class Fetches(_Pipeline):
         """The oldest fetch in flight. Its records lie in `buffer`, until that is used again."""
         frame = self._take(buffer, by)
         version, names = self._posted.popleft()
-        return parse_fetch(version, frame, names)
+        if self._session is None:
+            return parse_fetch(version, frame, names)
+        try:
+            answer = parse_fetch(version, frame, names)
+        except BrokerError:
+            going_on = self._session.goes_on
+            self._session.ended()
+            if not going_on:
+                raise
+            return _NOTHING_SEEN  # the session alone may be what it refuses: the next fetch begins another one
+        self._session.answered(answer.session_id)
+        return answer
 
 
 class Appends(_Pipeline):

@@ -14,6 +14,7 @@ from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from tanist.domain.broker_errors import NotLeader
 from tanist.domain.errors import BrokerError, MalformedFrame
+from tanist.kafka.protocol.fetch_session import SessionFetch
 from tanist.kafka.protocol.frames import (
     BY_ID,
     BY_NAME,
@@ -76,8 +77,8 @@ def test_a_fetch_request_is_what_kafka_python_writes(version: FetchVersion) -> N
         min_bytes=2,
         max_bytes=1 << 24,
         isolation_level=1,
-        session_id=0,
-        session_epoch=-1,
+        session_id=12,
+        session_epoch=3,
         topics=[
             topic(
                 topic=name,
@@ -96,12 +97,13 @@ def test_a_fetch_request_is_what_kafka_python_writes(version: FetchVersion) -> N
             )
             for name, group in (("orders", positions[:2]), ("zürich", positions[2:3]), ("orders", positions[3:]))
         ],
-        forgotten_topics_data=[],
+        forgotten_topics_data=[FetchRequest.ForgottenTopic(topic="orders", topic_id=orders, partitions=[9])],
         rack_id="",
         version=version.number,
     )
     theirs.with_header(correlation_id=77, client_id="tanist")
-    assert fetch_request(version, 77, "tanist", positions, limits) == bytes(theirs.encode(header=True, framed=True))
+    fetch = SessionFetch(12, 3, positions, [FetchPosition("orders", 9, 0, 1, -1, orders)])
+    assert fetch_request(version, 77, "tanist", fetch, limits) == bytes(theirs.encode(header=True, framed=True))
 
 
 @VERSIONS
@@ -231,10 +233,10 @@ def produce_answer(version: ProduceVersion, rng: Random) -> tuple[bytes, list[tu
 @pytest.mark.parametrize("seed", range(60))
 def test_fetch_answers_are_read_to_the_last_field_without_copying(version: FetchVersion, seed: int) -> None:
     frame, expected = fetch_answer(version, Random(seed))
-    throttle, partitions = fetched(version, memoryview(frame))
-    assert throttle == 5
-    assert [tuple(found._replace(records=bytes(found.records))) for found in partitions] == expected  # type: ignore[arg-type]
-    assert all(found.records.obj is frame for found in partitions)
+    answer = fetched(version, memoryview(frame))
+    assert (answer.throttle_ms, answer.looked) == (5, bool(expected))
+    assert [tuple(found._replace(records=bytes(found.records))) for found in answer.partitions] == expected  # type: ignore[arg-type]
+    assert all(found.records.obj is frame for found in answer.partitions)
     assert correlation_id(memoryview(frame)) == 9
 
 

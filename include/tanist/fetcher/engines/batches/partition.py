@@ -54,9 +54,13 @@ class SourceView:
 
     def served(self, at: EpochMs, high_watermark: int, last_stable: int, log_start: int) -> None:
         """The source has answered, at this time or later."""
-        self.observed_at, self.silent_since = at, None
+        self.still(at)
         self.high_watermark, self.last_stable = SourceOffset(high_watermark), SourceOffset(last_stable)
         self.log_start = SourceOffset(log_start)
+
+    def still(self, at: EpochMs) -> None:
+        """The source has answered, at this time or later, that nothing has changed."""
+        self.observed_at, self.silent_since = at, None
         self.error = self.failing_since = None
 
     @property

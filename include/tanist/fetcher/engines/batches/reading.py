@@ -20,6 +20,7 @@ from tanist.fetcher.engines.batches.evidence import ends_abort
 from tanist.fetcher.engines.batches.lost_tombstones import first_hole
 from tanist.kafka.protocol.batch import split, walk
 from tanist.kafka.protocol.codes import NONE, error_for
+from tanist.kafka.protocol.fetch_session import FetchSession
 from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.protocol.merging import sample, walk_merged
 from tanist.kafka.protocol.refilling import refilled, split_at_holes
@@ -129,7 +130,8 @@ class SourceReading:
             by = self._clock.deadline(ANSWER_SECONDS)
             if self._broker not in self._source.brokers:
                 self._source.refresh(sorted({each.there.topic for each in self._posted}), by)
-            self._fetches = Fetches(self._source.connection(self._broker, by, channel="fetch"))
+            connection = self._source.connection(self._broker, by, channel="fetch")
+            self._fetches = Fetches(connection, FetchSession())
         return self._fetches
 
     def ready(self) -> bool:
@@ -148,10 +150,16 @@ class SourceReading:
             self._lost(why)
             return
         self.stale = False
+        if not answer.looked:
+            return
         asked = {(each.there.topic, each.there.partition): each for each in self._posted}
         answered_at = self._answered_at(answer.partitions)
+        first = next((each for each in answer.partitions if len(each.records)), None)
         for fetched in answer.partitions:
-            self._take(asked[fetched.topic, fetched.partition], fetched, answered_at)
+            of = asked.pop((fetched.topic, fetched.partition))
+            self._take(of, fetched, answered_at, is_whole=fetched is first)
+        for each in asked.values():
+            self._unchanged(each, answered_at)
 
     def _answered_at(self, partitions: Iterable[FetchedPartition]) -> EpochMs:
         """The earliest time at which the answer can have been made.
@@ -172,14 +180,23 @@ class SourceReading:
             each.source.refused(why, now, epoch)
             each.halt(None, now)
 
-    def _take(self, of: BatchPartition, fetched: FetchedPartition, answered_at: EpochMs) -> None:
+    def _unchanged(self, of: BatchPartition, answered_at: EpochMs) -> None:
+        """The source has answered, and has no news of it (KIP-227)."""
+        of.source.still(answered_at)
+        of.compared(self._asked_at)
+        if not of.pipeline.halted:
+            self._rest(of)
+
+    def _take(self, of: BatchPartition, fetched: FetchedPartition, answered_at: EpochMs, *, is_whole: bool) -> None:
+        """`is_whole`: of the first partition with records the broker sends at least one batch (KIP-74)."""
         pipeline = of.pipeline
+        if fetched.error_code == NONE:  # also of a halted one: these numbers come once in a session
+            of.source.served(answered_at, fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset)
         if pipeline.halted:
             return  # an append failed meanwhile: what was fetched ahead of it is void
         if fetched.error_code != NONE:
             self._refused(of, error_for(fetched.error_code, f"fetch of {of.there} at {of.fetch_from}"))
             return
-        of.source.served(answered_at, fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset)
         if fetched.diverging is not None:
             of.diverged(SourceOffset(fetched.diverging[1]), self._clock.monotonic())
             return
@@ -192,7 +209,7 @@ class SourceReading:
             of.resting_since = None
         elif progressed or not len(fetched.records):
             self._rest(of)
-        elif of is self._posted[0]:
+        elif is_whole:
             broken = CorruptBatch(f"the batch at source offset {of.fetch_from} has a corrupt length")
             of.halt(broken, self._clock.monotonic())
 
