@@ -28,6 +28,12 @@ ONLY_IDENTICAL: Final = (
 )
 
 
+DENIES_FOR_GOOD: Final = (
+    "--deny-writers needs failovers that allow these writers again, and --no-grant-writers leaves ACLs alone: give one "
+    "of them only"
+)
+
+
 class NotSupported(UnsupportedVersion):
     operator_action = "choose the value that this version supports; nothing was changed"
 

@@ -78,6 +78,7 @@ class Use(StrEnum):
     SAVE = "`groups snapshot` and `restore`"
     RECREATE = "topics that are created again"
     PLAN = "`failover plan` and `approve`"
+    PLAN_MAPPED = "`failover plan` and `approve` with mapped offsets"
     APPROVE = "`failover approve`"
     RUN = "`failover run`"
     RUN_IDENTICAL = "`failover run` with identical offsets"
@@ -352,6 +353,10 @@ TABLE: Final[tuple[Requirement, ...]] = (
         ),
         ("WRITE?", "Topic", STATE_TOPIC, "keeping a plan (without it the command that approves has all options in it)"),
         ("DESCRIBE", "Cluster", CLUSTER, "reading who may write"),
+    ),
+    *_rows(
+        _APPROVER, _DESTINATION, Use.PLAN_MAPPED,
+        ("DESCRIBE", "Group", Each.POSITIONS, "reading how far the mirror is, in the group `tanist-MIRROR/positions`"),
     ),
     *_rows(
         _APPROVER, _DESTINATION, Use.APPROVE,

@@ -111,7 +111,15 @@ def run_needs(where: ClusterRole, topics: Iterable[str], spec: MirrorSpec) -> tu
     """
     of_kind = Use.RUN_MAPPED if spec.is_mapped else Use.RUN_IDENTICAL
     positions = position_needs(spec) if where is ClusterRole.DESTINATION else ()
-    return (*required(rows(of_kind, where) + rows(Use.RUN, where), topics), *positions)
+    steps = _steps_left_out(spec)
+    found = (row for row in rows(of_kind, where) + rows(Use.RUN, where) if row.step not in steps)
+    return (*required(found, topics), *positions)
+
+
+def _steps_left_out(spec: MirrorSpec) -> frozenset[str]:
+    """Steps of a failover that change ACLs, where the mirror leaves these to people."""
+    left = (("fence", spec.fence_source), ("open", spec.grant_writers))
+    return frozenset(step for step, is_done in left if not is_done)
 
 
 def failover_needs(where: ClusterRole, topics: Iterable[str], spec: MirrorSpec) -> tuple[RequiredAcl, ...]:

@@ -273,7 +273,8 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     fences = {each.topic: each for each in view.source_fences(spec.mirror)}
     recorded = [each for each in fences.values() if each.topic in names]
     watched = [each for each in recorded if each.status in _WATCHED]
-    fencing = look_at_fences(source, watched, names - fences.keys(), by, recorded)
+    looks = spec.fence_source or recorded  # else none is expected, and ACLs may not be shown to this login
+    fencing = look_at_fences(source, watched, names - fences.keys(), by, recorded) if looks else SourceFences()
     fenced = all(fencing.stands.get(topic) is True for topic in names)
     authorizer = source.authorizer(by)
     stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]

@@ -13,6 +13,7 @@ from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import (
     ADOPT,
     DEFAULT_INTERVAL_MS,
+    DENIES_FOR_GOOD,
     ONLY_IDENTICAL,
     ONLY_MAPPED,
     NotSupported,
@@ -93,6 +94,9 @@ class CreateRequest:
     """Where copies begin, as `start_setting` reads it."""
     into_existing: bool = False
     """Take topics that have records of others: the copies begin behind them."""
+    fence_source: bool | None = None
+    grant_writers: bool | None = None
+    """None: yes for a new mirror; whatever an existing one has."""
 
     @property
     def mapped(self) -> bool:
@@ -153,11 +157,21 @@ def _unfit_options(request: CreateRequest) -> Iterator[TanistError]:
         for flag in ("rename", "start", "into_existing"):
             if getattr(request, flag):
                 yield Misconfigured(ONLY_MAPPED.format(f"--{flag.replace('_', '-')}"))
+        yield from left_to_people_problems(request.fence_source, request.grant_writers)
         return
     if request.holes is not None:
         yield Misconfigured(ONLY_IDENTICAL.format("--holes"))
+    if request.deny_writers and request.grant_writers is False:
+        yield Misconfigured(DENIES_FOR_GOOD)
     if request.transaction_ms is not None and (problem := interval_problem(request.transaction_ms)):
         yield problem
+
+
+def left_to_people_problems(*wanted: bool | None) -> Iterator[Misconfigured]:
+    """Of the settings `fence_source` and `grant_writers` as they are wanted: only mapped offsets can do without."""
+    for flag, given in zip(("--no-fence-source", "--no-grant-writers"), wanted, strict=True):
+        if given is False:
+            yield Misconfigured(ONLY_MAPPED.format(flag))
 
 
 def option_problems(replication_factor: int | None, max_start_fill: int = 0) -> tuple[Misconfigured, ...]:
@@ -257,6 +271,8 @@ def spec_of_request(
         start=start_setting(request.start),
         transaction_ms=(request.transaction_ms or DEFAULT_INTERVAL_MS) if request.mapped else 0,
         delivery=request.delivery or Delivery.EXACTLY_ONCE,
+        fence_source=request.fence_source is not False,
+        grant_writers=request.grant_writers is not False,
     )
 
 
@@ -270,6 +286,8 @@ def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest)
         deny_writers=existing.deny_writers if request.deny_writers is None else request.deny_writers,
         transaction_ms=request.transaction_ms or existing.transaction_ms,
         delivery=request.delivery or existing.delivery,
+        fence_source=existing.fence_source if request.fence_source is None else request.fence_source,
+        grant_writers=existing.grant_writers if request.grant_writers is None else request.grant_writers,
     )
 
 
@@ -296,6 +314,8 @@ _ASKED: Final = (
     "poll_timeout_ms",
     "transaction_ms",
     "delivery",
+    "fence_source",
+    "grant_writers",
 )
 
 

@@ -144,6 +144,9 @@ def _principal(cluster: Cluster, topics: Sequence[str], context: CommandContext)
     if seen.unbound:
         why = f"{seen.unbound}; a failover could not deny WRITE to this login"
         return Check(name=name, verdict=Verdict.FAIL, observed=reported, reason=why)
+    if seen.unseen:
+        why = f"whether a DENY would apply to it is not known: {seen.unseen}"
+        return Check(name=name, verdict=Verdict.UNKNOWN, observed=reported, reason=why)
     return Check(name=name, verdict=Verdict.PASS, observed=reported)
 
 
