@@ -88,6 +88,12 @@ def position_needs(spec: MirrorSpec) -> tuple[RequiredAcl, ...]:
     return required(rows(Use.POSITIONS, ClusterRole.DESTINATION), [spec.mirror]) if spec.is_mapped else ()
 
 
+def written_back_needs(spec: MirrorSpec) -> tuple[RequiredAcl, ...]:
+    """What a mirror with mapped offsets can be done without at its source; none for another one."""
+    found = rows(Use.POSITIONS, ClusterRole.SOURCE, optional=True)
+    return required(found, [spec.mirror]) if spec.is_mapped else ()
+
+
 def following_needs(where: ClusterRole, topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     """Of a mirror that somebody else copies. `topics`: at the source, or their copies at the destination."""
     serving = required(rows(Use.SERVE, where))

@@ -1,15 +1,15 @@
-"""Failovers of mirrors with mapped offsets where none of the mirror's logins has a right on either cluster itself."""
+"""Mirrors with mapped offsets whose logins have the documented rights, and none on either cluster itself."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tanist.domain.rights import TABLE, ClusterRole, Each, LoginRole, Use
-from tanist.kafka.wire.admin import AclBinding
-from tests.kafka.failover.conftest import ALL, ALLOW, GROUP, LITERAL, READ, TOPIC, TRANSACTION, WRITE, give, running
-from tests.kafka.failover.documented_rights import acl_of
+from tanist.domain.rights import TABLE, ClusterRole, Each, Notice, Use
+from tests.kafka.failover.conftest import give, running, take
+from tests.kafka.failover.documented_rights import acl_of, grant_least
 from tests.kafka.failover.test_dead_source import PARTITIONS, busily
 from tests.kafka.failover.test_mapped import WAIT, committed, values
 from tests.kafka.failover.test_real import QUICK
@@ -23,34 +23,22 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import Pair
 
-MIRRORS: Final = ("still", "fire")
+COPIED: Final = "copied"
+ALTER_CONFIGS: Final = 11
+MIRRORS: Final = ("still", "fire", COPIED)
+"""Each of a topic of its name."""
 READERS: Final = "readers"
 LEFT_TO_PEOPLE: Final = ("--no-fence-source", "--no-grant-writers")
-_NAMES: Final = {Each.TOPIC: MIRRORS, Each.POSITIONS: MIRRORS, Each.GROUP: (READERS,)}
-_USES: Final = {
-    *(Use.COPY, Use.SERVE, Use.MAPPED, Use.POSITIONS, Use.GROUPS),
-    *(Use.PLAN, Use.PLAN_MAPPED, Use.APPROVE, Use.RUN, Use.RUN_MAPPED, Use.NOTIFY),
-}
 
 
-def without_cluster(cluster: SandboxCluster) -> None:
-    """What the table says, but nothing on the cluster. `app`: what its operators have granted to the application."""
+def least(cluster: SandboxCluster) -> None:
     where = ClusterRole.SOURCE if cluster.spec.name == "east" else ClusterRole.DESTINATION
-    mirror, approver, app = map(cluster.spec.principal, ("mirror", "approver", "app"))
-    logins = {LoginRole.MIRROR: mirror, LoginRole.APPROVER: approver}
-    needed = {
-        acl_of(row.of(name).rights[0], logins[row.who])
-        for row in TABLE
-        if row.where is where and row.use in _USES and row.resource_type != "Cluster"
-        for name in (_NAMES[row.resource] if isinstance(row.resource, Each) else ("",))
-    }
-    clients = ((TOPIC, READ), (TOPIC, WRITE), (GROUP, READ), (TRANSACTION, ALL))
-    give(cluster, *needed, *(AclBinding(kind, "*", LITERAL, app, "*", operation, ALLOW) for kind, operation in clients))
+    grant_least(cluster, where, MIRRORS, READERS)
 
 
 @pytest.fixture(scope="module")
 def bare(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    with running(guardian, client_config, tmp_path_factory.mktemp("bare"), grants=without_cluster) as found:
+    with running(guardian, client_config, tmp_path_factory.mktemp("bare"), grants=least) as found:
         found.worker()
         for name in MIRRORS:
             found.east.topic(name, PARTITIONS)
@@ -60,6 +48,101 @@ def bare(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pyte
         for name in MIRRORS:
             found.tanist("mirrors", "wait", name, *WAIT)
         yield found
+
+
+# ── a worker that loses a right ───────────────────────────────────────────────────────────────────────────────────────
+
+
+_OF_COPYING: Final = {Use.COPY, Use.SERVE, Use.MAPPED, Use.POSITIONS}
+ROWS: Final = {
+    (str(row.where), row.operations[0], str(row.resource)): row
+    for row in TABLE
+    if row.use in _OF_COPYING and row.resource_type != "Cluster" and row.operations[0] not in {"CREATE", "DESCRIBE"}
+}
+"""Each right of a worker once; WRITE on transactional ids implies DESCRIBE."""
+HALTING: Final = {
+    ("source", "READ", Each.TOPIC): "TOPIC_AUTHORIZATION_FAILED: fetch of",
+    ("destination", "WRITE", Each.TOPIC): "TOPIC_AUTHORIZATION_FAILED: a transaction on",
+    ("destination", "READ", Each.TOPIC): "TOPIC_AUTHORIZATION_FAILED: records of",
+    ("destination", "WRITE", "tanist-*"): "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: InitProducerIdResponse for",
+    (
+        "destination",
+        "READ",
+        Each.POSITIONS,
+    ): "GROUP_AUTHORIZATION_FAILED: coordinator of group 'tanist-copied/positions'",
+}
+"""Without these nothing is copied; `mirrors describe` has the reason of each partition."""
+ENDING: Final = {
+    ("destination", "READ", f"__mirror_{name}"): f"needs READ on topic __mirror_{name}"
+    for name in ("state", "offsets", "groups")
+}
+"""Without these the worker ends, with that as its last word. It is started again."""
+LOGGED: Final = {
+    ("destination", "WRITE", "__mirror_state"): "needs WRITE on topic __mirror_state",
+    ("destination", "WRITE", "__mirror_groups"): "needs WRITE on topic __mirror_groups",
+    ("destination", "READ", "tanist-fetchers"): "needs READ on group tanist-fetchers",
+    ("source", "READ", Each.WRITTEN_BACK): "the position of the mirror is not written back to the source",
+}
+"""Without these it goes on as far as it can, and logs that."""
+
+
+def title(key: tuple[str, str, str]) -> str:
+    return "-".join(key).replace(" ", "_")
+
+
+@pytest.mark.parametrize("key", [("destination", "WRITE", Each.TOPIC)], ids=title)
+def test_what_is_not_copied_for_want_of_a_right_has_that_reason(bare: Pair, key: tuple[str, str, str]) -> None:
+    must_be_named(bare, key)
+
+
+@pytest.mark.long  # the one above is as they are
+@pytest.mark.parametrize("key", ROWS, ids=title)
+def test_each_right_that_is_taken_away_is_named_and_nothing_is_lost(bare: Pair, key: tuple[str, str, str]) -> None:
+    must_be_named(bare, key)
+
+
+def is_named(pair: Pair, key: tuple[str, str, str], logged: str) -> bool:
+    """`logged`: since the right is gone. Without a right that only later commands need copying goes on."""
+    if key in HALTING:
+        return HALTING[key] in pair.tanist("mirrors", "describe", COPIED, "--json", user="admin").out
+    if key in ENDING:
+        return ENDING[key] in logged and not pair.workers["w1"].alive
+    if key in LOGGED:
+        return LOGGED[key] in logged
+    return pair.tanist("mirrors", "wait", COPIED, *WAIT, user="admin").code == 0
+
+
+def doctor(pair: Pair) -> str:
+    """What it does not find, in small letters."""
+    rows = json.loads(pair.tanist("doctor", "--json", expected=None).out)["items"]
+    return " ".join(r["reason"] for r in rows if r["verdict"] == "FAIL" or "missing: " in r["reason"]).casefold()
+
+
+def must_be_named(pair: Pair, key: tuple[str, str, str]) -> None:
+    """While it is gone; and once it is back, every record is in the copy."""
+    row, name = ROWS[key], COPIED
+    side = pair.east if row.where is ClusterRole.SOURCE else pair.west
+    mine = [acl_of(row.of(name).rights[0], side.cluster.spec.principal("mirror"))]
+    if key == ("destination", "DESCRIBE_CONFIGS", Each.TOPIC):
+        mine.append(mine[0]._replace(operation=ALTER_CONFIGS))  # it implies the other
+    pair.worker()
+    log = pair.home / "w1.log"
+    begun = log.stat().st_size
+    take(side.cluster, *mine)
+    try:
+        assert pair.east.writes(name, range(24), partitions=PARTITIONS)
+        until(lambda: is_named(pair, key, log.read_bytes()[begun:].decode()), 60)
+        if row.notice is not Notice.UNREPORTED:
+            assert row.of(name).title.casefold() in doctor(pair)
+    finally:
+        give(side.cluster, *mine)
+        pair.worker()
+    assert pair.east.writes(name, range(24), partitions=PARTITIONS)
+    pair.tanist("mirrors", "wait", name, *WAIT)
+    assert values(committed(pair.west, name, PARTITIONS)) == values(committed(pair.east, name, PARTITIONS))
+
+
+# ── failovers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_planned_it_waits_for_producers_that_a_person_stops(bare: Pair) -> None:

@@ -10,7 +10,14 @@ from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused, TanistE
 from tanist.domain.fences import not_lifted
 from tanist.domain.followed import copied_here, is_followed
 from tanist.domain.kept_fences import fence_groups
-from tanist.domain.mapped_settings import DENIES_FOR_GOOD, ONLY_IDENTICAL, ONLY_MAPPED, NotSupported, interval_problem
+from tanist.domain.mapped_settings import (
+    DENIES_FOR_GOOD,
+    ONLY_IDENTICAL,
+    ONLY_MAPPED,
+    NotSupported,
+    interval_problem,
+    left_to_people_problems,
+)
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
@@ -19,7 +26,7 @@ from tanist.usecases import snapshot
 from tanist.usecases.lock import changing
 from tanist.usecases.mirror import identify, spec_at
 from tanist.usecases.mirrors import forget, writers
-from tanist.usecases.mirrors.create import left_to_people_problems, option_problems
+from tanist.usecases.mirrors.create import option_problems
 from tanist.usecases.mirrors.follow import refuse_options, setting_problems
 
 if TYPE_CHECKING:

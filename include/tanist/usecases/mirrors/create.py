@@ -18,6 +18,7 @@ from tanist.domain.mapped_settings import (
     ONLY_MAPPED,
     NotSupported,
     interval_problem,
+    left_to_people_problems,
     not_with_mapped,
 )
 from tanist.domain.names import ProducerId, mirror_name
@@ -165,13 +166,6 @@ def _unfit_options(request: CreateRequest) -> Iterator[TanistError]:
         yield Misconfigured(DENIES_FOR_GOOD)
     if request.transaction_ms is not None and (problem := interval_problem(request.transaction_ms)):
         yield problem
-
-
-def left_to_people_problems(*wanted: bool | None) -> Iterator[Misconfigured]:
-    """Of the settings `fence_source` and `grant_writers` as they are wanted: only mapped offsets can do without."""
-    for flag, given in zip(("--no-fence-source", "--no-grant-writers"), wanted, strict=True):
-        if given is False:
-            yield Misconfigured(ONLY_MAPPED.format(flag))
 
 
 def option_problems(replication_factor: int | None, max_start_fill: int = 0) -> tuple[Misconfigured, ...]:
