@@ -39,6 +39,10 @@ OPERATION_NAMES = {
 """Operations as kafka-acls.sh spells them."""
 
 
+_ACL_STEPS: Final = frozenset({"fence", "open"})
+"""The steps of a failover that change ACLs."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequiredAclCheck:
     acl: RequiredAcl
@@ -120,6 +124,12 @@ def run_needs(where: ClusterRole, topics: Iterable[str], spec: MirrorSpec) -> tu
     steps = _steps_left_out(spec)
     found = (row for row in rows(of_kind, where) + rows(Use.RUN, where) if row.step not in steps)
     return (*required(found, topics), *positions)
+
+
+def acl_needs(where: ClusterRole, spec: MirrorSpec) -> tuple[RequiredAcl, ...]:
+    """The permissions at one cluster with which failovers change ACLs; none where the mirror leaves that to people."""
+    left = _steps_left_out(spec)
+    return required(row for row in rows(Use.RUN, where) if row.step in _ACL_STEPS and row.step not in left)
 
 
 def _steps_left_out(spec: MirrorSpec) -> frozenset[str]:

@@ -80,6 +80,9 @@ def test_a_producers_rights_are_enough_at_the_destination(
         "mirrors", "create", "made", "-s", "east", "-d", "guarded", "--topic", topic_name, "--offsets", "mapped"
     )
     assert made.code == 0, made.err
+    assert "lacks DESCRIBE on Cluster kafka-cluster, ALTER on Cluster kafka-cluster, which failovers need" in made.err
+    assert "(--no-grant-writers)" in made.err
+    assert "(--no-fence-source)" not in made.err, "the source has no authorizer"
     (listed,) = (
         each for each in tanist("mirrors", "list", "-d", "guarded", "--json").items if each["mirror"] == "made"
     )

@@ -205,7 +205,8 @@ def examine(
     spec = spec_of_request(request, (source, destination), ids, context.clock)
     if existing := view.mirror(spec.mirror):
         return Draft(spec=same_settings(existing, with_choices(spec, existing, request)), exists=True, view=view)
-    warnings = found.attempt(lambda: transactions.must_be_possible(spec, destination, by)) if spec.is_mapped else ()
+    both = (source, destination)
+    warnings = found.attempt(lambda: transactions.must_be_possible(spec, *both, by)) if spec.is_mapped else ()
     if spec.deny_writers:
         found.attempt(lambda: writers.must_be_permitted(destination, by))
     new_state = found.attempt(lambda: snapshot.missing_state_topics(destination, by)) or ()
