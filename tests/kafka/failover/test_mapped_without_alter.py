@@ -174,3 +174,13 @@ def test_unplanned_nothing_but_what_the_table_says_is_needed(bare: Pair) -> None
     assert done["status"] == "DONE"
     assert values(committed(bare.west, "fire", PARTITIONS)) == values(committed(bare.east, "fire", PARTITIONS))
     assert bare.west.writes("fire", range(100, 104))
+
+
+@pytest.mark.long  # a plan waits 10 s for what it is not shown; the settings above are the way on
+def test_a_mirror_that_fences_its_source_says_which_right_it_lacks_and_what_goes_without(bare: Pair) -> None:
+    bare.tanist("mirrors", "alter", COPIED, "--fence-source")
+    told = bare.tanist("failover", "plan", COPIED, expected=None).err
+    bare.tanist("mirrors", "alter", COPIED, "--no-fence-source")
+    assert "this login lacks DESCRIBE on Cluster kafka-cluster, so its source fences cannot be seen" in told
+    assert f"tanist mirrors alter {COPIED} --destination west --no-fence-source" in told
+    assert "SOURCE_DOWN" not in bare.tanist("failover", "plan", COPIED).err
