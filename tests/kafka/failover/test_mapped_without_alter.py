@@ -148,6 +148,7 @@ def must_be_named(pair: Pair, key: tuple[str, str, str]) -> None:
 def test_planned_it_waits_for_producers_that_a_person_stops(bare: Pair) -> None:
     bare.east.commit(READERS, "still", 1)
     until(lambda: READERS in bare.tanist("state", "dump", "--key", "group/still").out, 40)
+    until(lambda: bare.east.committed("tanist-still/copied", "still") == 2, 20)  # written back: 24 records of 12
     plan = bare.approved("still")
     asked = bare.tanist("failover", "plan", "still").err
     assert "accept: SOURCE_NOT_FENCED: producers of the source are not blocked: stop them yourself" in asked
