@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 LIMITS = {
-    "failover plan, approve, run": (28, 977, 11),
+    "failover plan, approve, run": (28, 979, 11),
     "mirrors reverse: plan, approve, run": (30, 534, 10),
     "status": (11, 60, 3),
 }

@@ -101,6 +101,23 @@ DenyWritersOption = Annotated[
         "has an authorizer (default for a new mirror: deny; with mapped offsets: do not).",
     ),
 ]
+FenceSourceOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--fence-source/--no-fence-source",
+        help="With mapped offsets: whether failovers block the producers of the source (default), which takes ALTER on "
+        "that cluster. Without it you stop them, and each plan says so.",
+    ),
+]
+GrantWritersOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--grant-writers/--no-grant-writers",
+        help="With mapped offsets: whether failovers grant WRITE at the destination to those who have it at the "
+        "source, and take it from the mirror (default), which takes ALTER on that cluster. Without it you grant it, "
+        "and each plan says so.",
+    ),
+]
 
 
 @asking(changes=True)
@@ -127,6 +144,8 @@ def alter(
         OffsetMode | None, typer.Option(help="How source and destination offsets relate; no mirror can change that.")
     ] = None,
     deny_writers: DenyWritersOption = None,
+    fence_source: FenceSourceOption = None,
+    grant_writers: GrantWritersOption = None,
     strategy: StrategyOption = None,
     group_include: GroupIncludeOption = None,
     group_exclude: GroupExcludeOption = None,
@@ -157,6 +176,8 @@ def alter(
         delivery=delivery,
         offsets=offsets,
         deny_writers=deny_writers,
+        fence_source=fence_source,
+        grant_writers=grant_writers,
         strategies=_given(strategy),
         group_include=_given(group_include),
         group_exclude=_given(group_exclude),

@@ -22,6 +22,8 @@ from tanist.cli.mirror_removal import TOPIC_COLUMNS
 from tanist.cli.mirror_settings import (
     DeliveryOption,
     DenyWritersOption,
+    FenceSourceOption,
+    GrantWritersOption,
     HolesOption,
     IntoExistingOption,
     OnLossOption,
@@ -114,6 +116,8 @@ def create(
     start: StartOption = "",
     into_existing: IntoExistingOption = False,
     paused: PausedOption = False,
+    fence_source: FenceSourceOption = None,
+    grant_writers: GrantWritersOption = None,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
@@ -153,6 +157,8 @@ def create(
         "--start": bool(start),
         "--into-existing": into_existing,
         "--paused": paused,
+        "--fence-source": fence_source is not None,
+        "--grant-writers": grant_writers is not None,
     }
     if copied_by is not Copier.TANIST:
         refuse_options(copying, mirror_following.NOT_COPIED_HERE)
@@ -189,6 +195,8 @@ def create(
         rename=tuple(rename or ()),
         start=start,
         into_existing=into_existing,
+        fence_source=fence_source,
+        grant_writers=grant_writers,
         desired=DesiredState.PAUSED if paused else DesiredState.MIRRORING,
     )
     destination = now.destination()

@@ -46,12 +46,14 @@ class Login:
 class LoginSeen:
     """A login on a cluster. `unbound`: why a DENY for its principal would not apply to it; empty: no reason known.
 
-    The absence of a reason is no proof: only a DENY in force shows whether it applies.
+    The absence of a reason is no proof: only a DENY in force shows whether it applies. `unseen`: why its ACLs, and so
+    such a reason, cannot be looked at; empty: they were.
     """
 
     login: Login
     authorizer: bool
     unbound: str = ""
+    unseen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

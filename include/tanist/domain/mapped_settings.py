@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import Misconfigured, UnsupportedVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tanist.domain.records import MirrorSpec
 
 DEFAULT_INTERVAL_MS: Final = 500
@@ -28,6 +30,12 @@ ONLY_IDENTICAL: Final = (
 )
 
 
+DENIES_FOR_GOOD: Final = (
+    "--deny-writers needs failovers that allow these writers again, and --no-grant-writers leaves ACLs alone: give one "
+    "of them only"
+)
+
+
 class NotSupported(UnsupportedVersion):
     operator_action = "choose the value that this version supports; nothing was changed"
 
@@ -45,6 +53,13 @@ def interval_problem(milliseconds: int) -> Misconfigured | None:
         f"--transaction-ms {milliseconds} is not {SHORTEST_INTERVAL_MS} to {LONGEST_INTERVAL_MS}: brokers abort a "
         f"transaction after {TIMEOUT_MS} ms"
     )
+
+
+def left_to_people_problems(fence_source: bool | None, grant_writers: bool | None) -> Iterator[Misconfigured]:  # noqa: FBT001
+    """Of a mirror with identical offsets, for which these settings are wanted; None: nothing is."""
+    for flag, wanted in (("--no-fence-source", fence_source), ("--no-grant-writers", grant_writers)):
+        if wanted is False:
+            yield Misconfigured(ONLY_MAPPED.format(flag))
 
 
 def not_with_mapped(mirror: str, option: str) -> NotSupported:

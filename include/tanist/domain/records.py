@@ -83,10 +83,8 @@ class MirrorSpec(StateRecord):
     mirror_id: str = ""  # generated at creation and never used again, unlike the name
     merge_small_batches: SmallBatches = SmallBatches.OFF
     """Off in a spec that an earlier version has stored: its workers cannot recover on a merged batch."""
-    holes: Holes = Holes.REFUSE
-    """What offsets of compacted topics hold that have no record at the source any more. Earlier versions refused."""
-    on_loss: OnLoss = OnLoss.CONTINUE
-    """What is done when the source has deleted records that were not copied. Earlier versions continued."""
+    holes: Holes = Holes.REFUSE  # what offsets hold whose records the source has compacted away; earlier: refused
+    on_loss: OnLoss = OnLoss.CONTINUE  # what is done about records deleted before they were copied; earlier: continued
     deny_writers: bool = False  # whether other writers of a mirror topic are denied WRITE by name
     copied_by: Copier = field(default=Copier.TANIST, metadata=stored_since(2))  # earlier versions would copy
     rename: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # rules, see `domain.renaming`
@@ -100,6 +98,8 @@ class MirrorSpec(StateRecord):
     transaction_ms: int = field(default=0, metadata=stored_since(1))  # after this a transaction ends; 0: the default
     delivery: Delivery = field(default=Delivery.EXACTLY_ONCE, metadata=stored_since(4))
     start: str = field(default="", metadata=stored_since(1))  # of topics when they are added, see `domain.starting`
+    fence_source: bool = field(default=True, metadata=stored_since(1))  # whether failovers block producers there
+    grant_writers: bool = field(default=True, metadata=stored_since(1))  # whether failovers change ACLs of copies
 
     @property
     def is_mapped(self) -> bool:

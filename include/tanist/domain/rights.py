@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.approval.entries import APPROVALS_TOPIC
-from tanist.domain.fake_group import group_of
+from tanist.domain.fake_group import group_of, shown_group
 from tanist.domain.names import MirrorName
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.tails import quarantine_topic
@@ -78,6 +78,7 @@ class Use(StrEnum):
     SAVE = "`groups snapshot` and `restore`"
     RECREATE = "topics that are created again"
     PLAN = "`failover plan` and `approve`"
+    PLAN_MAPPED = "`failover plan` and `approve` with mapped offsets"
     APPROVE = "`failover approve`"
     RUN = "`failover run`"
     RUN_IDENTICAL = "`failover run` with identical offsets"
@@ -93,6 +94,7 @@ class Each(StrEnum):
     COPY = "copies that others make"
     QUARANTINE = "quarantine topics"
     POSITIONS = "group of the mirror's own positions"
+    WRITTEN_BACK = "group that shows the lag of the mirror"
     GROUP = "groups of the applications"
     READ_BY_GROUPS = "topics of these groups"
 
@@ -100,6 +102,7 @@ class Each(StrEnum):
 _NAMES: Final[dict[Each, Callable[[str], str]]] = {
     Each.QUARANTINE: quarantine_topic,
     Each.POSITIONS: lambda mirror: group_of(MirrorName(mirror)),
+    Each.WRITTEN_BACK: lambda mirror: shown_group(MirrorName(mirror)),
 }
 
 
@@ -231,13 +234,14 @@ TABLE: Final[tuple[Requirement, ...]] = (
         ("DESCRIBE", "TransactionalId", "tanist-*", "finding the coordinator of these transactions"),
     ),
     *_rows(
+        _MIRROR, _SOURCE, Use.POSITIONS,
+        ("READ?", "Group", Each.WRITTEN_BACK, "showing lag to other tools, in the group `tanist-MIRROR/copied`"),
+    ),
+    *_rows(
         _MIRROR, _DESTINATION, Use.POSITIONS,
         ("READ", "Group", Each.POSITIONS, "committing how far the mirror is, in the group `tanist-MIRROR/positions`"),
     ),
-    *_rows(
-        _MIRROR, _DESTINATION, Use.SERVE,
-        ("READ", "Group", FETCHER_GROUP, "sharing partitions between fetchers"),
-    ),
+    *_rows(_MIRROR, _DESTINATION, Use.SERVE, ("READ", "Group", FETCHER_GROUP, "sharing partitions between fetchers")),
     *_rows(
         _MIRROR, _DESTINATION, Use.DENY,
         ("ALTER", "Cluster", CLUSTER, "denying WRITE to others on mirror topics"),
@@ -352,6 +356,10 @@ TABLE: Final[tuple[Requirement, ...]] = (
         ),
         ("WRITE?", "Topic", STATE_TOPIC, "keeping a plan (without it the command that approves has all options in it)"),
         ("DESCRIBE", "Cluster", CLUSTER, "reading who may write"),
+    ),
+    *_rows(
+        _APPROVER, _DESTINATION, Use.PLAN_MAPPED,
+        ("DESCRIBE", "Group", Each.POSITIONS, "reading how far the mirror is, in the group `tanist-MIRROR/positions`"),
     ),
     *_rows(
         _APPROVER, _DESTINATION, Use.APPROVE,

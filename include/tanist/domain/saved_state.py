@@ -214,7 +214,7 @@ def _fences(
     for spec in (each for each in records if isinstance(each, MirrorSpec)):
         known = found.get(f"fence/{spec.mirror}")
         held = {each.topic: each for each in known.topics} if isinstance(known, Fences) else {}
-        there = [spec.names.topic_at_source(topic) for topic in promoted]
+        there = [spec.names.topic_at_source(topic) for topic in promoted if spec.fence_source]
         changed = [restored_fence(topic, held.get(topic)) for topic in there]
         if (fences := fences_with(held.values(), changed, spec, at)) is not None:
             yield fences

@@ -39,6 +39,10 @@ OPERATION_NAMES = {
 """Operations as kafka-acls.sh spells them."""
 
 
+_ACL_STEPS: Final = frozenset({"fence", "open"})
+"""The steps of a failover that change ACLs."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequiredAclCheck:
     acl: RequiredAcl
@@ -88,6 +92,12 @@ def position_needs(spec: MirrorSpec) -> tuple[RequiredAcl, ...]:
     return required(rows(Use.POSITIONS, ClusterRole.DESTINATION), [spec.mirror]) if spec.is_mapped else ()
 
 
+def written_back_needs(spec: MirrorSpec) -> tuple[RequiredAcl, ...]:
+    """What a mirror with mapped offsets can be done without at its source; none for another one."""
+    found = rows(Use.POSITIONS, ClusterRole.SOURCE, optional=True)
+    return required(found, [spec.mirror]) if spec.is_mapped else ()
+
+
 def following_needs(where: ClusterRole, topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     """Of a mirror that somebody else copies. `topics`: at the source, or their copies at the destination."""
     serving = required(rows(Use.SERVE, where))
@@ -111,7 +121,21 @@ def run_needs(where: ClusterRole, topics: Iterable[str], spec: MirrorSpec) -> tu
     """
     of_kind = Use.RUN_MAPPED if spec.is_mapped else Use.RUN_IDENTICAL
     positions = position_needs(spec) if where is ClusterRole.DESTINATION else ()
-    return (*required(rows(of_kind, where) + rows(Use.RUN, where), topics), *positions)
+    steps = _steps_left_out(spec)
+    found = (row for row in rows(of_kind, where) + rows(Use.RUN, where) if row.step not in steps)
+    return (*required(found, topics), *positions)
+
+
+def acl_needs(where: ClusterRole, spec: MirrorSpec) -> tuple[RequiredAcl, ...]:
+    """The permissions at one cluster with which failovers change ACLs; none where the mirror leaves that to people."""
+    left = _steps_left_out(spec)
+    return required(row for row in rows(Use.RUN, where) if row.step in _ACL_STEPS and row.step not in left)
+
+
+def _steps_left_out(spec: MirrorSpec) -> frozenset[str]:
+    """Steps of a failover that change ACLs, where the mirror leaves these to people."""
+    left = (("fence", spec.fence_source), ("open", spec.grant_writers))
+    return frozenset(step for step, is_done in left if not is_done)
 
 
 def failover_needs(where: ClusterRole, topics: Iterable[str], spec: MirrorSpec) -> tuple[RequiredAcl, ...]:

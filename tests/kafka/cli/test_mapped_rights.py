@@ -31,9 +31,9 @@ NOT_OF_CREATE: Final = {GROUPS_TOPIC, "tanist-fetchers"}
 """What only fetchers need, once they run."""
 
 
-def grant(guarded: Guarded, rows: Iterable[Requirement], *topics: str, mirror: str = MIRROR) -> None:
-    """Exactly these rows of the table: of these topics, and of the mirror."""
-    names = {Each.TOPIC: topics, Each.POSITIONS: (mirror,)}
+def grant(guarded: Guarded, rows: Iterable[Requirement], *topics: str, mirrors: tuple[str, ...] = (MIRROR,)) -> None:
+    """Exactly these rows of the table: of these topics, and of the mirrors."""
+    names = {Each.TOPIC: topics, Each.POSITIONS: mirrors}
     needed = [row.of(name).rights[0] for row in rows for name in names.get(row.resource, ("",))]  # type: ignore[call-overload]
     guarded.only({acl_of(each, f"User:{USER}") for each in needed})
 
@@ -75,11 +75,14 @@ def test_a_producers_rights_are_enough_at_the_destination(
     tanist: Tanist, guarded: Guarded, east: Broker, topics: tuple[str, ...], topic_name: str
 ) -> None:
     east.topic(topic_name, 2)
-    grant(guarded, AT_DESTINATION, *topics, topic_name, mirror="made")
+    grant(guarded, AT_DESTINATION, *topics, topic_name, mirrors=("made",))
     made = tanist(
         "mirrors", "create", "made", "-s", "east", "-d", "guarded", "--topic", topic_name, "--offsets", "mapped"
     )
     assert made.code == 0, made.err
+    assert "lacks DESCRIBE on Cluster kafka-cluster, ALTER on Cluster kafka-cluster, which failovers need" in made.err
+    assert "(--no-grant-writers)" in made.err
+    assert "(--no-fence-source)" not in made.err, "the source has no authorizer"
     (listed,) = (
         each for each in tanist("mirrors", "list", "-d", "guarded", "--json").items if each["mirror"] == "made"
     )
@@ -94,9 +97,36 @@ def test_a_producers_rights_are_enough_at_the_destination(
     assert (kinds["verdict"], kinds["observed"]) == ("PASS", "mapped offsets")
     assert "for identical offsets it lacks ALTER or CLUSTER_ACTION on Cluster" in kinds["reason"]
     assert checks["kinds of mirror to east"]["observed"] == "identical or mapped offsets"
+    assert "it also needs WRITE on TransactionalId tanist-*" in kinds["reason"]
     guarded.allow()
     same = tanist("mirrors", "create", "same", "-s", "east", "-d", "guarded", "--topic", OLD)
     assert same.code == 1
+
+
+@pytest.mark.parametrize(
+    ("uses", "kinds", "lacking"),
+    [
+        ({Use.COPY, Use.IDENTICAL}, "identical offsets", "for mapped offsets it lacks READ on Group tanist-"),
+        (
+            {Use.COPY, Use.MAPPED, Use.POSITIONS},
+            "mapped offsets",
+            "for identical offsets it lacks ALTER or CLUSTER_ACTION",
+        ),
+        ({Use.COPY, Use.IDENTICAL, Use.MAPPED, Use.POSITIONS}, "identical or mapped offsets", ""),
+        ({Use.COPY}, "none", "for identical offsets it lacks ALTER or CLUSTER_ACTION on Cluster kafka-cluster"),
+    ],
+    ids=["identical", "mapped", "both", "none"],
+)
+@pytest.mark.usefixtures("configured")
+def test_doctor_says_which_kinds_of_mirror_a_login_can_have(
+    tanist: Tanist, guarded: Guarded, uses: set[Use], kinds: str, lacking: str
+) -> None:
+    """A login for each, and no other rights than the table has for it, of all topics and of any mirror."""
+    rows = [row for row in TABLE if row.use in uses and row.where is ClusterRole.DESTINATION]
+    grant(guarded, rows, "*", mirrors=("MIRROR", "made"))
+    (found,) = (row for row in tanist("doctor", "--json").items if row["check"] == "kinds of mirror to guarded")
+    assert (found["observed"], found["verdict"]) == (kinds, "PASS"), found
+    assert lacking in found["reason"]
 
 
 @pytest.mark.parametrize("row", [row for row in AT_DESTINATION if is_told(row)], ids=title)

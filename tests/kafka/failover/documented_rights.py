@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.rights import TABLE, Each, LoginRole, Use
+from tanist.domain.rights import TABLE, ClusterRole, Each, LoginRole, Use
 from tanist.kafka.wire.admin import AclBinding
 from tanist.kafka.wire.rights import AclOperation
-from tests.kafka.failover.conftest import ALL, ALLOW, CLUSTER, GROUP, LITERAL, READ, TOPIC, TRANSACTION, give
+from tests.kafka.failover.conftest import (
+    ALL,
+    ALLOW,
+    CLUSTER,
+    GROUP,
+    LITERAL,
+    READ,
+    TOPIC,
+    TRANSACTION,
+    WRITE,
+    give,
+    rules,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from tanist.domain.rights import Permission
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
 PREFIXED: Final = 4
 _KINDS: Final = {"Topic": TOPIC, "Group": GROUP, "Cluster": CLUSTER, "TransactionalId": TRANSACTION}
+_OF_MAPPED: Final = {
+    *(Use.COPY, Use.SERVE, Use.MAPPED, Use.POSITIONS, Use.GROUPS),
+    *(Use.PLAN, Use.PLAN_MAPPED, Use.APPROVE, Use.RUN, Use.RUN_MAPPED, Use.NOTIFY),
+}
 _LOGINS: Final = {LoginRole.MIRROR: "mirror", LoginRole.APPROVER: "approver"}
 
 
@@ -28,10 +44,26 @@ def grant_documented(cluster: SandboxCluster, topic: str, group: str) -> None:
     give(cluster, *wanted, *set(_documented(cluster, topic, group)))
 
 
+def grant_least(cluster: SandboxCluster, where: ClusterRole, mirrors: Collection[str], group: str) -> None:
+    """What the table says of mirrors with mapped offsets, each of a topic of its name, and nothing on the cluster.
+
+    `app` reads and writes, as operators of the cluster have granted it.
+    """
+    names = {Each.TOPIC: mirrors, Each.POSITIONS: mirrors, Each.WRITTEN_BACK: mirrors, Each.GROUP: (group,)}
+    needed = {
+        acl_of(row.of(name).rights[0], cluster.spec.principal(_LOGINS[row.who]))
+        for row in TABLE
+        if row.where is where and row.use in _OF_MAPPED and row.resource_type != "Cluster"
+        for name in (names[row.resource] if isinstance(row.resource, Each) else ("",))
+    }
+    clients = rules(cluster.spec.principal("app"), (TOPIC, READ), (TOPIC, WRITE), (GROUP, READ), (TRANSACTION, ALL))
+    give(cluster, *needed, *clients)
+
+
 def _documented(cluster: SandboxCluster, topic: str, group: str) -> Iterator[AclBinding]:
     """Of a row that names several operations the first is enough. Each cluster is a source and a destination."""
     for row in TABLE:
-        if row.use in {Use.FOLLOW, Use.SAVE, Use.MAPPED, Use.POSITIONS, Use.RUN_MAPPED}:
+        if row.use in {Use.FOLLOW, Use.SAVE, Use.MAPPED, Use.POSITIONS, Use.RUN_MAPPED, Use.PLAN_MAPPED}:
             continue  # not of a mirror that Tanist copies with identical offsets
         needed = row.of(group if row.resource is Each.GROUP else topic).rights[0]
         yield acl_of(needed, cluster.spec.principal(_LOGINS[row.who]))

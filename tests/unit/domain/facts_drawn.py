@@ -245,6 +245,8 @@ def _too(luck: Random, facts: Facts) -> Facts:
         markers_per_second=luck.choice((0, 40_000)),
         undecided=_mostly(luck, (), (undecided,)),
         is_mapped=luck.random() < 0.2,
+        fences_source=_mostly(luck, True, False),
+        grants_writers=_mostly(luck, True, False),
     )
 
 

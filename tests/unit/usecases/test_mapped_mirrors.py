@@ -284,6 +284,15 @@ def test_a_dry_run_writes_nothing(pair: Pair) -> None:
             {"offsets": OffsetMode.IDENTICAL, "delivery": Delivery.AT_LEAST_ONCE},
             "--delivery at-least-once is for mirrors with mapped offsets",
         ),
+        (
+            {"offsets": OffsetMode.IDENTICAL, "fence_source": False},
+            "--no-fence-source is for mirrors with mapped offsets",
+        ),
+        (
+            {"offsets": OffsetMode.IDENTICAL, "grant_writers": False},
+            "--no-grant-writers is for mirrors with mapped offsets",
+        ),
+        ({"deny_writers": True, "grant_writers": False}, "give one of them only"),
     ],
 )
 def test_what_does_not_go_with_these_offsets_is_refused_before_anything_is_asked(
@@ -360,6 +369,22 @@ def test_the_rights_of_a_producer_are_enough(pair: Pair) -> None:
     assert pair.desired.deferred_acls == ()
     with pytest.raises(errors.TanistError):
         pair.create(CreateRequest(mirror="same", include=("payments",)))
+
+
+def test_what_failovers_lack_is_said_when_it_is_created_unless_people_do_it(pair: Pair) -> None:
+    pair.west.denied = pair.east.denied = {("ALTER", CLUSTER)}
+    before = [each for each in pair.create(dry_run=True).warnings if "which failovers need" in each]
+    assert [each[: each.index(",")] for each in before] == ["on 'east'", "on 'west'"]
+    assert "lacks ALTER on Cluster kafka-cluster, which failovers need: grant it before one, or" in before[0]
+    assert ["--no-fence-source" in before[0], "--no-grant-writers" in before[1]] == [True, True]
+    left = replace(MAPPED, fence_source=False, grant_writers=False)
+    assert not [each for each in pair.create(left).warnings if "which failovers need" in each]
+    assert (pair.spec.fence_source, pair.spec.grant_writers) == (False, False)
+    checks = pair.doctor()
+    assert [name for name, each in checks.items() if "failover" in name and "ALTER on Cluster" in each.reason] == []
+    assert pair.create(left).changed is False
+    assert pair.alter(fence_source=True, grant_writers=True).changed
+    assert "ALTER on Cluster kafka-cluster" in pair.doctor()["failover of dr on west"].reason
 
 
 def test_the_right_to_commit_its_positions_is_checked_before_anything_is_written(pair: Pair) -> None:
@@ -471,6 +496,7 @@ def test_the_delivery_can_be_altered_and_earlier_workers_do_not_read_a_mirror_th
         ({"offsets": OffsetMode.IDENTICAL}, "--offsets identical: the copy of mirror 'dr' has mapped offsets for good"),
         ({"max_start_fill": 5}, "--max-start-fill is for mirrors with identical offsets"),
         ({"transaction_ms": 5}, "--transaction-ms 5 is not"),
+        ({"deny_writers": True, "grant_writers": False}, "give one of them only"),
     ],
 )
 def test_what_cannot_be_altered_is_refused_by_name(pair: Pair, changes: dict[str, Any], named: str) -> None:
@@ -483,7 +509,12 @@ def test_what_cannot_be_altered_is_refused_by_name(pair: Pair, changes: dict[str
 
 def test_a_mirror_with_identical_offsets_has_no_transactions(pair: Pair) -> None:
     pair.create(replace(MAPPED, offsets=OffsetMode.IDENTICAL))
-    for changes in ({"transaction_ms": 500}, {"offsets": OffsetMode.MAPPED}, {"delivery": Delivery.AT_LEAST_ONCE}):
+    for changes in (
+        {"transaction_ms": 500},
+        {"offsets": OffsetMode.MAPPED},
+        {"delivery": Delivery.AT_LEAST_ONCE},
+        {"fence_source": False},
+    ):
         with pytest.raises((NotSupported, errors.Misconfigured)):
             pair.alter(**changes)
 

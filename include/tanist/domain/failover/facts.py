@@ -301,6 +301,9 @@ class Facts:
     """Unfinished runs of other plans of this mirror."""
     is_mapped: bool = False
     """Whether the copies have offsets of their own (`MirrorSpec.is_mapped`)."""
+    fences_source: bool = True
+    grants_writers: bool = True
+    """As the mirror is set (`MirrorSpec.fence_source`, `grant_writers`)."""
     undecided: tuple[TailFinding, ...] = ()
     """Tails about which nobody had decided when the mirror was reversed, and which nobody has accepted since."""
 
@@ -330,6 +333,18 @@ def fence_settled(seen: ObservedTopic, mode: Mode) -> bool:
     if mode is Mode.PLANNED:
         return proved and seen.fence_stands is True
     return seen.source_fence.status is FenceStatus.PENDING or (proved and seen.fence_stands is not False)
+
+
+def source_settled(topics: Iterable[str], mode: Mode, facts: Facts) -> bool:
+    """What can be done about the producers of `topics` has been done.
+
+    Where the mirror fences no source, a planned failover has only seen that they were still.
+    """
+    wanted = frozenset(topics)
+    seen = list(facts.of(wanted))
+    if not facts.fences_source:
+        return facts.marked("fence")
+    return len(seen) == len(wanted) and all(fence_settled(each, mode) for each in seen)
 
 
 SKEW_MS: Final = 5_000

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.facts import fence_settled, is_locked
+from tanist.domain.failover.facts import is_locked, source_settled
 from tanist.domain.failover.plan import NOT_SHUT_OUT, has_accepted, of_copies, plan_of, replaced_since
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
 from tanist.domain.states import MirrorState
@@ -29,8 +29,7 @@ def locked(_intent: Intent, facts: Facts) -> bool:
 
 def fenced(intent: Intent, facts: Facts) -> bool:
     """Producers of every topic are kept off the source, or what can be done about them has been done."""
-    seen = list(facts.of(intent.names))
-    return len(seen) == len(intent.names) and all(fence_settled(each, intent.mode) for each in seen)
+    return source_settled(intent.names, intent.mode, facts)
 
 
 def drained(intent: Intent, facts: Facts) -> bool:
@@ -77,7 +76,12 @@ def probed(_intent: Intent, facts: Facts) -> bool:
 
 
 def opened(intent: Intent, facts: Facts) -> bool:
-    """For producers; and the mirror is shut out, where there are rights, or it was accepted that it cannot be."""
+    """For producers; and the mirror is shut out, where there are rights, or it was accepted that it cannot be.
+
+    Where the mirror leaves that to people, nothing is looked at.
+    """
+    if not facts.grants_writers:
+        return facts.marked("open")
     names = of_copies(intent, facts).names
     seen = list(facts.of(names))
     shut = facts.destination_authorizer is False or all(each.shut_out is True for each in seen)
@@ -117,6 +121,7 @@ def check_invariants(facts: Facts) -> tuple[Breach, ...]:
     - PROMOTION_NOT_COUNTED: a topic that has left the mirror has a generation above the one that was approved.
     - FENCE_GONE: a source fence that is on record as standing stands.
     - TWO_WRITABLE_SIDES: a topic that takes producers here has a source fence on record, one that is owed at least.
+      Not of a mirror that fences no source.
     - TWO_RUNS: a mirror has one unfinished run.
     """
     found = [breach for topic in facts.topics for breach in _of_topic(topic, facts)]
@@ -152,7 +157,8 @@ def _of_topic(seen: ObservedTopic, facts: Facts) -> Iterator[Breach]:
     if bare and not replaced:
         why = f"producers may write to {topic}, and the mirror still can to {', '.join(bare)}"
         yield Breach("WRITABLE_BEFORE_BARRIER", topic, why)
-    if is_locked(facts) and (seen.source_fence is None or seen.source_fence.status not in _KEPT_OFF):
+    unfenced = seen.source_fence is None or seen.source_fence.status not in _KEPT_OFF
+    if is_locked(facts) and facts.fences_source and unfenced:
         what = seen.source_fence.status if seen.source_fence else "nothing"
         yield Breach("TWO_WRITABLE_SIDES", topic, f"producers may write to {topic}, its source fence is {what}")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode, Readiness, named
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover.commands import others_command, plan_command
-from tanist.domain.failover.facts import RECENT_MS, SourceState, fence_settled, is_locked, is_recent
+from tanist.domain.failover.facts import RECENT_MS, SourceState, is_locked, is_recent, source_settled
 from tanist.domain.failover.forecast import at_least, at_risk, beyond_drain, by_partition
 from tanist.domain.failover.plan import NOT_DRAINED, NOT_SHUT_OUT, Intent, Plan, is_another_topic, past_return
 from tanist.domain.failover.reasons import (
@@ -19,6 +19,7 @@ from tanist.domain.failover.reasons import (
     not_copied,
     of_access,
     of_detached,
+    of_left_to_people,
     of_mapped,
     of_old_fences,
     of_undecided,
@@ -127,6 +128,8 @@ def _reach(intent: Intent, facts: Facts) -> str:
         return f"it answers, and a planned failover would drain it{near}"
     if facts.source.state is SourceState.PARTLY:
         return f"partitions that do not answer are not drained ({facts.source.reason}){near}"
+    if not facts.fences_source:
+        return f"producers may still reach it ({facts.source.reason})"
     return (
         "producers may still reach it, and the source fence stays pending until it answers; without an authorizer "
         f"records of a few bytes pass that fence ({facts.source.reason})"
@@ -134,6 +137,8 @@ def _reach(intent: Intent, facts: Facts) -> str:
 
 
 def _near_fence(intent: Intent, facts: Facts) -> str:
+    if not facts.fences_source:
+        return ""
     if facts.source.authorizer is False:
         return "the source has no authorizer, so records of a few bytes pass its source fence"
     near = _named(sorted(facts.source.near.intersection(intent.names)))
@@ -222,7 +227,7 @@ def _without_worker(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """No worker copies: with a lag the drain is sure to fail, without one it may. Once all is drained: nothing."""
     waited_for = frozenset(intent.partitions) - frozenset(intent.without_drain)
     due = [each for each in facts.partitions if each.partition in waited_for]
-    fenced = all(fence_settled(seen, intent.mode) for seen in facts.of(intent.names))
+    fenced = source_settled(intent.names, intent.mode, facts)
     if not due or (fenced and all(each.drained for each in due)):
         return
     behind = any(each.at_risk != 0 for each in due)
@@ -334,6 +339,7 @@ def _of_rights(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if facts.destination_authorizer and (unbound := [login.unbound for login in facts.logins if login.unbound]):
         why = "the producer fence stops the mirror's old producers, but its login can still write"
         yield Limitation(NOT_SHUT_OUT, f"{why}: {_named(sorted(unbound))}")
+    yield from of_left_to_people(intent, facts)
     if facts.destination_authorizer and facts.logins_awaited:
         why = f"workers that have just started do not know their login yet: {_named(facts.logins_awaited)}"
         yield Limitation("MIRROR_LOGIN_UNKNOWN", why, blocks=True, unknown=True, momentary=True)

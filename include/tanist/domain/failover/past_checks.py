@@ -32,6 +32,7 @@ _NO_FENCE: Final = (
     "it was failed over, and no source fence is on record: producers may write to both clusters; `tanist mirrors "
     "delete`, then `tanist state restore` again, records it"
 )
+_UNFENCED: Final = "the mirror fences no source, so whoever stopped its producers keeps them stopped"
 _SOURCE_SILENT: Final = "the source does not report whether its source fence is in force"
 
 
@@ -64,7 +65,8 @@ def fences_check(
     ]
     both = [f"{topic}: {_LIFTED}" for topic in lifted]
     known = {each.topic for each in held}
-    absent = [f"{topic}: {_NO_FENCE}" for topic in sorted(promoted) if topic not in known]
+    absent = [f"{topic}: {_NO_FENCE}" for topic in sorted(promoted) if topic not in known and spec.fence_source]
+    unfenced = [_UNFENCED] if known < {*known, *promoted} and not spec.fence_source else []
     wrong = [*gone, *both, *absent, *stray, *strange, *owed]
     blind = [f"{e.topic}: {_SOURCE_SILENT}" for e in held if stands.get(e.topic) is None and _must_agree(e, promoted)]
     again = fence_command("set", spec.mirror, spec.destination, lifted)
@@ -75,7 +77,7 @@ def fences_check(
         + (f"; {len(both)} lifted" if both else "")
         + (f"; {len(absent)} not on record" if absent else ""),
         limit="none pending, all match the record",
-        reason=named([*wrong, *blind]) + (f"; set again with `{again}`" if both else ""),
+        reason=named([*wrong, *blind, *unfenced]) + (f"; set again with `{again}`" if both else ""),
     )
 
 

@@ -49,6 +49,29 @@ def of_mapped(facts: Facts) -> Iterator[Limitation]:
         yield Limitation("OFFSETS_MAPPED", why, usual=True)
 
 
+NOT_FENCED: Final = "SOURCE_NOT_FENCED"
+NOT_GRANTED: Final = "WRITERS_NOT_GRANTED"
+
+
+def of_left_to_people(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """What failovers of this mirror are set to leave out, so that no login needs ALTER on a cluster."""
+    if not intent.topics:
+        return
+    if not facts.fences_source:
+        waits = "the run waits until no partition has taken a record for a while, and stops if that does not happen; "
+        why = (
+            "producers of the source are not blocked: stop them yourself before the run; "
+            f"{waits if intent.mode is Mode.PLANNED else ''}what they write afterwards is not copied"
+        )
+        yield Limitation(NOT_FENCED, why)
+    if facts.destination_authorizer and not facts.grants_writers:
+        why = (
+            "who may write at the destination is neither looked at nor changed: grant WRITE to the producers yourself; "
+            "the mirror's login keeps its own, and only its producers are fenced for good"
+        )
+        yield Limitation(NOT_GRANTED, why)
+
+
 def not_copied(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """What the source has more is left behind by name, or not at all; a plan counts what there was when it was made."""
     sync = f"add them with `tanist metadata sync {intent.mirror} --destination {facts.destination}`"
@@ -127,7 +150,12 @@ CHANGED: Final = "SOURCE_ACLS_CHANGED"
 
 
 def of_access(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """Nobody is denied by a failover silently: an approver accepts each principal by name."""
+    """Nobody is denied by a failover silently: an approver accepts each principal by name.
+
+    Nothing where people grant WRITE: what a plan says must not depend on whether its login is shown ACLs.
+    """
+    if not facts.grants_writers:
+        return
     seen = list(facts.of(intent.names))
     if shut := [f"{each.topic}: {who}" for each in seen for who in each.locked_out]:
         how = "allow them to write there (remove a DENY of the destination), or accept that they stop"
@@ -192,7 +220,8 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             f"`tanist validate {intent.mirror} --destination {facts.destination}` compares records"
         )
         yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=planned)
-    yield from _of_other_writers(seen)
+    if facts.grants_writers:
+        yield from _of_other_writers(seen)
 
 
 def _of_other_writers(seen: Sequence[ObservedTopic]) -> Iterator[Limitation]:

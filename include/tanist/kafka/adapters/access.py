@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from tanist.domain.acl_entries import learnt
-from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.broker_errors import ClusterAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.logins import USER, Login, LoginSeen, Origin, PrincipalUnknown, nameless, unbound
 from tanist.kafka.adapters import rules
@@ -104,7 +104,11 @@ class KafkaAccess:
             raise PrincipalUnknown(nameless(self._endpoint.name))
         granted = may_write(self._router, topics, by)
         known = {topic: may for topic, may in granted.items() if isinstance(may, bool)}
-        sign = unbound(login.principal, known, rules.writing(self._router, list(known), by))
+        try:
+            writing = rules.writing(self._router, list(known), by)
+        except ClusterAuthorizationFailed:
+            return LoginSeen(login=login, authorizer=True, unseen="this login lacks DESCRIBE on Cluster kafka-cluster")
+        sign = unbound(login.principal, known, writing)
         return LoginSeen(login=login, authorizer=True, unbound=sign)
 
     def _topics(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Operations]:

@@ -7,7 +7,9 @@ an error. It may forget all of them at any time, when others need the room of it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.kafka.protocol.frames import SessionFetch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,15 +17,6 @@ if TYPE_CHECKING:
     from tanist.kafka.protocol.frames import FetchPosition, FetchVersion
 
 _LAST_EPOCH: Final = (1 << 31) - 1
-
-
-class SessionFetch(NamedTuple):
-    """What one fetch says of its session. `epoch` 0: it begins one, and has all positions; -1: there is none."""
-
-    session_id: int
-    epoch: int
-    positions: Sequence[FetchPosition]
-    forgotten: Sequence[FetchPosition] = ()
 
 
 class FetchSession:

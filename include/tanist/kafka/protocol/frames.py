@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.kafka.protocol.encoding import Encoding
-    from tanist.kafka.protocol.fetch_session import SessionFetch
 
 PRODUCE: Final = 0
 FETCH: Final = 1
@@ -62,6 +61,15 @@ class FetchPosition(NamedTuple):
     max_bytes: int
     last_epoch: int = -1
     topic_id: UUID | None = None
+
+
+class SessionFetch(NamedTuple):
+    """What one fetch says of its session. `epoch` 0: it begins one, and has all positions; -1: there is none."""
+
+    session_id: int
+    epoch: int
+    positions: Sequence[FetchPosition]
+    forgotten: Sequence[FetchPosition] = ()
 
 
 class FetchLimits(NamedTuple):

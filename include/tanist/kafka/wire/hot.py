@@ -6,7 +6,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import BrokerError, MalformedFrame
-from tanist.kafka.protocol.fetch_session import SessionFetch
 from tanist.kafka.protocol.frames import (
     BY_ID,
     BY_NAME,
@@ -17,6 +16,7 @@ from tanist.kafka.protocol.frames import (
     PRODUCE,
     FetchAnswer,
     ProduceAnswer,
+    SessionFetch,
     correlation_id,
     fetch_request,
     parse_fetch,

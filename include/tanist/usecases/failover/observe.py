@@ -177,6 +177,8 @@ class Observer:
             undecided=undecided(view, spec.mirror),
             markers_per_second=view.markers_per_second(spec.mirror),
             is_mapped=spec.is_mapped,
+            fences_source=spec.fence_source,
+            grants_writers=spec.grant_writers,
         )
         return Look(facts=facts, source=source.ends, destination=copies)
 
@@ -289,8 +291,9 @@ class Observer:
         held = {each.topic: each.deferred_acls if each.given is None else each.given for each in wanted}
         ours = principals(logins_of(view.workers()))
         denied = {each.topic: each.denied for each in wanted if each.denied}
-        opened = answered_only(lambda: destination.is_open(held, by, ours, denied))
-        shut_out = answered_only(lambda: destination.shut_out(names, by, ours))
+        grants = spec.grant_writers  # else nobody looks at ACLs, which this login may not be shown
+        opened = answered_only(lambda: destination.is_open(held, by, ours, denied)) if grants else {}
+        shut_out = answered_only(lambda: destination.shut_out(names, by, ours)) if grants else {}
         others = answered(lambda: destination.others(names, by, ours))
         acls = answered(lambda: destination.writing(names, by) if destination.authorizer(by) else None)
         found = []

@@ -104,7 +104,8 @@ def run(  # noqa: PLR0913 -- what a caller may ask for, named
         Misconfigured: the route has no step `until`. SourceAnswers: nothing was changed.
         NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, RunUnderWay: nothing was changed.
         AuthorizationFailed: this login lacks what is needed behind the point of no return, where nothing is past it.
-        DrainMissed, FenceLeaks, InvariantBroken: everything was undone. RunAborted: somebody else has undone it.
+        DrainMissed, FenceLeaks, ProducersWrite, InvariantBroken: everything was undone. RunAborted: somebody else has
+        undone it.
         Interrupted: partial, run it again.
     """
     command = replace(command, holder=tools.runner, is_process_dead=tools.is_process_dead)

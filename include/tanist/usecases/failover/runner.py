@@ -22,7 +22,7 @@ from tanist.usecases.failover.abort import undo
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS
 from tanist.usecases.failover.step import UNDO_SECONDS, StepContext, StepRefused, Undoing
 from tanist.usecases.failover.steps.drain import DrainMissed
-from tanist.usecases.failover.steps.fence import FenceLeaks
+from tanist.usecases.failover.steps.fence import FenceLeaks, ProducersWrite
 from tanist.usecases.failover.steps.fence_producers import reserve_estimates, reserve_gaps
 from tanist.usecases.rights import REFUSALS
 from tanist.usecases.runs.runner import DONE, STOPPED, UNDONE, Done, RowRunner
@@ -52,7 +52,7 @@ class InvariantBroken(TimedOut):
     operator_action = "the run was undone: find the cause of the violation named above, then plan again"
 
 
-_UNDONE_BY_ITSELF: Final = (DrainMissed, FenceLeaks)
+_UNDONE_BY_ITSELF: Final = (DrainMissed, FenceLeaks, ProducersWrite)
 
 
 class Ran(NamedTuple):
@@ -86,7 +86,7 @@ class Runner:
 
         Raises:
             NotPermitted, Interrupted, MirrorLocked. StepRefused: a permission is missing, nothing is undone.
-            DrainMissed, FenceLeaks, InvariantBroken: everything was undone.
+            DrainMissed, FenceLeaks, ProducersWrite, InvariantBroken: everything was undone.
         """
         clock, waited, seconds = self.session.command.clock, 0.0, None
         did, broken = list[str](), dict[Breach, None]()

@@ -6,8 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.answers import answered, attempt, known, raise_first
-from tanist.domain.broker_errors import TransactionalIdAuthorizationFailed
-from tanist.domain.errors import AnotherCluster, CouldNotTell, Stopped, TanistError, UnsupportedVersion
+from tanist.domain.broker_errors import ClusterAuthorizationFailed, TransactionalIdAuthorizationFailed
+from tanist.domain.errors import (
+    AnotherCluster,
+    AuthorizationFailed,
+    CouldNotTell,
+    Stopped,
+    TanistError,
+    UnsupportedVersion,
+)
 from tanist.domain.failover.facts import NamedTransactions, SourceFacts, SourceState, Uncopied
 from tanist.domain.fences import (
     HOLDS_PRODUCERS_OFF,
@@ -273,7 +280,11 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     fences = {each.topic: each for each in view.source_fences(spec.mirror)}
     recorded = [each for each in fences.values() if each.topic in names]
     watched = [each for each in recorded if each.status in _WATCHED]
-    fencing = look_at_fences(source, watched, names - fences.keys(), by, recorded)
+    looks = spec.fence_source or recorded  # else none is expected, and ACLs may not be shown to this login
+    try:
+        fencing = look_at_fences(source, watched, names - fences.keys(), by, recorded) if looks else SourceFences()
+    except ClusterAuthorizationFailed as hidden:
+        raise _fences_not_shown(spec) from hidden
     fenced = all(fencing.stands.get(topic) is True for topic in names)
     authorizer = source.authorizer(by)
     stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]
@@ -308,6 +319,15 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         fences=here,
         transactional=writers or {},
         acls=spec.names.by_copy(acls or {}),
+    )
+
+
+def _fences_not_shown(spec: MirrorSpec) -> AuthorizationFailed:
+    command = f"tanist mirrors alter {spec.mirror} --destination {spec.destination} --no-fence-source"
+    way = f", or leave its producers to people (`{command}`)" if spec.is_mapped else ""
+    return AuthorizationFailed(
+        f"on {spec.source!r}, this login lacks DESCRIBE on Cluster kafka-cluster, so its source fences cannot be seen: "
+        f"grant it{way}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.answers import attempt
 from tanist.domain.circle import pending_reversal, reversal_check
@@ -13,7 +13,7 @@ from tanist.domain.failover.health import barrier_check, left_behind_check, open
 from tanist.domain.failover.invariants import check_invariants
 from tanist.domain.failover.past_checks import fences_check
 from tanist.domain.failover.plan import NOT_SHUT_OUT, ApprovedPlan, plan_of
-from tanist.domain.failover.reasons import access_check
+from tanist.domain.failover.reasons import NOT_GRANTED, access_check
 from tanist.domain.failover.stored_reserves import reserves_check
 from tanist.domain.kept_fences import fence_groups
 from tanist.domain.logins import logins_of, principals
@@ -73,7 +73,7 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
             _producers_fenced(writers(view, spec, taken), copy, by),
             {} if spec.is_mapped else _bare(spec, taken, copy, by),
         ),
-        access_check(_locked_out(view, promoted, copy, by)),
+        access_check(_locked_out(spec, view, promoted, copy, by)),
         openings_check(*_shut_out(spec, view, promoted, copy, by)),
         fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left), both.spec),
         runs_check(view.failovers(spec.mirror)),
@@ -162,12 +162,16 @@ def _bare(
     return found | bare
 
 
+_KEEPS_WRITE: Final = frozenset({NOT_SHUT_OUT, NOT_GRANTED})
+"""What was accepted where the mirror's login keeps its WRITE."""
+
+
 def _shut_out(
     spec: MirrorSpec, view: StateView, promoted: Sequence[TopicDesired], copy: DestinationSnapshot, by: Deadline
 ) -> tuple[Mapping[str, bool | TanistError], frozenset[str]]:
     """Of topics that took over with the mirror shut out: whether it still is. And its logins, as workers tell them."""
     done = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.DONE]
-    plans = [plan for each in done if (plan := plan_of(each)) and NOT_SHUT_OUT not in plan.limitations]
+    plans = [plan for each in done if (plan := plan_of(each)) and not _KEEPS_WRITE & plan.limitations]
     proved = {topic for plan in plans for topic in plan.intent.names}
     names = [topic.topic for topic in promoted if topic.topic in proved]
     reported = logins_of(view.workers())
@@ -182,15 +186,15 @@ def _shut_out(
 
 
 def _locked_out(
-    view: StateView, promoted: Sequence[TopicDesired], copy: DestinationSnapshot, by: Deadline
+    spec: MirrorSpec, view: StateView, promoted: Sequence[TopicDesired], copy: DestinationSnapshot, by: Deadline
 ) -> dict[str, tuple[str, ...]] | TanistError:
-    """By topic, who could write at the old source and may not here."""
+    """By topic, who could write at the old source and may not here; none where people grant it, and we may not look."""
     guarded = attempt(lambda: copy.authorizer(by)) if promoted else False
     if isinstance(guarded, TanistError) or not guarded:
         return guarded or {}
     found = attempt(lambda: copy.writing([topic.topic for topic in promoted], by))
     if isinstance(found, TanistError):
-        return found
+        return found if spec.grant_writers else {}
     own = copy.cluster.opening.principal()  # which `open` has denied where no worker reports a login
     mirrors = principals(logins_of(view.workers())) or frozenset({own} if own else ())
     return {topic.topic: shut_out_of(topic.deferred_acls, found[topic.topic], mirrors) for topic in promoted}

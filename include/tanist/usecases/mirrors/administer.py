@@ -10,7 +10,14 @@ from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused, TanistE
 from tanist.domain.fences import not_lifted
 from tanist.domain.followed import copied_here, is_followed
 from tanist.domain.kept_fences import fence_groups
-from tanist.domain.mapped_settings import ONLY_IDENTICAL, ONLY_MAPPED, NotSupported, interval_problem
+from tanist.domain.mapped_settings import (
+    DENIES_FOR_GOOD,
+    ONLY_IDENTICAL,
+    ONLY_MAPPED,
+    NotSupported,
+    interval_problem,
+    left_to_people_problems,
+)
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
@@ -47,6 +54,8 @@ _OF_COPYING: Final = frozenset(
         "offsets",
         "transaction_ms",
         "delivery",
+        "fence_source",
+        "grant_writers",
     }
 )
 _OF_FOLLOWING: Final = {
@@ -74,6 +83,8 @@ class Alteration:
     offsets: OffsetMode | None = None
     """Never another one than the mirror has."""
     deny_writers: bool | None = None
+    fence_source: bool | None = None
+    grant_writers: bool | None = None
     strategies: tuple[str, ...] | None = None
     group_include: tuple[str, ...] | None = None
     group_exclude: tuple[str, ...] | None = None
@@ -128,6 +139,11 @@ class Alteration:
             yield Misconfigured(ONLY_MAPPED.format("--transaction-ms"))
         if not spec.is_mapped and self.delivery is not None:
             yield Misconfigured(ONLY_MAPPED.format("--delivery"))
+        if not spec.is_mapped:
+            yield from left_to_people_problems(self.fence_source, self.grant_writers)
+        altered = self.of(spec)
+        if altered.deny_writers and not altered.grant_writers:
+            yield Misconfigured(DENIES_FOR_GOOD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

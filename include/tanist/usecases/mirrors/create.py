@@ -13,10 +13,12 @@ from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import (
     ADOPT,
     DEFAULT_INTERVAL_MS,
+    DENIES_FOR_GOOD,
     ONLY_IDENTICAL,
     ONLY_MAPPED,
     NotSupported,
     interval_problem,
+    left_to_people_problems,
     not_with_mapped,
 )
 from tanist.domain.names import ProducerId, mirror_name
@@ -93,6 +95,9 @@ class CreateRequest:
     """Where copies begin, as `start_setting` reads it."""
     into_existing: bool = False
     """Take topics that have records of others: the copies begin behind them."""
+    fence_source: bool | None = None
+    grant_writers: bool | None = None
+    """None: yes for a new mirror; whatever an existing one has."""
 
     @property
     def mapped(self) -> bool:
@@ -153,9 +158,12 @@ def _unfit_options(request: CreateRequest) -> Iterator[TanistError]:
         for flag in ("rename", "start", "into_existing"):
             if getattr(request, flag):
                 yield Misconfigured(ONLY_MAPPED.format(f"--{flag.replace('_', '-')}"))
+        yield from left_to_people_problems(request.fence_source, request.grant_writers)
         return
     if request.holes is not None:
         yield Misconfigured(ONLY_IDENTICAL.format("--holes"))
+    if request.deny_writers and request.grant_writers is False:
+        yield Misconfigured(DENIES_FOR_GOOD)
     if request.transaction_ms is not None and (problem := interval_problem(request.transaction_ms)):
         yield problem
 
@@ -197,7 +205,8 @@ def examine(
     spec = spec_of_request(request, (source, destination), ids, context.clock)
     if existing := view.mirror(spec.mirror):
         return Draft(spec=same_settings(existing, with_choices(spec, existing, request)), exists=True, view=view)
-    warnings = found.attempt(lambda: transactions.must_be_possible(spec, destination, by)) if spec.is_mapped else ()
+    both = (source, destination)
+    warnings = found.attempt(lambda: transactions.must_be_possible(spec, *both, by)) if spec.is_mapped else ()
     if spec.deny_writers:
         found.attempt(lambda: writers.must_be_permitted(destination, by))
     new_state = found.attempt(lambda: snapshot.missing_state_topics(destination, by)) or ()
@@ -257,6 +266,8 @@ def spec_of_request(
         start=start_setting(request.start),
         transaction_ms=(request.transaction_ms or DEFAULT_INTERVAL_MS) if request.mapped else 0,
         delivery=request.delivery or Delivery.EXACTLY_ONCE,
+        fence_source=request.fence_source is not False,
+        grant_writers=request.grant_writers is not False,
     )
 
 
@@ -270,6 +281,8 @@ def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest)
         deny_writers=existing.deny_writers if request.deny_writers is None else request.deny_writers,
         transaction_ms=request.transaction_ms or existing.transaction_ms,
         delivery=request.delivery or existing.delivery,
+        fence_source=existing.fence_source if request.fence_source is None else request.fence_source,
+        grant_writers=existing.grant_writers if request.grant_writers is None else request.grant_writers,
     )
 
 
@@ -296,6 +309,8 @@ _ASKED: Final = (
     "poll_timeout_ms",
     "transaction_ms",
     "delivery",
+    "fence_source",
+    "grant_writers",
 )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
+from tanist.domain.checks import Verdict
 from tanist.domain.problems import refuse
+from tanist.domain.rights import ClusterRole
 from tanist.domain.transaction_support import TransactionSupport
 from tanist.usecases import rights
 
@@ -24,8 +26,8 @@ def supported(destination: Cluster, by: Deadline) -> TransactionSupport:
     return TransactionSupport.of(destination.name, destination.bootstrap, destination.logs.versions(by), configs)
 
 
-def must_be_possible(spec: MirrorSpec, destination: Cluster, by: Deadline) -> tuple[str, ...]:
-    """Warnings about `destination` to whoever creates the mirror, which has mapped offsets.
+def must_be_possible(spec: MirrorSpec, source: Cluster, destination: Cluster, by: Deadline) -> tuple[str, ...]:
+    """Warnings to whoever creates the mirror, which has mapped offsets: about `destination`, and about failovers.
 
     Raises:
         TransactionsTooOld, Misconfigured, AuthorizationFailed, or several: it cannot be copied there.
@@ -34,4 +36,20 @@ def must_be_possible(spec: MirrorSpec, destination: Cluster, by: Deadline) -> tu
     problems = [*found.refusals(), *rights.refusals(destination, rights.position_needs(spec), by)]
     if problems:
         refuse(problems)
-    return tuple(filter(None, [found.warning]))
+    return (*filter(None, [found.warning]), *_about_failovers(spec, source, destination, by))
+
+
+def _about_failovers(spec: MirrorSpec, source: Cluster, destination: Cluster, by: Deadline) -> tuple[str, ...]:
+    """Warnings about what this login lacks for the failovers of a mirror that it can copy."""
+    found = []
+    for where, cluster, setting in (
+        (ClusterRole.SOURCE, source, "--no-fence-source"),
+        (ClusterRole.DESTINATION, destination, "--no-grant-writers"),
+    ):
+        checked = rights.met(cluster, rights.acl_needs(where, spec), by)
+        if missing := [each.acl.title for each in checked if each.verdict is Verdict.FAIL]:
+            found.append(
+                f"on {cluster.name!r}, this login lacks {', '.join(missing)}, which failovers need: grant it before "
+                f"one, or leave that to people ({setting})"
+            )
+    return tuple(found)

@@ -125,7 +125,7 @@ def examine_mapped(
         raise StateOutdated(f"mirror {spec.mirror!r} has {source.name!r} as its destination: it was reversed")
     plans, left_out = _plans(request, spec, own, (at_source, copies), by)
     spec = _spec(spec, own, plans)
-    warnings = transactions.must_be_possible(spec, destination, by)
+    warnings = transactions.must_be_possible(spec, source, destination, by)
     names = [plan.name for plan in plans]
     view = destination.state(STATE_TOPIC, by)
     adoption = Adoption.of(spec, view, at_source, tools.prefixes, by)

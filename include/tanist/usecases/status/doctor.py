@@ -144,6 +144,9 @@ def _principal(cluster: Cluster, topics: Sequence[str], context: CommandContext)
     if seen.unbound:
         why = f"{seen.unbound}; a failover could not deny WRITE to this login"
         return Check(name=name, verdict=Verdict.FAIL, observed=reported, reason=why)
+    if seen.unseen:
+        why = f"whether a DENY would apply to it is not known: {seen.unseen}"
+        return Check(name=name, verdict=Verdict.UNKNOWN, observed=reported, reason=why)
     return Check(name=name, verdict=Verdict.PASS, observed=reported)
 
 
@@ -204,8 +207,13 @@ def _groups(
 
 
 def _log(spec: MirrorSpec, source: Cluster, context: CommandContext) -> Check:
-    """Reading `__consumer_offsets`. Without it committed offsets are polled, later but correct, so it is no failure."""
-    found = _acl_check(f"log of groups of {spec.mirror} on {spec.source}", source, rights.group_log_needs(), context)
+    """Reading `__consumer_offsets`. Without it committed offsets are polled, later but correct."""
+    title = f"log of groups of {spec.mirror} on {spec.source}"
+    return _without_failure(_acl_check(title, source, rights.group_log_needs(), context))
+
+
+def _without_failure(found: Check) -> Check:
+    """What can be done without is named, but is no failure."""
     return replace(found, verdict=Verdict.PASS) if found.verdict is Verdict.FAIL else found
 
 
@@ -229,6 +237,9 @@ def _access(
         (returning, spec.source, rights.reversal_needs(back) if back else ()),
         (returning, spec.destination, rights.rescue_needs(back)),
     )
+    if (written_back := rights.written_back_needs(spec)) and spec.source in open_sides:
+        title = f"lag of {spec.mirror} shown on {spec.source}"
+        yield _without_failure(_acl_check(title, open_sides[spec.source], written_back, context))
     for what, side, needed in needs:
         title = f"{what} on {side}"
         if side not in open_sides:

@@ -36,8 +36,17 @@ def kinds(cluster: Cluster, topics: Sequence[str], mirrors: Sequence[str], by: D
         name=f"kinds of mirror to {cluster.name}",
         verdict=Verdict.UNKNOWN if unsure else Verdict.PASS,
         observed=f"{' or '.join(possible)} offsets" if possible else "none",
-        reason="; ".join(filter(None, (_lacking(kind, needs) for kind, needs in found.items()))),
+        reason="; ".join(
+            filter(None, [*(_lacking(kind, needs) for kind, needs in found.items()), _unreported(possible)])
+        ),
     )
+
+
+def _unreported(possible: Sequence[OffsetMode]) -> str:
+    """What brokers do not report, of kinds that are possible otherwise."""
+    if OffsetMode.MAPPED not in possible:
+        return ""
+    return "for mapped offsets it also needs WRITE on TransactionalId tanist-*, which `tanist mirrors create` finds out"
 
 
 def _verdicts(found: Mapping[OffsetMode, Sequence[RequiredAclCheck]]) -> Iterator[set[Verdict]]:

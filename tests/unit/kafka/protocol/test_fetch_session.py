@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from tanist.kafka.protocol.fetch_session import FetchSession, SessionFetch
-from tanist.kafka.protocol.frames import FETCH_BY_EPOCH, FETCH_BY_ID, FetchPosition
+from tanist.kafka.protocol.fetch_session import FetchSession
+from tanist.kafka.protocol.frames import FETCH_BY_EPOCH, FETCH_BY_ID, FetchPosition, SessionFetch
 
 VERSION = FETCH_BY_EPOCH
 

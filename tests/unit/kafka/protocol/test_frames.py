@@ -14,7 +14,6 @@ from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from tanist.domain.broker_errors import NotLeader
 from tanist.domain.errors import BrokerError, MalformedFrame
-from tanist.kafka.protocol.fetch_session import SessionFetch
 from tanist.kafka.protocol.frames import (
     BY_ID,
     BY_NAME,
@@ -25,6 +24,7 @@ from tanist.kafka.protocol.frames import (
     FetchPosition,
     Isolation,
     ProduceBatch,
+    SessionFetch,
     correlation_id,
     fetch_request,
     parse_fetch,

@@ -165,8 +165,21 @@ class FenceLeaks(TimedOut):
     operator_action = "find the producers that still write to the topics named above (ACLs do not bind super users)"
 
 
+class ProducersWrite(TimedOut):
+    name = "PRODUCERS_WRITE"
+    operator_action = (
+        "the mirror resumes: stop the producers of the topics named above, which this mirror leaves to you "
+        "(`--no-fence-source`), then plan again"
+    )
+
+
 def do(context: StepContext) -> Done:
-    """Every topic ends PROVED, or OWED (which a planned failover does not accept)."""
+    """Every topic ends PROVED, or OWED (which a planned failover does not accept).
+
+    Where the mirror fences no source, a planned failover only waits until nobody writes there.
+    """
+    if not context.spec.fence_source:
+        return _left_unfenced(context)
     if isinstance(context.source, TanistError) or context.facts.source.state is SourceState.SILENT:
         return _owe_all(context, context.facts.source.reason)
     by = context.clock.deadline(SOURCE_SECONDS)
@@ -181,6 +194,18 @@ def do(context: StepContext) -> Done:
     statuses = {each.topic: each.status for each in context.session.view().source_fences(context.intent.mirror)}
     kinds = sorted({each.before.kind for each in standing if each.before})
     return Done({"fences": statuses, "kinds": kinds, "proof_seconds": context.patience.proof}, waited)
+
+
+def _left_unfenced(context: StepContext) -> Done:
+    """Raises ProducersWrite: a partition of a planned failover took records until the time for the drain was over."""
+    waited, source = 0.0, context.source
+    if context.intent.mode is Mode.PLANNED and context.patience.proof:
+        if isinstance(source, TanistError):
+            raise source
+        partitions = [*map(context.spec.names.at_source, context.intent.partitions)]
+        waited, _ = _until_quiet(context, Watch(source.logs, partitions), ProducersWrite, "")
+    context.session.mark("fence")
+    return Done({"not_fenced": sorted(_topics(context)), "proof_seconds": context.patience.proof}, waited)
 
 
 def undo(of: Undoing) -> None:
@@ -308,7 +333,19 @@ def _prove(context: StepContext, source: Cluster, in_force: list[FencedTopic]) -
     partitions = [at for at in every if at.topic in fenced_topics]
     if not window or not partitions:
         return 0.0, frozenset(fenced_topics)
-    clock, watch = context.clock, Watch(source.logs, partitions)
+    watch = Watch(source.logs, partitions)
+    waited, unreported = _until_quiet(context, watch, FenceLeaks, " after they were fenced")
+    return waited, frozenset(at.topic for at in unreported)
+
+
+def _until_quiet(
+    context: StepContext, watch: Watch, error: type[TimedOut], since: str
+) -> tuple[float, tuple[TopicPartition, ...]]:
+    """Seconds waited until no log had taken a record for the whole window, and those that do not report it.
+
+    Raises `error`, which says `since` when logs grow: it took longer than a drain may.
+    """
+    clock, window = context.clock, context.patience.proof
     began = still = clock.monotonic()
     seen = watch.look(clock.deadline(SOURCE_SECONDS))
     while clock.monotonic() - still < window or (seen.unreported and context.intent.mode is Mode.PLANNED):
@@ -316,11 +353,11 @@ def _prove(context: StepContext, source: Cluster, in_force: list[FencedTopic]) -
         seen = watch.look(clock.deadline(SOURCE_SECONDS))
         still = clock.monotonic() if seen.data else still
         if (seen.data or seen.unreported) and clock.monotonic() - began > context.patience.drain:
-            raise FenceLeaks(_why(seen, clock.monotonic() - began))
-    return clock.monotonic() - began, frozenset(at.topic for at in seen.unreported)
+            raise error(_why(seen, clock.monotonic() - began, since))
+    return clock.monotonic() - began, seen.unreported
 
 
-def _why(seen: WriteActivity, seconds: float) -> str:
+def _why(seen: WriteActivity, seconds: float, since: str) -> str:
     if seen.data:
-        return f"{', '.join(map(str, seen.data[:5]))} kept growing for {seconds:.0f} s after they were fenced"
+        return f"{', '.join(map(str, seen.data[:5]))} kept growing for {seconds:.0f} s{since}"
     return f"{', '.join(map(str, seen.unreported[:5]))} could not be read to the end of the log within {seconds:.0f} s"
