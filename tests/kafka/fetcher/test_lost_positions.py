@@ -223,7 +223,7 @@ def test_at_least_once_a_worker_that_was_killed_has_left_records_that_are_copied
 ) -> None:
     """What lies behind the position that was written back to the source is not what lies behind it there."""
     monkeypatch.setattr(write_back, "EVERY_SECONDS", 0.1)
-    rig.spec = replace(rig.spec, delivery=Delivery.AT_LEAST_ONCE, transaction_ms=400)
+    rig.spec = replace(rig.spec, delivery=Delivery.AT_LEAST_ONCE, transaction_ms=1_000)
     at, rig.store = rig.create(topic_name, 3), worker_store(tmp_path / "state")
     dice, told = Random(7), 0
     with Load(rig, at, 7):
