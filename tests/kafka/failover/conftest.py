@@ -318,11 +318,12 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
     authorizer: bool = True,
     properties: Mapping[str, str] = MappingProxyType({}),
     version: str = KAFKA_VERSION,
+    features: Mapping[str, int] = MappingProxyType({}),
     grants: Callable[[SandboxCluster], None] = grant,
 ) -> Iterator[Pair]:
     """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left.
 
-    `authorizer`, `properties`, `version`: of the destination. `grants`: gives the users their permissions.
+    `authorizer`, `properties`, `version`, `features`: of the destination. `grants`: gives the users their permissions.
     """
     with ExitStack() as stack:
         west_spec = ClusterSpec(
@@ -334,6 +335,7 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
             brokers=brokers,
             properties=dict(properties),
             version=version,
+            features=dict(features),
         )
         specs = (source, west_spec)
         both = [SandboxCluster.new(spec, guardian=guardian) for spec in specs]
