@@ -307,6 +307,13 @@ class Pair:
         return done.code
 
 
+def knows_its_brokers(cluster: SandboxCluster) -> bool:
+    """Whether the controller has told them of one another: with ZooKeeper they serve before, and create no topic."""
+    with Router(cluster.endpoint(), "tanist-test") as router:
+        router.refresh([], SOON(5))
+        return len(router.brokers) == cluster.spec.brokers and router.controller is not None
+
+
 @contextmanager
 def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
     guardian: Guardian,
@@ -344,6 +351,8 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
             cluster.launch()
         for cluster in both:
             cluster.start()
+            if cluster.spec.release.zookeeper:
+                until(lambda cluster=cluster: knows_its_brokers(cluster), 30)  # type: ignore[misc]
             if cluster.spec.authorizer:
                 grants(cluster)
         east, west = (KafkaSide(cluster, config) for cluster in both)

@@ -84,7 +84,8 @@ def test_every_record_once_through_kills_and_a_failover(
     guardian: Guardian, client_config: ClientConfig, tmp_path: Path, releases: Releases
 ) -> None:
     with clusters(releases, guardian, client_config, tmp_path) as pair:
-        copied_and_failed_over(pair, Random(1), kills=KILLS)
+        warned = copied_and_failed_over(pair, Random(1), kills=KILLS)
+        assert ("older than Kafka 3.6" in warned) is not releases.verifies
         (found,) = (each for each in items_of(pair, "doctor") if each["name"] == "transactions on west")
         assert (found["observed"] == "verified") is releases.verifies
         assert ("older than Kafka 3.6" in found["reason"]) is not releases.verifies
@@ -97,12 +98,15 @@ def test_every_record_once_under_the_first_version_of_the_transaction_protocol(
         copied_and_failed_over(pair, Random(1), kills=1)
 
 
-def copied_and_failed_over(pair: Pair, dice: Random, *, kills: int) -> None:
-    """Transactions of the source, committed and aborted, workers that are killed, and a planned failover."""
+def copied_and_failed_over(pair: Pair, dice: Random, *, kills: int) -> str:
+    """Transactions of the source, committed and aborted, workers that are killed, and a planned failover.
+
+    Returns what whoever created the mirror was warned of.
+    """
     pair.east.topic("old")
     assert pair.east.writes("old", range(10))
     created = ("--source", "east", "--topic", "old", "--offsets", "mapped", "--transaction-ms", "200")
-    pair.tanist("mirrors", "create", "old", *created)
+    warned = pair.tanist("mirrors", "create", "old", *created).err
     producer = Producer(pair.east.client(transactional_id=uuid4().hex, linger_ms="0"))
     producer.init_transactions(30)
     for n in range(kills + 1):
@@ -131,6 +135,7 @@ def copied_and_failed_over(pair: Pair, dice: Random, *, kills: int) -> None:
     assert pair.west.writes("old", range(100, 110))
     (status,) = items_of(pair, "status", "old")
     assert {each["name"]: each["verdict"] for each in status["checks"]}["barrier"] == "PASS"
+    return warned
 
 
 def items_of(pair: Pair, *command: str) -> list[dict[str, Any]]:

@@ -187,7 +187,7 @@ def _verifies(router: Router, broker: BrokerId, by: Deadline) -> ProducerFence |
     except Stopped:
         raise
     except TanistError as error:
-        return error
+        return CouldNotTell(f"forgotten, and whether its leader verifies transactions is not known: {error.reason}")
     value = found[VERIFICATION].value if VERIFICATION in found else None
     return ProducerFence.FENCED if value == "true" else ProducerFence.FORGOTTEN
 
