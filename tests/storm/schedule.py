@@ -116,11 +116,14 @@ MAPPED_TRACKS = (
         pause=(2.0, 7.0),
         lasts=(0.5, 4.0),
     ),
-    Track(
-        name="transactions",
-        kinds=((Kind.LOSE_REQUEST, 2), (Kind.LOSE_ANSWER, 2), (Kind.DELAY_REQUEST, 1)),
-        pause=(0.3, 2.0),
-        lasts=(2.0, 15.0),
+    *(
+        Track(
+            name=name,
+            kinds=((Kind.LOSE_REQUEST, 2), (Kind.LOSE_ANSWER, 2), (Kind.DELAY_REQUEST, 1)),
+            pause=(0.1, 1.0),
+            lasts=(1.0, 12.0),
+        )
+        for name in ("transactions", "more transactions")
     ),
 )
 """Of a storm over mapped offsets: the same, and each request of a transaction lost, late or unanswered."""
