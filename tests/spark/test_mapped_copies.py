@@ -41,8 +41,8 @@ class Copy:
         assert self.owned.take_over(soon()) is TxnEvent.DONE
         self.runs, self.until = first_runs(SourceOffset(0), DestinationOffset(0)), 0
 
-    def transaction(self, batches: Sequence[bytearray], *, commit: bool = True) -> None:
-        """One of `batches`, which is aborted, or moves the map."""
+    def transaction(self, batches: Sequence[bytearray], *, commit: bool = True, counts: bool = True) -> None:
+        """One of `batches`, which is aborted, or moves the map; or does not count, as its worker died."""
         end, places = self.rig.destination.end(self.at), list[tuple[OffsetRange, int]]()
         for each in batches:
             header = header_of(memoryview(each))
@@ -53,7 +53,7 @@ class Copy:
         assert self.owned.append(sent, soon()) is TxnEvent.DONE, self.owned.error
         assert self.owned.end(soon(), commit=commit) is TxnEvent.DONE, self.owned.error
         self.rig.destination.settle([self.at])
-        if commit:
+        if commit and counts:
             self.until = header_of(memoryview(batches[-1])).next_offset
             next_one = OffsetRange(SourceOffset(self.until), DestinationOffset(end + 1))
             for place, count in places:
@@ -111,3 +111,35 @@ def test_a_copy_that_was_failed_over_is_compared_up_to_its_last_copied_record(
     job = mapped_job(rig, asked)
     (found,) = validated(spark, job)["partitions"]
     assert (kinds(found), found["destination"]["records"], found["lost"]) == ({}, 40, 0), found
+
+
+def test_repeats_are_counted_and_named_where_the_mirror_delivers_at_least_once(
+    spark: SparkSession, rig: Rig, topic_name: str
+) -> None:
+    """They are no corruption; a lost record is. Of a mirror that delivers exactly once they are differences."""
+    at = rig.create(topic_name, 3)
+    asked = [repeated(rig, at[0], may_repeat=True), repeated(rig, at[1], may_repeat=False)]
+    asked.append(repeated(rig, at[2], may_repeat=True, lacking=3))
+    result = validated(spark, mapped_job(rig, asked[0]))
+    assert (result["verdict"], result["partitions"][0]["repeated"]) == ("EQUAL", 20), result
+    assert (
+        result["reason"] == "1 partitions are equal; 20 records are there again, as the mirror delivers at least once"
+    )
+    result = validated(spark, mapped_job(rig, *asked))
+    found = [(each["verdict"], kinds(each)) for each in result["partitions"]]
+    assert found == [
+        ("EQUAL", {"repeated": 20}),
+        ("DIFFERENT", {"repeated": 20}),
+        ("DIFFERENT", {"repeated": 20, "missing": 10}),
+    ]
+    assert "20 records are there again" in result["partitions"][0]["reason"]
+
+
+def repeated(rig: Rig, at: MirrorPartition, *, may_repeat: bool, lacking: int | None = None) -> PartitionRequest:
+    """All 50 records, 20 of them twice, without one batch."""
+    made = written(rig.source, at)
+    copy = Copy(rig, at)
+    copy.transaction(made[:1])
+    copy.transaction(made[1:3], counts=False)
+    copy.transaction([made[n] for n in (1, 2, 3, 4) if n != lacking])
+    return replace(copy.asked(), may_repeat=may_repeat)

@@ -156,7 +156,12 @@ def test_the_number_of_records_that_a_killed_worker_repeats_is_shown(pair: Pair)
         until(lambda: "record(s)" in pair.tanist("mirrors", "describe", name).out, 60)
     pair.tanist("mirrors", "wait", name, *WAIT)
     copied = values(committed(pair.west, name, 12))
+    again = 0
     for partition, source in values(committed(pair.east, name, 12)).items():
         assert list(dict.fromkeys(copied[partition][1:])) == source[1:]
+        again += len(copied[partition]) - len(source)
+    validated = pair.tanist("validate", name, "--json").item
+    assert (validated["verdict"], again > 0) == ("EQUAL", True), validated
+    assert f"{again} records are there again" in validated["reason"]
     for at, records in acknowledged.items():
         assert set(records.values()) <= set(copied[at.partition])
