@@ -117,6 +117,7 @@ def test_at_least_once_with_a_source_and_a_worker_that_die_under_load(pair: Pair
     pair.east.cluster.start()
 
 
+@pytest.mark.long  # tests/kafka/fetcher/test_at_least_once.py changes it to and fro under load, as a worker is told
 def test_the_delivery_of_a_mirror_is_altered_while_producers_write(pair: Pair) -> None:
     """S1.8, as it is typed: a running worker follows."""
     pair.worker()

@@ -18,9 +18,10 @@ import pytest
 from confluent_kafka import Producer
 
 from tanist.domain.names import MirrorPartition
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.jars import KAFKA_VERSION
 from tanist_testkit.sandbox.spec import ClusterSpec
-from tests.kafka.failover.conftest import Pair, running
+from tests.kafka.failover.conftest import KafkaSide, Pair, running
 from tests.kafka.failover.test_mapped import WAIT, committed, values
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.fetcher.rig import transact, until
@@ -91,11 +92,19 @@ def test_every_record_once_through_kills_and_a_failover(
         assert ("older than Kafka 3.6" in found["reason"]) is not releases.verifies
 
 
-def test_every_record_once_under_the_first_version_of_the_transaction_protocol(
-    guardian: Guardian, client_config: ClientConfig, tmp_path: Path
-) -> None:
-    with clusters(levels(0), guardian, client_config, tmp_path) as pair:
-        copied_and_failed_over(pair, Random(1), kills=1)
+@pytest.fixture
+def into_first_version(pair: Pair, guardian: Guardian, client_config: ClientConfig, tmp_path: Path) -> Iterator[Pair]:
+    """From the source that all tests of this folder share."""
+    spec = ClusterSpec(name="west", heap_mb=384, features=levels(0).features)
+    with SandboxCluster.new(spec, guardian=guardian) as west:
+        found = Pair(pair.east, KafkaSide(west, client_config), tmp_path, guardian)
+        found.west.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
+        yield found
+        found.dismiss()
+
+
+def test_every_record_once_under_the_first_version_of_the_transaction_protocol(into_first_version: Pair) -> None:
+    copied_and_failed_over(into_first_version, Random(1), kills=1)
 
 
 def copied_and_failed_over(pair: Pair, dice: Random, *, kills: int) -> str:

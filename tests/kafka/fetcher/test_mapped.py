@@ -142,7 +142,7 @@ def test_ranges_are_published_before_they_are_many(mapped: Rig, topic_name: str)
     rig.spec = replace(rig.spec, transaction_ms=1)
     (at,) = rig.create(topic_name)
     with rig.copier([at]) as copier:
-        for _ in range(250):
+        for _ in range(120):
             rig.source.produce(at, [b"one"])
             rig.copied(copier)
     held = rig.destination.router, committed(rig, at)
