@@ -39,7 +39,7 @@ check: $(STAMP) ## format, lint, types, import contracts
 	@$(BIN)/mypy
 	@PYTHONPATH=include:. $(BIN)/lint-imports
 
-storm: $(STAMP) ## the long tests and three storms: in parts, make storm PART=1/4; one storm, make storm FOR=600 SEED=7 [ARGS=--runbook|--circle|--mapped]
+storm: $(STAMP) ## the long tests and five storms: in parts, make storm PART=1/4; one storm, make storm FOR=600 SEED=7 [ARGS=--runbook|--circle|--mapped|--at-least-once]
 ifeq ($(FOR)$(SEED)$(ARGS),)
 	@$(BIN)/python -m tests.storm.parts $(PART)
 else

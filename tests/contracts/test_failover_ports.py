@@ -343,6 +343,11 @@ def test_a_fence_of_transactional_ids_is_proved_by_the_epoch_that_was_used(rig: 
         assert rig.producer_fencing.proof(recorded, SOON(10)) == {at: ProducerFence.FENCED}
         higher = {at: writers[at]._replace(fence=two.epoch._replace(epoch=two.epoch.epoch + 1))}
         assert rig.producer_fencing.proof(higher, SOON(10)) == {at: ProducerFence.OPEN}
+        forgotten = writers[at]._replace(fence=two.epoch._replace(producer_id=987_654))
+        (proof,) = rig.producer_fencing.proof({at: forgotten}, SOON(10)).values()
+        assert proof is ProducerFence.FENCED or "whether its leader verifies transactions is not known" in str(proof)
+        plain = {at: forgotten._replace(in_transactions=False)}
+        assert rig.producer_fencing.proof(plain, SOON(10)) == {at: ProducerFence.FORGOTTEN}
     missing = MirrorPartition(f"{topic_name}-missing", 0)
     answers = rig.producer_fencing.fence_transactional_ids(writers | {missing: writers[partitions[0]]}, SOON(20))
     assert isinstance(answers[missing], UnknownTopicOrPartition | TopicAuthorizationFailed)

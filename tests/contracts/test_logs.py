@@ -52,6 +52,7 @@ def test_versions_are_those_that_this_broker_and_we_speak(reached: Reached) -> N
         "WriteTxnMarkers": 1,
         "InitProducerId": 4,
         "TxnOffsetCommit": 3,
+        "DescribeProducers": 0,
     }
 
 

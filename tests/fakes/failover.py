@@ -84,6 +84,8 @@ class GuardedCluster(MemoryCluster):
     """What coordinators know of: transactions that may have written nothing yet."""
     coordinators: TanistError | None = None
     """Why they do not tell."""
+    verifies: bool = True
+    """Whether leaders ask coordinators about a transaction that is new to them."""
 
     def side(self) -> Cluster:
         return replace(
@@ -297,6 +299,9 @@ class MemoryProducerFencing:
             return UnknownTopicOrPartition(str(at))
         if isinstance(writer, TransactionalWriter):
             fence = writer.fence
+            if fence is not None and (at, fence.producer_id) not in self._cluster.epochs:
+                asks = self._cluster.verifies and writer.in_transactions
+                return ProducerFence.FENCED if asks else ProducerFence.FORGOTTEN
             last = {} if fence is None else {fence.producer_id: fence.epoch}
         else:
             last = self._last(writer)

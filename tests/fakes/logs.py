@@ -39,6 +39,7 @@ class MemoryLogs:
             "WriteTxnMarkers": 1,
             "InitProducerId": 4,
             "TxnOffsetCommit": 3,
+            "DescribeProducers": 0,
         }
 
     def true_ends(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, int | TanistError]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from tanist.domain.fake_group import group_of
@@ -42,20 +43,20 @@ class Copy:
         assert self.owned.take_over(soon()) is TxnEvent.DONE
         self.runs, self.until = first_runs(SourceOffset(0), DestinationOffset(0)), 0
 
-    def transaction(self, batches: Sequence[bytearray], *, commit: bool = True) -> None:
-        """One of `batches`, which is aborted, or moves the map."""
+    def transaction(self, batches: Sequence[bytearray], *, commit: bool = True, counts: bool = True) -> None:
+        """One of `batches`, which is aborted, or moves the map; or does not count, as its worker died."""
         end, places = self.rig.destination.end(self.at), list[tuple[OffsetRange, int]]()
         for each in batches:
             header = header_of(memoryview(each))
             place = OffsetRange(SourceOffset(header.base_offset), DestinationOffset(end))
             places.append((place, header.record_count))
             end += header.record_count
-        counts = [header_of(memoryview(each)).record_count for each in batches]
-        sent = [CopiedBatch(self.at, memoryview(bytearray(each)), n) for each, n in zip(batches, counts, strict=True)]
+        records = [header_of(memoryview(each)).record_count for each in batches]
+        sent = [CopiedBatch(self.at, memoryview(bytearray(each)), n) for each, n in zip(batches, records, strict=True)]
         assert outcome(self.owned.append(sent, soon())) is TxnEvent.DONE, self.owned.error
         assert self.owned.end(soon(), commit=commit) is TxnEvent.DONE, self.owned.error
         self.rig.destination.settle([self.at])
-        if commit:
+        if commit and counts:
             self.until = header_of(memoryview(batches[-1])).next_offset
             next_one = OffsetRange(SourceOffset(self.until), DestinationOffset(end + 1))
             for place, count in places:
@@ -113,3 +114,40 @@ def test_a_copy_that_was_failed_over_is_compared_up_to_its_last_copied_record(
     job = mapped_job(rig, asked)
     (found,) = validated(spark, job)["partitions"]
     assert (kinds(found), found["destination"]["records"], found["lost"]) == ({}, 40, 0), found
+
+
+def test_repeats_are_counted_and_named_where_the_mirror_delivers_at_least_once(
+    spark: SparkSession, rig: Rig, topic_name: str
+) -> None:
+    """They are no corruption; a lost record is. Of a mirror that delivers exactly once they are differences."""
+    at = rig.create(topic_name, 3)
+    asked = [repeated(rig, at[0], may_repeat=True), repeated(rig, at[1], may_repeat=False)]
+    asked.append(repeated(rig, at[2], may_repeat=True, lacking=3))
+    result = validated(spark, mapped_job(rig, *asked))
+    found = [(each["verdict"], kinds(each)) for each in result["partitions"]]
+    assert found == [
+        ("EQUAL", {"repeated": 20}),
+        ("DIFFERENT", {"repeated": 20}),
+        ("DIFFERENT", {"repeated": 20, "missing": 10}),
+    ]
+    assert "20 records are there again" in result["partitions"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("differ", "looked_at"), [([0], [0, 1, 2]), ([3, 4, 9], [3, 4, 5, 6, 7, 9, 10, 11]), ([1, 3], [1, 2, 3, 4, 5])]
+)
+def test_repeats_are_looked_for_behind_where_they_are(differ: list[int], looked_at: list[int]) -> None:
+    """Records were extra whose last copies lay in a range of offsets that does not differ."""
+    from tanist.spark.recordwise import with_following  # noqa: PLC0415  # only tests of Spark pay for it
+
+    assert with_following(np.array(differ, np.int64)).tolist() == looked_at
+
+
+def repeated(rig: Rig, at: MirrorPartition, *, may_repeat: bool, lacking: int | None = None) -> PartitionRequest:
+    """All 50 records, 20 of them twice, without one batch."""
+    made = written(rig.source, at)
+    copy = Copy(rig, at)
+    copy.transaction(made[:1])
+    copy.transaction(made[1:3], counts=False)
+    copy.transaction([made[n] for n in (1, 2, 3, 4) if n != lacking])
+    return replace(copy.asked(), may_repeat=may_repeat)

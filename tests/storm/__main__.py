@@ -14,10 +14,20 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tanist.domain.delivery import Delivery
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.screen import Screen
 from tests.storm import circle, runbook
 from tests.storm.storm import Outcome, run
+
+KINDS = ("circle", "runbook", "at-least-once", "mapped")
+"""Options that choose another storm than that of a mirror with identical offsets."""
+
+
+def _delivery(asked: argparse.Namespace) -> Delivery | None:
+    if asked.at_least_once:
+        return Delivery.AT_LEAST_ONCE
+    return Delivery.EXACTLY_ONCE if asked.mapped else None
 
 
 def main() -> int:
@@ -29,6 +39,7 @@ def main() -> int:
     )
     parser.add_argument("--circle", action="store_true", help="failovers to and fro instead of faults under a copy")
     parser.add_argument("--mapped", action="store_true", help="a mirror with mapped offsets under the faults")
+    parser.add_argument("--at-least-once", action="store_true", help="as --mapped, delivered at least once")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of a good run, too")
     parser.add_argument("--figures", type=Path, metavar="FILE", help="write what was counted to it, as JSON")
     asked = parser.parse_args()
@@ -52,7 +63,7 @@ def main() -> int:
                 seconds=asked.seconds,
                 seed=seed,
                 directory=directory,
-                mapped=asked.mapped,
+                delivery=_delivery(asked),
             )
             for line in outcome.lines():
                 screen.note(line)
@@ -60,7 +71,7 @@ def main() -> int:
         well = outcome is not None and outcome.ok
         if outcome is not None and asked.figures:
             asked.figures.write_text(json.dumps(asdict(outcome.counted())), encoding="utf-8")
-        kind = next((kind for kind in ("circle", "runbook", "mapped") if getattr(asked, kind)), "")
+        kind = next((kind for kind in KINDS if getattr(asked, kind.replace("-", "_"))), "")
         again = f" ARGS=--{kind}" if kind else ""
         if well and not asked.keep:
             shutil.rmtree(directory, ignore_errors=True)

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tests.storm import leaders
+from tests.storm import leaders, proxy
 from tests.storm.schedule import AT_SOURCE, TRACKS, Fault, Kind, Track
 
 if TYPE_CHECKING:
@@ -24,19 +24,35 @@ if TYPE_CHECKING:
 
 HEAL_SECONDS = 90.0
 AGAIN_SECONDS = 0.2
+WAIT_SECONDS = 3.0
+"""For a request of one kind: only who takes over asks for a producer id."""
 DELAY_SECONDS = 0.15
 """Of each request, and of each answer."""
+OF_A_TRANSACTION = (
+    proxy.INIT_PRODUCER_ID,
+    proxy.OFFSET_FETCH,
+    proxy.ADD_PARTITIONS_TO_TXN,
+    proxy.PRODUCE,
+    proxy.ADD_OFFSETS_TO_TXN,
+    proxy.TXN_OFFSET_COMMIT,
+    proxy.END_TXN,
+)
+"""Every request of a worker that copies in transactions, in its order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is hit. `doors`: what the workers take for source and destination. `options`: of workers that have some."""
+    """What is hit. `doors`: what the workers take for source and destination. `options`: of workers that have some.
+
+    `group`: where a mirror with mapped offsets keeps its positions.
+    """
 
     house: Environment
     doors: tuple[Door, Door]
     workers: Sequence[str]
     topics: Sequence[str]
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    group: str = ""
 
     def start(self, worker: str) -> None:
         self.house.workers.start(worker, *self.options.get(worker, ()))
@@ -57,6 +73,8 @@ class Chaos:
         tracks: Sequence[Track] = TRACKS,
     ) -> None:
         self.counts: Counter[Kind] = Counter()
+        self.requests: Counter[str] = Counter()
+        """How many requests of transactions were disturbed, by their names."""
         self.died: list[BaseException] = []
         self.gave_up: list[str] = []
         """Workers that ended by themselves, because they could not start while brokers were down; started again."""
@@ -108,13 +126,18 @@ class Chaos:
                 self._hit_worker(fault)
             case Kind.KILL_SOURCE | Kind.KILL_DESTINATION:
                 with self._sides[side]:
-                    self._kill_broker(fault, cluster)
+                    self._kill_broker(fault, cluster, cluster.spec.broker_ids[fault.victim % cluster.spec.brokers])
+            case Kind.KILL_COORDINATOR:
+                with self._sides[side]:
+                    self._kill_coordinator(fault, cluster)
             case Kind.FILL_SOURCE | Kind.FILL_DESTINATION:
                 with self._sides[side]:
                     self._fill_disk(fault, cluster)
             case Kind.MOVE_SOURCE | Kind.MOVE_DESTINATION:
                 with self._sides[side]:
                     self._move(fault, cluster, dice)
+            case Kind.LOSE_REQUEST | Kind.LOSE_ANSWER | Kind.DELAY_REQUEST:
+                self._disturb_one(fault, door)
             case _:
                 self._disturb(fault, cluster, door)
 
@@ -166,11 +189,14 @@ class Chaos:
 
     # ── brokers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _kill_broker(self, fault: Fault, cluster: SandboxCluster) -> None:
+    def _kill_coordinator(self, fault: Fault, cluster: SandboxCluster) -> None:
+        if self._healed(cluster) and (broker := leaders.coordinator(cluster, fault.victim, self._target.group)):
+            self._kill_broker(fault, cluster, broker)
+
+    def _kill_broker(self, fault: Fault, cluster: SandboxCluster, broker: int) -> None:
         if not self._healed(cluster):
             return
-        broker = cluster.spec.broker_ids[fault.victim % cluster.spec.brokers]
-        self._note(fault, f"kill -9 of broker {broker} of {cluster.name} for {fault.lasts:.1f} s")
+        self._note(fault, f"{fault.kind}: {broker} of {cluster.name} for {fault.lasts:.1f} s")
         cluster.kill(broker)
         self._stopping.wait(fault.lasts)
         cluster.start_broker(broker)
@@ -201,6 +227,21 @@ class Chaos:
                 door.silence()
                 self._stopping.wait(fault.lasts)
                 door.speak()
+
+    def _disturb_one(self, fault: Fault, door: Door) -> None:
+        """The next request of one kind: it is lost with all connections, or arrives late; or its answer is lost."""
+        key = OF_A_TRANSACTION[fault.victim % len(OF_A_TRANSACTION)]
+        held = door.hold(key, answer=fault.kind is Kind.LOSE_ANSWER)
+        if not held.wait(WAIT_SECONDS):
+            held.release()
+            return
+        self._note(fault, f"{fault.kind} ({proxy.NAMES[key]})")
+        self.requests[proxy.NAMES[key]] += 1
+        if fault.kind is Kind.LOSE_REQUEST:
+            door.cut()
+        elif fault.kind is Kind.DELAY_REQUEST:
+            self._stopping.wait(fault.lasts)
+            held.release()
 
     def _healed(self, cluster: SandboxCluster) -> bool:
         while not leaders.in_sync(cluster):

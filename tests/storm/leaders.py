@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
 SECONDS = 10.0
+POSITIONS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 
 def in_sync(cluster: SandboxCluster, topics: Sequence[str] | None = None) -> bool:
@@ -54,6 +55,29 @@ def move(cluster: SandboxCluster, topics: Sequence[str], dice: Random) -> int:
         partitions = [MirrorPartition(name, p.partition) for name, parts in chosen.items() for p in parts]
         elect_leaders(router, Election.PREFERRED, partitions, _by())
         return len(partitions)
+
+
+def coordinator(cluster: SandboxCluster, number: int, group: str) -> int | None:
+    """The broker that coordinates this group, or, by `number`, one that coordinates transactions; None: nobody does.
+
+    The leader of a partition of the internal topic, as brokers choose it.
+    """
+    topic = (TRANSACTIONS, POSITIONS)[number % 2]
+    with Router(cluster.endpoint(), "storm") as router:
+        router.refresh([topic], _by())
+        partitions = router.topics()[topic].partitions
+        if not partitions:
+            return None
+        at = partitions[(java_hash(group) if topic == POSITIONS else number // 2) % len(partitions)]
+        return at.leader
+
+
+def java_hash(text: str) -> int:
+    """`Math.abs(text.hashCode())`, as a broker finds the partition of a group."""
+    found = 0
+    for each in text:
+        found = (31 * found + ord(each)) & 0xFFFFFFFF
+    return abs(found - 2**32 if found >= 2**31 else found)
 
 
 def _turned(kind: type, part: PartitionInfo) -> object:

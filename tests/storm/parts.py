@@ -39,6 +39,8 @@ STORMS: Final[Mapping[str, tuple[float, str]]] = {
     "storm": (720.0, ""),
     "storm --runbook": (600.0, "--runbook"),
     "storm --circle": (600.0, "--circle"),
+    "storm --mapped": (600.0, "--mapped"),
+    "storm --at-least-once": (300.0, "--at-least-once"),
 }
 """Seconds of faults, and the option of `python -m tests.storm`, by name."""
 AROUND_A_STORM: Final = 90.0

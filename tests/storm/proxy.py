@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
 PRODUCE, INIT_PRODUCER_ID, ADD_OFFSETS_TO_TXN, END_TXN, WRITE_TXN_MARKERS = 0, 22, 25, 26, 27
+OFFSET_FETCH, ADD_PARTITIONS_TO_TXN = 9, 24
 OFFSET_COMMIT, TXN_OFFSET_COMMIT, CREATE_ACLS, DELETE_ACLS, INCREMENTAL_ALTER_CONFIGS = 8, 28, 30, 31, 44
 NAMES: Final = {
     PRODUCE: "Produce",
     OFFSET_COMMIT: "OffsetCommit",
+    OFFSET_FETCH: "OffsetFetch",
     INIT_PRODUCER_ID: "InitProducerId",
+    ADD_PARTITIONS_TO_TXN: "AddPartitionsToTxn",
     ADD_OFFSETS_TO_TXN: "AddOffsetsToTxn",
     END_TXN: "EndTxn",
     WRITE_TXN_MARKERS: "WriteTxnMarkers",
@@ -52,17 +55,21 @@ _LOST: Final = (OSError, asyncio.IncompleteReadError, asyncio.CancelledError)
 
 @dataclass(eq=False)
 class Held:
-    """The request of `key` that is to be kept back: the first behind `skip` others of which `part` is a part."""
+    """The request of `key` that is to be kept back: the first behind `skip` others of which `part` is a part.
+
+    `answer`: it goes to its broker at once, and its answer is lost with the connection.
+    """
 
     key: int
     part: bytes = b""
     skip: int = 0
+    answer: bool = False
     _caught: threading.Event = field(default_factory=threading.Event)
     _free: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop | None = None
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has come, and stands here now."""
+        """Whether it has come, and stands here now; or its answer has come, and is lost."""
         return self._caught.wait(seconds)
 
     @property
@@ -79,7 +86,13 @@ class Held:
         if key != self.key or self.caught or self._free.is_set() or self.part not in frame:
             return False
         self.skip -= 1
+        if self.skip < 0 and self.answer:
+            self._free.set()
         return self.skip < 0
+
+    def lose(self) -> None:
+        """The answer is there, and nobody gets it."""
+        self._caught.set()
 
     async def keep(self) -> None:
         self._caught.set()
@@ -106,9 +119,9 @@ class Door:
     def bootstrap_servers(self) -> str:
         return ",".join(f"{HOST}:{port}" for port in self._ports.values())
 
-    def hold(self, key: int, part: bytes = b"", *, skip: int = 0) -> Held:
-        """Keep back one request from now on."""
-        held = Held(key, part, skip, _loop=self._proxy.loop)
+    def hold(self, key: int, part: bytes = b"", *, skip: int = 0, answer: bool = False) -> Held:
+        """Keep back one request from now on, or lose its `answer`."""
+        held = Held(key, part, skip, answer, _loop=self._proxy.loop)
         self._holds.append(held)
         return held
 
@@ -157,10 +170,11 @@ class Door:
         with contextlib.closing(writer), contextlib.suppress(*_LOST):
             there, to_there = await asyncio.open_connection(HOST, port)
             asked: dict[int, int] = {}
+            unanswered: dict[int, Held] = {}
             with contextlib.closing(to_there):  # also where a second cut comes while the first is awaited
-                answers = asyncio.create_task(self._answers(there, writer, asked))
+                answers = asyncio.create_task(self._answers(there, writer, asked, unanswered))
                 try:
-                    await self._requests(reader, to_there, asked)
+                    await self._requests(reader, to_there, asked, unanswered)
                 except asyncio.IncompleteReadError:
                     if any(held.caught for held in self._holds):
                         await asyncio.wait({answers}, timeout=_LAST_ANSWER_SECONDS)
@@ -168,24 +182,43 @@ class Door:
                     answers.cancel()
                     await asyncio.gather(answers, return_exceptions=True)
 
-    async def _requests(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, asked: dict[int, int]) -> None:
+    async def _requests(
+        self,
+        reader: asyncio.StreamReader,
+        to: asyncio.StreamWriter,
+        asked: dict[int, int],
+        unanswered: dict[int, Held],
+    ) -> None:
         while True:
             frame = await _frame(reader)
             key, _version, number = _HEADER.unpack_from(frame)
             self.seen[key] += 1
             if held := next((each for each in self._holds if each.takes(key, frame)), None):
-                await held.keep()
+                if held.answer:
+                    unanswered[number] = held
+                else:
+                    await held.keep()
             if key in _NAMING_BROKERS:
                 asked[number] = key
             await self._travel()
             to.write(_SIZE.pack(len(frame)) + frame)
             await to.drain()
 
-    async def _answers(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, asked: dict[int, int]) -> None:
+    async def _answers(
+        self,
+        reader: asyncio.StreamReader,
+        to: asyncio.StreamWriter,
+        asked: dict[int, int],
+        unanswered: dict[int, Held],
+    ) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 frame = await _frame(reader)
-                if asked.pop(_SIZE.unpack_from(frame)[0], None) is not None:
+                (number,) = _SIZE.unpack_from(frame)
+                if (held := unanswered.pop(number, None)) is not None:
+                    held.lose()
+                    break
+                if asked.pop(number, None) is not None:
                     frame = self._renamed(frame)
                 await self._travel()
                 to.write(_SIZE.pack(len(frame)) + frame)

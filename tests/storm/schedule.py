@@ -19,6 +19,9 @@ class Kind(StrEnum):
     CUT_SOURCE, CUT_DESTINATION = "connections to the source cut", "connections to the destination cut"
     DELAY_SOURCE, DELAY_DESTINATION = "delay to the source", "delay to the destination"
     SILENCE_SOURCE, SILENCE_DESTINATION = "silence of the source", "silence of the destination"
+    KILL_COORDINATOR = "kill -9 of a coordinator"
+    LOSE_REQUEST, LOSE_ANSWER = "request of a transaction lost", "answer in a transaction lost"
+    DELAY_REQUEST = "request of a transaction late"
 
 
 AT_SOURCE = frozenset(kind for kind in Kind if kind.name.endswith("_SOURCE"))
@@ -96,6 +99,34 @@ TRACKS = (
         lasts=(0.2, 4.0),
     ),
 )
+
+TRANSACTION_FAULTS = frozenset({Kind.KILL_COORDINATOR, Kind.LOSE_REQUEST, Kind.LOSE_ANSWER, Kind.DELAY_REQUEST})
+"""What only mirrors with mapped offsets meet."""
+
+MAPPED_TRACKS = (
+    *(track for track in TRACKS if track.name != "destination"),
+    Track(
+        name="destination",
+        kinds=(
+            (Kind.KILL_COORDINATOR, 4),
+            (Kind.KILL_DESTINATION, 2),
+            (Kind.MOVE_DESTINATION, 6),
+            (Kind.FILL_DESTINATION, 1),
+        ),
+        pause=(2.0, 7.0),
+        lasts=(0.5, 4.0),
+    ),
+    *(
+        Track(
+            name=name,
+            kinds=((Kind.LOSE_REQUEST, 2), (Kind.LOSE_ANSWER, 2), (Kind.DELAY_REQUEST, 1)),
+            pause=(0.1, 1.0),
+            lasts=(1.0, 12.0),
+        )
+        for name in ("transactions", "more transactions")
+    ),
+)
+"""Of a storm over mapped offsets: the same, and each request of a transaction lost, late or unanswered."""
 
 CIRCLE_TRACKS = (
     Track(

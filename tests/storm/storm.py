@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from random import Random
 from typing import TYPE_CHECKING, cast
 
-from tanist.domain.names import MirrorPartition
+from tanist.domain.delivery import Delivery
+from tanist.domain.fake_group import group_of
+from tanist.domain.names import MirrorName, MirrorPartition
 from tanist_testkit.sandbox.command_line import CommandLine
 from tanist_testkit.sandbox.environment import environment
 from tanist_testkit.sandbox.spec import ClusterSpec
@@ -23,8 +26,11 @@ from tanist_testkit.verify.writing import Load, write_beginnings
 from tests.storm.chaos import Chaos, Target
 from tests.storm.cleaned import CleanedLogs, cleaned_logs
 from tests.storm.offset_runs import mapped_maps, maps
+from tests.storm.positions import MANY, Translated, drawn, looked_up, paired
 from tests.storm.proxy import Proxy
+from tests.storm.repeats import Repeats
 from tests.storm.results import Figures
+from tests.storm.schedule import MAPPED_TRACKS, TRACKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -84,27 +90,47 @@ class Outcome:
     unplaced: int
     """Acknowledged records whose offset nobody was told."""
     cleaned: CleanedLogs
+    repeats: Repeats | None = None
+    """Of a mirror that delivers at least once."""
+    translated: Translated = field(default_factory=Translated)
+    """Positions of a mirror with mapped offsets."""
+    requests: Mapping[str, int] = field(default_factory=dict)
+    """Which requests of its transactions were disturbed, and how often."""
 
     @property
     def ok(self) -> bool:
-        wrong = self.verdict.differences or self.uncommitted.differences or self.missing or self.cleaned.wrong
-        return not (wrong or self.stuck or self.died or self.broke)
+        wrong = self.verdict.differences or self.uncommitted.differences or self.missing
+        return not (wrong or self.wrong or self.stuck or self.died or self.broke)
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """What is found besides the verdicts, in words."""
+        return (*self.cleaned.wrong, *(self.repeats.wrong if self.repeats else ()), *self.translated.wrong)
 
     def counted(self) -> Figures:
         """For a table of several storms. Everything that makes it no good storm is a violation."""
         differences = self.verdict.differences.total + self.uncommitted.differences.total
-        others = (self.cleaned.wrong, self.stuck, self.died, self.broke)
+        others = (self.wrong, self.stuck, self.died, self.broke)
+        repeated = {"repeated": self.repeats.count} if self.repeats else {}
+        positions = {f"positions: {each}": count for each, count in self.translated.precisions.items()}
         return Figures(
             faults=sum(self.faults.values()),
             records=self.verdict.records + self.cleaned.records,
             violations=differences + self.missing + sum(map(len, others)),
-            counts={**self.faults, "acknowledged": self.acknowledged, "aborted": self.aborted, "runs": self.runs},
+            counts={
+                **self.faults,
+                "acknowledged": self.acknowledged,
+                "aborted": self.aborted,
+                "runs": self.runs,
+                **repeated,
+                **positions,
+            },
         )
 
     def lines(self) -> list[str]:
         """The figures, for people."""
         return [
-            f"faults: {sum(self.faults.values())} ({', '.join(f'{n} x {kind}' for kind, n in self.faults.items())})",
+            f"faults: {sum(self.faults.values())} ({_counts(self.faults)})",
             f"records: {self.verdict.records:,} compared, {self.acknowledged:,} acknowledged, {self.aborted:,} aborted",
             f"acknowledged without an offset: {self.unplaced:,}",
             ", ".join(f"{count} {name}" for name, count in asdict(self.verdict.differences).items()),
@@ -112,12 +138,19 @@ class Outcome:
             f"offsets identical, except for {self.runs} run(s); final shifts: {_shifts(self.shifts)}",
             *(f"first difference: {first}" for first in (self.verdict.first, self.uncommitted.first) if first),
             f"compacted: {self.cleaned.records:,} records left, {self.cleaned.holes:,} holes",
-            *(f"wrong: {words}" for words in self.cleaned.wrong[:5]),
+            *([f"copied again: {self.repeats.count:,} records"] if self.repeats else []),
+            *([f"positions: {_counts(self.translated.precisions)}"] if self.translated.precisions else []),
+            *([f"requests disturbed: {_counts(self.requests)}"] if self.requests else []),
+            *(f"wrong: {words}" for words in self.wrong[:5]),
             f"workers that gave up starting and were started again: {len(self.gave_up)}",
             *(f"stuck: {words}" for words in self.stuck),
             *(f"bug: {words}" for words in self.died),
             *(f"the storm itself broke: {words}" for words in self.broke),
         ]
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} x {what}" for what, count in sorted(counts.items()))
 
 
 def _shifts(shifts: Mapping[Place, int]) -> str:
@@ -135,14 +168,22 @@ class Storm:
     house: Environment
     doors: tuple[Door, Door]
     """What workers and commands take for the clusters."""
-    mapped: bool = False
-    """The mirror has mapped offsets: its copies are what a reader of committed records sees."""
+    delivery: Delivery | None = None
+    """Of a mirror with mapped offsets. Exactly once: its copies are what a reader of committed records sees."""
+    positions: int = MANY
+    """How many are translated in the end."""
+
+    @property
+    def mapped(self) -> bool:
+        return self.delivery is not None
 
     def run(self) -> Outcome:
         self._prepare()
         load = Load(self.house.source.bootstrap_servers, FLOWS, self.clock, self.seed)
-        target = Target(house=self.house, doors=self.doors, workers=WORKERS, topics=TOPICS)
-        chaos = Chaos(target, self.clock, self.seed, self.screen.event)
+        group = group_of(MirrorName(MIRROR)) if self.mapped else ""
+        target = Target(house=self.house, doors=self.doors, workers=WORKERS, topics=TOPICS, group=group)
+        tracks = MAPPED_TRACKS if self.mapped else TRACKS
+        chaos = Chaos(target, self.clock, self.seed, self.screen.event, tracks)
         broke: list[str] = []
         with self.screen.step(f"{self.seconds:.0f} s of faults"):
             load.start()
@@ -170,10 +211,14 @@ class Storm:
             write_beginnings(source, FLOWS, self.clock, self.seed)
             tanist = CommandLine(self.house.config, self.screen)
             arguments = ("--source", "east", "--destination", "west", "--topic", "|".join(TOPICS))
-            tanist.run("mirrors", "create", MIRROR, *arguments, *(("--offsets", "mapped") if self.mapped else ()))
+            tanist.run("mirrors", "create", MIRROR, *arguments, *self._options())
             for worker in WORKERS:
                 self.house.workers.start(worker)
             tanist.run("mirrors", "wait", MIRROR, "--for", "state=MIRRORING", "--timeout", "100s")
+
+    def _options(self) -> tuple[str, ...]:
+        """Of a mirror with mapped offsets."""
+        return ("--offsets", "mapped", "--delivery", self.delivery) if self.delivery else ()
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -221,7 +266,10 @@ class Storm:
             places = clients.places(east, WHOLE, by, self.clock)
             logs = {side: bounds(side, places, by, self.clock) for side in (east, west)}
             source = read(east, logs[east], committed=True, by=by, clock=self.clock)
-            copy = read(west, logs[west], committed=True, by=by, clock=self.clock)
+            committed = self.delivery is not Delivery.AT_LEAST_ONCE
+            copy = read(west, logs[west], committed=committed, by=by, clock=self.clock)
+            repeats = None if committed else Repeats.of(source, copy)
+            copy = repeats.copies if repeats else copy
             raw = None if self.mapped else read(west, logs[west], committed=False, by=by, clock=self.clock)
             acknowledged = {at: trace for at, trace in load.traces().items() if at.topic in WHOLE}
             partitions = [
@@ -235,6 +283,7 @@ class Storm:
         if self.mapped:  # below the first record there may be what an aborted transaction has left
             begun = {place: _locate(runs, place)(source[place].start) for place in places}
             copy = {at: replace(each, start=max(each.start, begun[at])) for at, each in copy.items()}
+        translated = self._translated(source, copy) if self.mapped else Translated()
         surplus = {place: copy[place].end - _locate(runs, place)(source[place].end) for place in places}
         at_end = {place: copy[place].end - source[place].end for place in places}
         return Outcome(
@@ -255,7 +304,29 @@ class Storm:
             broke=broke,
             unplaced=sum(len(trace.unplaced) for trace in acknowledged.values()),
             cleaned=cleaned,
+            repeats=repeats,
+            translated=translated,
+            requests=dict(chaos.requests),
         )
+
+    def _translated(self, source: Traces, copy: Traces) -> Translated:
+        """Random positions in all logs, compacted ones too, by the command that people ask."""
+        east, west = self.house.source.bootstrap_servers, self.house.destination.bootstrap_servers
+        with self.screen.step(f"{self.positions:,} random positions are translated"):
+            by = self.clock.deadline(UP_SECONDS)
+            places = clients.places(east, COMPACTED, by, self.clock)
+            logs = [bounds(side, places, by, self.clock) for side in (east, west)]
+            left, right = (
+                read(side, each, committed=True, by=by, clock=self.clock)
+                for side, each in zip((east, west), logs, strict=True)
+            )
+            source, copy = source | left, copy | right
+            wanted = drawn(
+                {at: (each.start, each.end) for at, each in source.items()}, self.positions, Random(self.seed)
+            )
+            tanist = CommandLine(self.house.config, self.screen)
+            found = looked_up(tanist, MIRROR, wanted, self.house.directory / "positions.json")
+            return Translated.of(found, {at: paired(each, copy[at]) for at, each in source.items()})
 
 
 def bugs(workers: Workers, names: Iterable[str]) -> list[str]:
@@ -298,7 +369,8 @@ def run(  # noqa: PLR0913  # what a storm is made of, named
     seed: int,
     directory: Path,
     brokers: tuple[int, int] = (2, 3),
-    mapped: bool = False,
+    delivery: Delivery | None = None,
+    positions: int = MANY,
 ) -> Outcome:
     """Clusters and workers in `directory`, which keeps their data and logs; all processes end with the call."""
     with ExitStack() as until_the_end:
@@ -312,7 +384,7 @@ def run(  # noqa: PLR0913  # what a storm is made of, named
         proxy = until_the_end.enter_context(Proxy())
         doors = proxy.door(home.source), proxy.door(home.destination)
         lead_through(doors, home)
-        return Storm(screen, clock, seed, seconds, home, doors, mapped).run()
+        return Storm(screen, clock, seed, seconds, home, doors, delivery, positions).run()
 
 
 def lead_through(doors: tuple[Door, Door], house: Environment) -> None:

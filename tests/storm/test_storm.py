@@ -1,4 +1,4 @@
-"""A minute of storm, and that its schedule is the seed's."""
+"""Short storms, and that their schedules are the seed's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
+from tanist.domain.delivery import Delivery
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.screen import Screen
 from tanist_testkit.verify.writing import Load
 from tests.storm import mishaps, proxy
-from tests.storm.schedule import TRACKS, Kind
-from tests.storm.storm import run
+from tests.storm.schedule import MAPPED_TRACKS, TRACKS, TRANSACTION_FAULTS, Kind
+from tests.storm.storm import Outcome, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tanist_testkit.verify.flows import FlowRecord
 
 SEED = 7
+MAPPED_SEED = 11
+POSITIONS = 10_000
 SESSION_SECONDS = 8.0
 LONG_SECONDS = 250.0
 FRESH_SECONDS = 10.0
@@ -31,14 +34,16 @@ DIED = "a callback returned a result with an exception set"
 
 
 def test_the_schedule_is_a_function_of_the_seed() -> None:
-    for track in TRACKS:
+    for track in MAPPED_TRACKS:
         assert list(islice(track.faults(1), 50)) == list(islice(track.faults(1), 50))
         assert list(islice(track.faults(1), 50)) != list(islice(track.faults(2), 50))
 
 
 def test_every_kind_of_fault_occurs_and_some_freezes_outlive_the_session() -> None:
     faults = [fault for track in TRACKS for fault in islice(track.faults(SEED), 100)]
-    assert {fault.kind for fault in faults} == set(Kind)
+    assert {fault.kind for fault in faults} == set(Kind) - TRANSACTION_FAULTS
+    of_mapped = {fault.kind for track in MAPPED_TRACKS for fault in islice(track.faults(SEED), 100)}
+    assert of_mapped == set(Kind)
     freezes = [fault.lasts for fault in faults if fault.kind is Kind.FREEZE_WORKER]
     assert min(freezes) < 1
     assert max(freezes) > SESSION_SECONDS
@@ -52,6 +57,41 @@ def test_a_minute_of_storm_loses_nothing(tmp_path: Path) -> None:
     assert outcome.ok, outcome.lines()
     assert outcome.verdict.records > 10_000
     assert sum(outcome.faults.values()) > 10
+
+
+def test_twenty_seconds_of_storm_over_mapped_offsets_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    """Of the ten minutes of `make storm`; and random positions lead to the next record of their group."""
+    outcome = mapped_storm(tmp_path, Delivery.EXACTLY_ONCE)
+    assert {Kind.KILL_WORKER, Kind.FREEZE_WORKER} <= outcome.faults.keys()
+    assert sum(outcome.requests.values()) > 0
+    assert outcome.translated.precisions.get("exact", 0) > POSITIONS * 0.9
+
+
+@pytest.mark.long
+def test_a_storm_that_delivers_at_least_once_loses_nothing_and_keeps_the_order(tmp_path: Path) -> None:
+    outcome = mapped_storm(tmp_path, Delivery.AT_LEAST_ONCE, seconds=40)
+    assert outcome.repeats
+    assert outcome.repeats.count > 0
+
+
+def mapped_storm(directory: Path, delivery: Delivery, seconds: float = 20) -> Outcome:
+    """One broker at the source, three at the destination: it is there that transactions are."""
+    clock = SystemClock()
+    outcome = run(
+        Screen(Console(soft_wrap=True), clock),
+        clock,
+        seconds=seconds,
+        seed=MAPPED_SEED,
+        directory=directory,
+        brokers=(1, 3),
+        delivery=delivery,
+        positions=POSITIONS,
+    )
+    print(*outcome.lines(), sep="\n")  # noqa: T201 -- shown when it fails
+    assert outcome.ok, outcome.lines()
+    assert outcome.verdict.records > 5_000
+    assert sum(outcome.translated.precisions.values()) == POSITIONS
+    return outcome
 
 
 class Dying(Load):

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
 
-REQUESTS: Final = ("InitProducerId", "TxnOffsetCommit")
-"""What workers ask of coordinators, in versions that brokers speak from Kafka 2.5 on."""
+REQUESTS: Final = ("InitProducerId", "TxnOffsetCommit", "DescribeProducers")
+"""What workers ask of coordinators, and a failover of leaders, in versions that brokers speak from Kafka 2.8 on."""
 LONGEST_TIMEOUT: Final = "transaction.max.timeout.ms"
 LONGEST_METADATA: Final = "offset.metadata.max.bytes"
 VERIFICATION: Final = "transaction.partition.verification.enable"
@@ -29,7 +29,7 @@ _HANGING: Final = (
 
 class TransactionsTooOld(UnsupportedVersion):
     operator_action = (
-        "upgrade the brokers of the destination to Kafka 2.5 or newer, or leave out `--offsets mapped`; "
+        "upgrade the brokers of the destination to Kafka 2.8 or newer, or leave out `--offsets mapped`; "
         "nothing was changed"
     )
 
@@ -72,7 +72,7 @@ class TransactionSupport:
         """Why nothing can be copied there in transactions."""
         if self.lacking:
             spoken = ", ".join(self.lacking)
-            yield TransactionsTooOld(f"brokers of {self.cluster!r} do not speak {spoken} in the versions of Kafka 2.5")
+            yield TransactionsTooOld(f"brokers of {self.cluster!r} do not speak {spoken} in the versions of Kafka 2.8")
         if self.longest_ms is not None and self.longest_ms < TIMEOUT_MS:
             yield Misconfigured(
                 f"{LONGEST_TIMEOUT} of {self.cluster!r} is {self.longest_ms}, and transactions of workers time out "
@@ -99,7 +99,10 @@ class TransactionSupport:
                 "DESCRIBE_CONFIGS on Cluster kafka-cluster"
             )
         if not self.verifies:
-            return f"brokers of {self.cluster!r} are older than Kafka 3.6 and do not verify transactions: {_HANGING}"
+            return (
+                f"brokers of {self.cluster!r} are older than Kafka 3.6 and do not verify transactions: {_HANGING}; "
+                "those older than 3.3 refuse the offsets of consumer groups that a failover commits"
+            )
         if self.switched_off:
             return f"{VERIFICATION} of {self.cluster!r} is false: {_HANGING}; switch it on: {self._switching_on}"
         return ""

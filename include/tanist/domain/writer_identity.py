@@ -81,11 +81,13 @@ class TransactionalWriter(NamedTuple):
     `fence`: in which epoch the failover on record has ended a transaction of the id in this partition; None: none has.
     Coordinators change producer ids and raise epochs by themselves, so both are recorded when they are used.
     `last`: what the last transaction of the partition has committed; None: not known, or nothing.
+    `in_transactions`: whether its batches are in transactions, of which a leader may ask the coordinator.
     """
 
     transactional_id: str
     fence: ProducerEpoch | None = None
     last: CopiedPosition | None = None
+    in_transactions: bool = True
 
     def is_known(self, _producer_id: int) -> bool:
         """True: a position beside the log says what of the source is in it, and nothing rests on who wrote its end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.delivery import Delivery
 from tanist.domain.names import MirrorPartition
 from tanist.domain.records import STATE_PARTITIONS
 from tanist.domain.state_record import state_partition_of
@@ -38,7 +39,9 @@ def transactional_writers(
     }
     return {
         at: TransactionalWriter(
-            transactional_id_of(spec, state_partition_of(spec.mirror, at, STATE_PARTITIONS)), fences.get(at)
+            transactional_id_of(spec, state_partition_of(spec.mirror, at, STATE_PARTITIONS)),
+            fences.get(at),
+            in_transactions=spec.delivery is Delivery.EXACTLY_ONCE,
         )
         for at in partitions
     }

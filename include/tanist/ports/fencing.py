@@ -55,9 +55,12 @@ NO_HISTORY: Final[Mapping[MirrorPartition, DestinationOffset]] = MappingProxyTyp
 
 
 class ProducerFence(StrEnum):
-    """The proof: a marker of the old epoch that can never be appended is rejected by code 47 (FENCED) or 52 (OPEN)."""
+    """The proof: a marker of the old epoch that can never be appended is rejected by code 47 (FENCED) or 52 (OPEN).
 
-    FENCED, OPEN = "sealed", "open"
+    FORGOTTEN: of a transactional id, the leader remembers no epoch, and would not ask the coordinator for it either.
+    """
+
+    FENCED, OPEN, FORGOTTEN = "sealed", "open", "forgotten"
 
 
 class TransactionFence(NamedTuple):

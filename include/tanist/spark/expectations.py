@@ -35,12 +35,12 @@ def row(found: ValidatedPartition) -> dict[str, Any]:
         "partition": str(found.request.partition),
         "verdict": found.verdict.value,
         "doubts": "; ".join(found.uncertainties) or None,
-        "unequal": compared.unequal if compared else 0,
+        "unequal": found.unequal,
         "damaged": damaged,
         "headless": found.missing_at_start,
         "lost": found.lost,
         "reused": found.reused,
-        **{kind.value: count for kind, count in found.counts.items()},
+        **{kind.value: count for kind, count in found.differing.items()},
     }
 
 

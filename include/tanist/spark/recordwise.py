@@ -57,7 +57,9 @@ def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable
     found = list[Row]()
     if dense:
         report(f"what differs in {len(dense)} ranges of {record_source.BUCKET:,} offsets")
-        found += _differences(spark, job, narrowed(spans, dense), dense)
+        wanted = _wanted(dense)
+        wanted |= {at: with_following(wanted[at]) for at in wanted.keys() & _repeating(job)}
+        found += _differences(spark, job, narrowed(spans, wanted), wanted)
     if cleaned:
         later = superseded.look(spark, job, spans.of(cleaned), report)
         found += later.rows
@@ -116,9 +118,10 @@ def _summed(digests: DataFrame) -> DataFrame:
     )
 
 
-def _differences(spark: SparkSession, job: ValidationJob, spans: Spans, buckets: Sequence[Row]) -> list[Row]:
+def _differences(
+    spark: SparkSession, job: ValidationJob, spans: Spans, wanted: Mapping[TopicPartition, Numbers]
+) -> list[Row]:
     """What differs in those buckets; of a partition that could not be read again nothing is listed."""
-    wanted = _wanted(buckets)
     source, copy = (
         record_source.frame(spark, f"{name}_records", endpoint, tasks(spark, side), wanted).persist(_KEPT)
         for name, endpoint, side in _logs(job, spans)
@@ -133,16 +136,31 @@ def _differences(spark: SparkSession, job: ValidationJob, spans: Spans, buckets:
         copy.unpersist()
 
 
-def _wanted(buckets: Collection[Row]) -> Mapping[TopicPartition, Numbers]:
+def _repeating(job: ValidationJob) -> Collection[TopicPartition]:
+    return {each.partition for each in job.partitions if each.may_repeat}
+
+
+def with_following(buckets: Numbers) -> Numbers:
+    """`buckets`, and behind each stretch of them as many again, and one.
+
+    Where a stretch holds records that are copied again behind it, the last copies of these begin there, and take no
+    more offsets than the earlier ones.
+    """
+    found = set(map(int, buckets))
+    for stretch in np.split(buckets, np.flatnonzero(np.diff(buckets) != 1) + 1):
+        found |= set(range(int(stretch[-1]) + 1, int(stretch[-1]) + len(stretch) + 2))
+    return np.array(sorted(found), np.int64)
+
+
+def _wanted(buckets: Collection[Row]) -> dict[TopicPartition, Numbers]:
     found = defaultdict[TopicPartition, list[int]](list)
     for row in buckets:
         found[comparing.partition_of(row)].append(row.bucket)
     return {at: np.array(sorted(numbers), np.int64) for at, numbers in found.items()}
 
 
-def narrowed(spans: Spans, buckets: Collection[Row]) -> Spans:
-    """`spans`, from the first to the last of the `buckets` of each partition; without any: not at all."""
-    wanted = _wanted(buckets)
+def narrowed(spans: Spans, wanted: Mapping[TopicPartition, Numbers]) -> Spans:
+    """`spans`, from the first to the last bucket that is `wanted` of each partition; without any: not at all."""
     source, copy = [], []
     for ours, theirs in zip(spans.source, spans.destination, strict=True):
         if ours.at in wanted:

@@ -68,7 +68,9 @@ def validate(spark: SparkSession | None, job: ValidationJob, report: Callable[[s
 
 def _reason(verdict: ValidationVerdict, found: Sequence[ValidatedPartition]) -> str:
     if verdict is ValidationVerdict.EQUAL:
-        return f"{len(found)} partitions are equal"
+        again = sum(each.repeats for each in found)
+        repeats = f"; {again} records are there again, as the mirror delivers at least once" if again else ""
+        return f"{len(found)} partitions are equal{repeats}"
     wrong = [f"{each.request.partition}: {each.reason}" for each in found if each.verdict is verdict]
     if not wrong:
         return "an expectation could not be evaluated"

@@ -44,6 +44,7 @@ _RELEASES: Final = {
         Release("2.4.1", 30, log4j1=True, zookeeper=True),
         Release("2.7.2", 33, log4j1=True, zookeeper=True),
         Release("2.8.2", 36, log4j1=True, zookeeper=True),
+        Release("3.5.2", 41, log4j1=True, zookeeper=True),
         Release("3.9.1", 45, log4j1=True),
         Release(KAFKA_VERSION, 44),
         Release("4.4.0", 42),

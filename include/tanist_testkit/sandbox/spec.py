@@ -37,6 +37,7 @@ class ClusterSpec:
 
     `heap_mb`: of each broker. `ports`: one per broker, empty: free ones are chosen. `full_speed`: let the compiler go
     all the way (for benchmarks); otherwise brokers start faster and peak lower. `version`: of Apache Kafka.
+    `features`: levels that it is formatted with, such as `transaction.version`; the others are those of its version.
     """
 
     name: str
@@ -49,6 +50,7 @@ class ClusterSpec:
     ports: tuple[int, ...] = ()
     full_speed: bool = False
     version: str = KAFKA_VERSION
+    features: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -63,7 +63,7 @@ def format_cluster(spec: ClusterSpec, layout: Layout, command: Sequence[str]) ->
     for node in spec.node_ids:
         if node != spec.controller_id:
             _write_meta(layout.node(node) / "data", node, cluster_id)
-    _format_controller(layout.node(spec.controller_id), cluster_id, command, passwords)
+    _format_controller(spec, layout.node(spec.controller_id), cluster_id, command, passwords)
     return cluster_id
 
 
@@ -97,7 +97,9 @@ def _write_meta(data: Path, node: int, cluster_id: str) -> None:
     (data / "meta.properties").write_text("\n".join(lines), encoding="ascii")
 
 
-def _format_controller(home: Path, cluster_id: str, command: Sequence[str], passwords: Mapping[str, Secret]) -> None:
+def _format_controller(
+    spec: ClusterSpec, home: Path, cluster_id: str, command: Sequence[str], passwords: Mapping[str, Secret]
+) -> None:
     credentials = (scram_record(m, user, password) for m in SCRAM for user, password in passwords.items())
     tool = [
         "kafka.tools.StorageTool",
@@ -108,6 +110,8 @@ def _format_controller(home: Path, cluster_id: str, command: Sequence[str], pass
         "-c",
         str(home / "server.properties"),
     ]
+    for feature, level in spec.features.items():
+        tool += ["--feature", f"{feature}={level}"]
     for credential in credentials:
         tool += ["--add-scram", credential]
     arguments = home / "format.arguments"

@@ -222,6 +222,12 @@ def test_the_proof_is_by_the_epoch_that_was_recorded(lab: Lab) -> None:
         assert proofs == [open_yet, stands, stands, open_yet, stands]
 
 
+@pytest.mark.usefixtures("unverified")
+def test_a_fence_that_the_leader_has_forgotten_is_none_where_it_verifies_no_transaction(lab: Lab) -> None:
+    """As before Kafka 3.6; elsewhere it asks the coordinator."""
+    assert lab.proof_of(lab.partitions[0], ProducerEpoch(987_654, 3)) is ProducerFence.FORGOTTEN
+
+
 def test_a_partition_that_is_not_there_keeps_no_other_one_open(lab: Lab) -> None:
     gone = MirrorPartition(f"{lab.partitions[0].topic}-gone", 0)
     fences = lab.fenced(gone)

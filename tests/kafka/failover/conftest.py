@@ -307,6 +307,13 @@ class Pair:
         return done.code
 
 
+def knows_its_brokers(cluster: SandboxCluster) -> bool:
+    """Whether the controller has told them of one another: with ZooKeeper they serve before, and create no topic."""
+    with Router(cluster.endpoint(), "tanist-test") as router:
+        router.refresh([], SOON(5))
+        return len(router.brokers) == cluster.spec.brokers and router.controller is not None
+
+
 @contextmanager
 def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
     guardian: Guardian,
@@ -318,11 +325,12 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
     authorizer: bool = True,
     properties: Mapping[str, str] = MappingProxyType({}),
     version: str = KAFKA_VERSION,
+    features: Mapping[str, int] = MappingProxyType({}),
     grants: Callable[[SandboxCluster], None] = grant,
 ) -> Iterator[Pair]:
     """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left.
 
-    `authorizer`, `properties`, `version`: of the destination. `grants`: gives the users their permissions.
+    `authorizer`, `properties`, `version`, `features`: of the destination. `grants`: gives the users their permissions.
     """
     with ExitStack() as stack:
         west_spec = ClusterSpec(
@@ -334,6 +342,7 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
             brokers=brokers,
             properties=dict(properties),
             version=version,
+            features=dict(features),
         )
         specs = (source, west_spec)
         both = [SandboxCluster.new(spec, guardian=guardian) for spec in specs]
@@ -342,6 +351,8 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
             cluster.launch()
         for cluster in both:
             cluster.start()
+            if cluster.spec.release.zookeeper:
+                until(lambda cluster=cluster: knows_its_brokers(cluster), 30)  # type: ignore[misc]
             if cluster.spec.authorizer:
                 grants(cluster)
         east, west = (KafkaSide(cluster, config) for cluster in both)

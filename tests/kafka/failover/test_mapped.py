@@ -117,6 +117,7 @@ def test_at_least_once_with_a_source_and_a_worker_that_die_under_load(pair: Pair
     pair.east.cluster.start()
 
 
+@pytest.mark.long  # tests/kafka/fetcher/test_at_least_once.py changes it to and fro under load, as a worker is told
 def test_the_delivery_of_a_mirror_is_altered_while_producers_write(pair: Pair) -> None:
     """S1.8, as it is typed: a running worker follows."""
     pair.worker()
@@ -156,7 +157,12 @@ def test_the_number_of_records_that_a_killed_worker_repeats_is_shown(pair: Pair)
         until(lambda: "record(s)" in pair.tanist("mirrors", "describe", name).out, 60)
     pair.tanist("mirrors", "wait", name, *WAIT)
     copied = values(committed(pair.west, name, 12))
+    again = 0
     for partition, source in values(committed(pair.east, name, 12)).items():
         assert list(dict.fromkeys(copied[partition][1:])) == source[1:]
+        again += len(copied[partition]) - len(source)
+    validated = pair.tanist("validate", name, "--json").item
+    assert (validated["verdict"], again > 0) == ("EQUAL", True), validated
+    assert f"{again} records are there again" in validated["reason"]
     for at, records in acknowledged.items():
         assert set(records.values()) <= set(copied[at.partition])

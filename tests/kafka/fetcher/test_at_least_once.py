@@ -33,6 +33,7 @@ from tests.kafka.fetcher.test_mapped import (
 )
 from tests.kafka.fetcher.test_writers import broken
 from tests.kafka.fetcher.worker import process
+from tests.storm import leaders
 from tests.storm.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -137,6 +138,30 @@ def test_killed_workers_repeat_what_they_had_not_committed_and_say_how_much(
                 told += said(copier)
     settled(rig, at)
     assert 0 < repeated(rig, at) <= told
+
+
+@pytest.mark.long  # `make storm` does it for five minutes, and the storm in tests/storm/test_storm.py for exactly once
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_brokers_that_die_and_leaders_that_move_lose_nothing_and_keep_the_order(
+    into_trio: Rig, topic_name: str, seed: int
+) -> None:
+    """S1.4: what a dead leader has not replicated to others is appended again, and nothing behind it before it."""
+    rig, dice = into_trio, Random(seed)
+    rig.spec = replace(mapped_spec(rig.spec), delivery=Delivery.AT_LEAST_ONCE)
+    at, cluster, moved = rig.create(topic_name, 6), rig.destination.cluster, 0
+    with Load(rig, at, seed), rig.copier(at) as copier:
+        for _ in range(6):
+            moved += leaders.move(cluster, [topic_name], dice)
+            broker = dice.choice(cluster.brokers).id
+            cluster.kill(broker)
+            time.sleep(dice.uniform(0.0, 1.0))  # noqa: TID251  # it copies to the others meanwhile
+            cluster.start_broker(broker)
+            until(lambda: leaders.in_sync(cluster), 60)
+    with rig.copier(at) as copier:
+        rig.copied(copier, 90)
+    repeated(rig, at)
+    assert moved
+    assert sum(rig.source.ends(at, End.LAST_STABLE).values()) > 1_000
 
 
 def kill_one(rig: Rig, at: Sequence[MirrorPartition], store: Path, name: str, dice: Random) -> None:

@@ -143,7 +143,7 @@ def test_ranges_are_published_before_they_are_many(mapped: Rig, topic_name: str)
     rig.spec = replace(rig.spec, transaction_ms=1)
     (at,) = rig.create(topic_name)
     with rig.copier([at]) as copier:
-        for _ in range(250):
+        for _ in range(120):
             rig.source.produce(at, [b"one"])
             rig.copied(copier)
     held = rig.destination.router, committed(rig, at)
@@ -158,7 +158,7 @@ def test_more_holes_than_ranges_fit_beside_a_position_take_more_transactions(
     """Each marker of the source begins a range; all of them come with one fetch."""
     monkeypatch.setattr(taking, "MOST_RANGES", 20)
     rig = mapped
-    rig.spec = replace(rig.spec, transaction_ms=10_000)
+    rig.spec = replace(rig.spec, transaction_ms=2_000)
     (at,) = rig.create(topic_name)
     for n in range(70):
         rig.source.transaction(at, [b"%d" % n])
@@ -287,7 +287,8 @@ def test_killed_and_frozen_owners_neither_lose_nor_repeat(
     assert committed(rig, at[0]).count > 3
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
+@pytest.mark.long  # the storm over mapped offsets in tests/storm/test_storm.py kills brokers, coordinators among them
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_brokers_that_die_under_open_transactions_neither_lose_nor_repeat(
     into_trio: Rig, topic_name: str, seed: int
 ) -> None:
@@ -307,7 +308,8 @@ def test_brokers_that_die_under_open_transactions_neither_lose_nor_repeat(
     assert must_be_equal(rig, at) > 1_000
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
+@pytest.mark.long  # the same storm loses them, and test_at_least_once.py holds them back under the same engine
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_requests_that_are_lost_or_late_neither_lose_nor_repeat(
     mapped: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

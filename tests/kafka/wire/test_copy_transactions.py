@@ -9,8 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -24,6 +23,7 @@ from tanist.kafka.wire.requests import fetch
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import CommittedPosition
+from tests.kafka.fetcher.logs import read
 from tests.kafka.wire.outcome import outcome
 from tests.leading import leads
 from tests.storm.proxy import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT, Door, Held, Proxy
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
-PARTITIONS, RECORDS = 3, 300
+PARTITIONS, RECORDS = 3, 200
 OF_A_TRANSACTION: Final = (PRODUCE, TXN_OFFSET_COMMIT, END_TXN, INIT_PRODUCER_ID)
 _TRANSACTION_MS = 10_000
 
@@ -120,25 +120,10 @@ def router_through(cluster: SandboxCluster, door: Door) -> Router:
     return Router(replace(cluster.endpoint(), bootstrap=bootstrap), "tanist-test")
 
 
-def values(servers: str, topic: str) -> dict[int, list[bytes]]:
+def values(servers: str, topic: str) -> dict[int, list[bytes | None]]:
     """What a reader of committed records reads, up to the last stable offset."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "isolation.level": "read_committed"})
-    try:
-        found: dict[int, list[bytes]] = {}
-        for n in range(PARTITIONS):
-            _, end = consumer.get_watermark_offsets(Place(topic, n), timeout=20)
-            consumer.assign([Place(topic, n, 0)])
-            found[n] = []
-            while (where := consumer.position([Place(topic, n)])[0].offset) < end:
-                message = consumer.poll(5)
-                if message is None:
-                    break
-                assert message.error() is None
-                found[n].append(message.value() or b"")
-                assert where <= end
-        return found
-    finally:
-        consumer.close()
+    found = read(servers, [MirrorPartition(topic, n) for n in range(PARTITIONS)], "read_committed")
+    return {at.partition: [row.value for row in rows] for at, rows in found.items()}
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
@@ -165,7 +150,7 @@ def test_whatever_is_lost_late_or_taken_over_readers_of_committed_records_see_ea
                 while not leads(router, each, PARTITIONS, deadline):
                     router.pause(0.1, deadline)
         owners = [Copier(source, copy, routers[0], topic_name, dice)]
-        until = time.monotonic() + 15
+        until = time.monotonic() + 9
         while time.monotonic() < until:
             door = doors[(len(owners) - 1) % 2]
             if dice.random() < 0.15:

@@ -324,7 +324,7 @@ def test_brokers_that_do_not_know_the_requests_are_refused(pair: Pair, monkeypat
         return {name: version for name, version in spoken(logs, by).items() if name != "TxnOffsetCommit"}
 
     monkeypatch.setattr(MemoryLogs, "versions", old)
-    with pytest.raises(errors.UnsupportedVersion, match=r"'west' do not speak TxnOffsetCommit in .* Kafka 2\.5"):
+    with pytest.raises(errors.UnsupportedVersion, match=r"'west' do not speak TxnOffsetCommit in .* Kafka 2\.8"):
         pair.create()
     assert not pair.west.calls
     assert pair.create(replace(MAPPED, offsets=OffsetMode.IDENTICAL)).changed

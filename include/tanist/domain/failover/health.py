@@ -19,7 +19,7 @@ from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.records import OffsetTailMode, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent
@@ -196,16 +196,30 @@ _ADDS: Final = (
 )
 
 
+_UNVERIFIED: Final = (
+    "; end workers that were frozen during the failover; brokers from Kafka 3.6 on refuse what they still send if "
+    "`transaction.partition.verification.enable` is true and the mirror delivers exactly once"
+)
+
+
 def barrier_check(
-    producer_fenced: Mapping[MirrorPartition, bool | TanistError], bare: Mapping[MirrorPartition, bool | TanistError]
+    producer_fenced: Mapping[MirrorPartition, bool | TanistError],
+    bare: Mapping[MirrorPartition, bool | TanistError],
+    forgotten: Collection[MirrorPartition] = (),
 ) -> Check:
     """Whether the producer fence of every failed-over partition is in force and survives log compaction.
 
     It lasts as long as brokers remember the producer ids (`producer.id.expiration.ms`). `bare`: of partitions of
     compacted topics, whether the fence is a marker alone. The log cleaner reduces such a marker, so a broker that
-    rebuilds its producer state from the log does not learn the fence.
+    rebuilds its producer state from the log does not learn the fence. `forgotten`: of those that are not fenced, whose
+    leader neither remembers the fence of a transactional id nor asks the coordinator about it.
     """
-    gone = [f"{at}: its producer fence has expired" for at, seen in producer_fenced.items() if seen is False]
+    gone = [
+        f"{at}: its producer fence has expired"
+        for at, seen in producer_fenced.items()
+        if seen is False and at not in forgotten
+    ]
+    late = [f"{at}: its brokers have forgotten the fence of its transactional id" for at in forgotten]
     weak = [
         f"{at}: compaction will erase its producer fence"
         for at, seen in bare.items()
@@ -214,12 +228,13 @@ def barrier_check(
     blind = [f"{at}: {seen}" for at, seen in (*producer_fenced.items(), *bare.items()) if not isinstance(seen, bool)]
     return Check(
         name="barrier",
-        verdict=Verdict.FAIL if gone or weak else Verdict.UNKNOWN if blind else Verdict.PASS,
+        verdict=Verdict.FAIL if gone or weak or late else Verdict.UNKNOWN if blind else Verdict.PASS,
         observed=f"{sum(seen is True and bare.get(at, False) is False for at, seen in producer_fenced.items())}"
         f" of {len(producer_fenced)} proved",
         limit="all failed-over partitions",
         age_ms=0,
-        reason=named([*gone, *weak, *blind]) + (_AGAIN if gone else _ADDS if weak else ""),
+        reason=named([*gone, *late, *weak, *blind])
+        + (_AGAIN if gone else _UNVERIFIED if late else _ADDS if weak else ""),
     )
 
 

@@ -38,6 +38,7 @@ class PartitionRequest:
     `until`: of a copy with offsets of its own the source offset up to which `runs` say where its records are: only that
     is compared. `source_end`: where the source ended before they were read; what came later did not have to be copied.
     `unread`: why it is not known what was copied behind `until`. None, and empty: offsets are identical but for `runs`.
+    `may_repeat`: the mirror delivers at least once, so a record may lie in the copy again, before where `runs` say.
     """
 
     partition: TopicPartition
@@ -57,6 +58,7 @@ class PartitionRequest:
     until: int | None = None
     source_end: int | None = None
     unread: str = ""
+    may_repeat: bool = False
 
     @property
     def source(self) -> TopicPartition:

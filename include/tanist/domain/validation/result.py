@@ -112,12 +112,12 @@ class ValidatedPartition:
     @property
     def certain_differences(self) -> tuple[str, ...]:
         """The differences that are certain."""
-        found = [f"{count} {kind}" for kind, count in self.counts.items() if count]
+        found = [f"{count} {kind}" for kind, count in self.differing.items() if count]
         if self.compared is not None:
             sides = (("source", self.compared.source), ("copy", self.compared.destination))
             found += [f"{side.damaged} damaged in the {name}" for name, side in sides if side.damaged]
-            if self.compared.unequal and not any(self.counts.values()):
-                found.append(f"{self.compared.unequal} unequal")
+            if self.unequal and not any(self.counts.values()):
+                found.append(f"{self.unequal} unequal")
         if self.missing_at_start:
             found.append(f"the first {self.missing_at_start} offsets of the source are missing at the destination")
         if self.lost:
@@ -132,7 +132,11 @@ class ValidatedPartition:
     def explanations(self) -> tuple[str, ...]:
         """What only one log can have, by the lineage of the topic: no differences. And what differences may be."""
         why = self.request.other_offsets if self.certain_differences else ""
-        return (*self._reserved(), *self._others_reserves(), *filter(None, [why]))
+        return (*self._reserved(), *self._others_reserves(), *self._repeats(), *filter(None, [why]))
+
+    def _repeats(self) -> Iterable[str]:
+        if self.repeats:
+            yield f"{self.repeats} records are there again, as a mirror that delivers at least once may copy them"
 
     def _reserved(self) -> Iterable[str]:
         if not self.only_old_source:
@@ -157,6 +161,22 @@ class ValidatedPartition:
             else {DifferenceKind.MISSING: self.missing_at_start}
         )
         return {kind: found.get(kind, 0) for kind in DifferenceKind}
+
+    @property
+    def repeats(self) -> int:
+        """Repeated records that are no difference, as the mirror delivers at least once."""
+        return self.counts[DifferenceKind.REPEATED] if self.request.may_repeat else 0
+
+    @property
+    def differing(self) -> Mapping[DifferenceKind, int]:
+        """Of `counts` those that are differences."""
+        return {**self.counts, DifferenceKind.REPEATED: self.counts[DifferenceKind.REPEATED] - self.repeats}
+
+    @property
+    def unequal(self) -> int:
+        """How many batches or ranges of records differ, in more than such repeats where there are any."""
+        only_repeats = self.repeats and not any(self.differing.values())
+        return 0 if self.compared is None or only_repeats else self.compared.unequal
 
     @property
     def differences(self) -> tuple[Difference, ...]:

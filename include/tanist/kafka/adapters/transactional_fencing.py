@@ -17,8 +17,10 @@ from tanist.domain.broker_errors import InvalidProducerEpoch, InvalidTxnState, O
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.lost_markers import LostMarker, lacks_marker, lost_marker, open_from
 from tanist.domain.names import DestinationOffset
+from tanist.domain.transaction_support import VERIFICATION
 from tanist.domain.writer_identity import ProducerEpoch
 from tanist.kafka.adapters.bounds import settled_ends
+from tanist.kafka.wire.admin import ConfigKind, ConfigResource, describe_configs
 from tanist.kafka.wire.requests import End, describe_producers, list_offsets
 from tanist.kafka.wire.transactions import TransactionalId
 from tanist.ports.clock import Deadline
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tanist.domain.fake_group import CopiedPosition
-    from tanist.domain.names import MirrorPartition
+    from tanist.domain.names import BrokerId, MirrorPartition
     from tanist.domain.writer_identity import TransactionalWriter
     from tanist.kafka.wire.requests import ActiveProducer
     from tanist.kafka.wire.router import Router
@@ -187,6 +189,7 @@ def transactional_proof(
     """As the port says. FENCED, too, where the leader has forgotten the id, as after `producer.id.expiration.ms`.
 
     Then it asks the coordinator about the first batch of any transaction, and the coordinator knows the higher epoch.
+    A leader that verifies no transaction asks nobody, and none asks about a batch outside of transactions: FORGOTTEN.
     """
     recorded = {at: each.fence for at, each in writers.items() if each.fence is not None}
     answers = describe_producers(router, recorded, by) if recorded else {}
@@ -194,9 +197,32 @@ def transactional_proof(
     for at, answer in answers.items():
         if isinstance(answer, TanistError):
             found[at] = answer
-        elif _stands(answer, recorded[at]) is not False:
+        elif (stands := _stands(answer, recorded[at])) is None:
+            found[at] = ProducerFence.FORGOTTEN
+        elif stands:
             found[at] = ProducerFence.FENCED
-    return found
+    forgotten = [at for at, each in found.items() if each is ProducerFence.FORGOTTEN and writers[at].in_transactions]
+    return found | _by_verification(router, forgotten, by)
+
+
+def _by_verification(
+    router: Router, partitions: Iterable[MirrorPartition], by: Deadline
+) -> dict[MirrorPartition, ProducerFence | TanistError]:
+    """Whether the leader of each partition asks the coordinator about a transaction that is new to it."""
+    each_leader = {at: router.leader(at) for at in partitions}
+    answers = {leader: _verifies(router, leader, by) for leader in set(each_leader.values())}
+    return {at: answers[leader] for at, leader in each_leader.items()}
+
+
+def _verifies(router: Router, broker: BrokerId, by: Deadline) -> ProducerFence | TanistError:
+    try:
+        found = describe_configs(router, ConfigResource(ConfigKind.BROKER, str(broker)), [VERIFICATION], by)
+    except Stopped:
+        raise
+    except TanistError as error:
+        return CouldNotTell(f"forgotten, and whether its leader verifies transactions is not known: {error.reason}")
+    value = found[VERIFICATION].value if VERIFICATION in found else None
+    return ProducerFence.FENCED if value == "true" else ProducerFence.FORGOTTEN
 
 
 def _stands(producers: Iterable[ActiveProducer], fence: ProducerEpoch) -> bool | None:

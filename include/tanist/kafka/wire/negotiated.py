@@ -8,6 +8,7 @@ from tanist.domain.errors import UnsupportedVersion
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.hot import fetch_version, produce_version
 from tanist.kafka.wire.messages import (
+    DescribeProducersRequest,
     InitProducerIdRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
@@ -32,6 +33,7 @@ def negotiated(connection: Connection) -> Mapping[str, int]:
         ("WriteTxnMarkers", WriteTxnMarkersRequest, requests.WRITE_TXN_MARKERS),
         ("InitProducerId", InitProducerIdRequest, INIT_PRODUCER_ID),
         ("TxnOffsetCommit", TxnOffsetCommitRequest, TXN_OFFSET_COMMIT),
+        ("DescribeProducers", DescribeProducersRequest, requests.DESCRIBE_PRODUCERS),
     )
     found = {"Fetch": fetch_version(connection).number, "Produce": produce_version(connection).number}
     for name, request, spoken in asked:

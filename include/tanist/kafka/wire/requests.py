@@ -46,6 +46,7 @@ LIST_OFFSETS: Final = (4, 5)
 """The lowest and the highest version of this request that we speak."""
 LEADER_EPOCHS: Final = (3, 4)
 WRITE_TXN_MARKERS: Final = (1, 1)
+DESCRIBE_PRODUCERS: Final = (0, 0)
 _NOT_YET: Final = (CoordinatorLoading, CoordinatorNotAvailable, NotCoordinator, ConcurrentTransactions)
 _PAUSE_SECONDS: Final = 0.1
 _NO_EPOCH: Final = -1
@@ -270,7 +271,7 @@ def _describe_producers(
 ) -> Answers[TopicPartition, tuple[ActiveProducer, ...]]:
     kind = DescribeProducersRequest.TopicRequest
     topics = [kind(name=topic, partition_indexes=numbers) for topic, numbers in by_topic(partitions)]
-    version = connection.version(DescribeProducersRequest, 0, 0)
+    version = connection.version(DescribeProducersRequest, *DESCRIBE_PRODUCERS)
     answer = connection.call(DescribeProducersRequest(topics=topics, version=version), by)
     return {
         at: result(each, f"producers of {at}", tuple(map(_producer, each.active_producers or ())))

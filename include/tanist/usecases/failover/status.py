@@ -69,10 +69,7 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
         tails_check(tails_of(view, spec.mirror), undecided(view, spec.mirror)),
         findings_check(findings_of(view, spec.mirror)),
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),
-        barrier_check(
-            _producers_fenced(writers(view, spec, taken), copy, by),
-            {} if spec.is_mapped else _bare(spec, taken, copy, by),
-        ),
+        _barrier(writers(view, spec, taken), {} if spec.is_mapped else _bare(spec, taken, copy, by), copy, by),
         access_check(_locked_out(spec, view, promoted, copy, by)),
         openings_check(*_shut_out(spec, view, promoted, copy, by)),
         fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left), both.spec),
@@ -135,13 +132,17 @@ def _source_seen(
     return attempt(lambda: look_at_all_fences(cluster, view, group.spec, by))
 
 
-def _producers_fenced(
-    written_by: Mapping[MirrorPartition, WriterIdentity], copy: DestinationSnapshot, by: Deadline
-) -> dict[MirrorPartition, bool | TanistError]:
+def _barrier(
+    written_by: Mapping[MirrorPartition, WriterIdentity],
+    bare: Mapping[MirrorPartition, bool | TanistError],
+    copy: DestinationSnapshot,
+    by: Deadline,
+) -> Check:
     answers = attempt(lambda: copy.producer_fences(written_by, by)) if written_by else {}
     if isinstance(answers, TanistError):
-        return dict.fromkeys(written_by, answers)
-    return {at: _stands(answers[at]) for at in written_by}
+        return barrier_check(dict.fromkeys(written_by, answers), bare)
+    forgotten = [at for at in written_by if answers[at] is ProducerFence.FORGOTTEN]
+    return barrier_check({at: _stands(answers[at]) for at in written_by}, bare, forgotten)
 
 
 def _bare(

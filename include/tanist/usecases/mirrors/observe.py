@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tanist.domain.approval.entries import APPROVALS_TOPIC
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError, UnknownTopic
 from tanist.domain.names import MirrorPartition
@@ -121,8 +122,8 @@ def _all_or_refuse(cluster: ClusterSnapshot[Any], answers: Mapping[_K, _V | Tani
 
 
 def known_configs(destination: DestinationSnapshot, by: Deadline) -> frozenset[str] | None:
-    """Names of topic configs that the destination supports, read from any of its topics; None: it has no topic."""
-    for name in (*destination.topic_names(by)[:1], STATE_TOPIC):
+    """Names of topic configs that the destination supports, read from any topic there; None: this login sees none."""
+    for name in (*destination.topic_names(by)[:1], STATE_TOPIC, APPROVALS_TOPIC):
         facts = destination.described([name], by)[name]
         if not isinstance(facts, TanistError):
             return frozenset(facts.effective)

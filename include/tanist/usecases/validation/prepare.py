@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.compaction import is_compacted
+from tanist.domain.delivery import Delivery
 from tanist.domain.errors import (
     ConnectionLost,
     Misconfigured,
@@ -208,6 +209,7 @@ def _partition(found: Mirrored, topic: TopicDesired, at: MirrorPartition, offset
         until=places.until,
         source_end=offsets.ends.get(at),
         unread=places.unread,
+        may_repeat=found.spec.is_mapped and found.spec.delivery is Delivery.AT_LEAST_ONCE,
         unknown_growth=found.growth.trouble(topic.topic),
         compacted=is_compacted(dict(topic.deferred_configs).get(CLEANUP_POLICY, "")),
         old_end=reserve.start if reserve else None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain.checks import Mode, Verdict
+from tanist.domain.delivery import Delivery
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failback.pending import tails_of
 from tanist.domain.failback.way_back import NoWayBack
@@ -24,7 +25,7 @@ from tanist.usecases.failover.step import StepRefused
 from tests.builders import DR
 from tests.fakes.failover import MemoryProducerFencing
 from tests.unit.usecases.failover.in_memory import PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
-from tests.unit.usecases.failover.mapped import MappedWorld
+from tests.unit.usecases.failover.mapped import MAPPED, MappedWorld
 from tests.unit.usecases.failover.runs import TAIL, killer, lose_source, named
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ def points(mode: Mode) -> list[str]:
     return seen
 
 
-def prepared(mode: Mode) -> MappedWorld:
+def prepared(mode: Mode, **fields: Any) -> MappedWorld:
     """Planned: the copy is behind. Unplanned: the source is gone, and the worker died in an open transaction."""
-    world = MappedWorld()
+    world = MappedWorld(spec_fields=MAPPED | fields)
     if mode is Mode.PLANNED:
         world.behind()
         return world
@@ -232,6 +233,28 @@ def test_the_status_after_a_failover_proves_the_fence_and_speaks_of_no_reserve()
     world.west.epochs = dict.fromkeys(world.west.epochs, -1)
     found = {each.name: each for each in checks(world.clusters().snapshot(), Silence(world.clock), world.command())}
     assert str(at) in found["barrier"].reason
+
+
+@pytest.mark.parametrize(
+    ("verifies", "delivery", "verdict"),
+    [
+        (True, Delivery.EXACTLY_ONCE, Verdict.PASS),
+        (False, Delivery.EXACTLY_ONCE, Verdict.FAIL),
+        (True, Delivery.AT_LEAST_ONCE, Verdict.FAIL),
+    ],
+    ids=["verified", "brokers before 3.6", "at least once"],
+)
+def test_a_fence_that_brokers_have_forgotten_stands_only_where_they_verify_transactions(
+    verifies: bool, delivery: Delivery, verdict: Verdict
+) -> None:
+    """It was said to be in force on brokers that would accept what a frozen worker still sends."""
+    world = prepared(Mode.PLANNED, delivery=delivery)
+    world.run(world.approve().plan)
+    world.west.epochs.clear()
+    world.west.verifies = verifies
+    found = {each.name: each for each in checks(world.clusters().snapshot(), Silence(world.clock), world.command())}
+    assert found["barrier"].verdict is verdict
+    assert ("have forgotten the fence of its transactional id" in found["barrier"].reason) is (verdict is Verdict.FAIL)
 
 
 def test_a_run_without_the_right_to_its_transactional_ids_names_it() -> None:
