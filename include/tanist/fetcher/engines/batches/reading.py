@@ -183,8 +183,8 @@ class SourceReading:
     def _unchanged(self, of: BatchPartition, answered_at: EpochMs) -> None:
         """The source has answered, and has no news of it (KIP-227)."""
         of.source.still(answered_at)
-        of.compared(self._asked_at)
         if not of.pipeline.halted:
+            of.compared(self._asked_at)
             self._rest(of)
 
     def _take(self, of: BatchPartition, fetched: FetchedPartition, answered_at: EpochMs, *, is_whole: bool) -> None:
