@@ -21,7 +21,7 @@ from tanist.cli.options import (
 )
 from tanist.cli.output import emit, say
 from tanist.domain.checks import Mode
-from tanist.domain.detached import attach_command
+from tanist.domain.detached import way_on
 from tanist.domain.errors import Misconfigured
 from tanist.domain.followed import copied_here, is_followed
 from tanist.domain.lag import DETACHED_STATE
@@ -128,7 +128,7 @@ def _show_detached(now: Session, found: detach.Detached, state: str) -> None:
         return
     would = "would be " if now.context.dry_run else ""
     for topic in found.topics:
-        say(f"{topic.topic} {would}detached: `{attach_command(found.spec, topic.topic)}` goes on where it stops")
+        say(f"{topic.topic} {would}detached: {way_on(found.spec, topic.topic)}")
 
 
 def register(app: typer.Typer) -> None:

@@ -48,6 +48,13 @@ class OppositeMirror(Refused):
     )
 
 
+class OppositeMapped(OppositeMirror):
+    operator_action = (
+        "a mirror with mapped offsets is not reversed yet, so copy back under names that it does not copy, with "
+        "--offsets mapped --rename 'back.{topic}'; nothing was changed"
+    )
+
+
 class CandidateLog(NamedTuple):
     """A partition to adopt. `compacted`: at the source.
 

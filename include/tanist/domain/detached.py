@@ -99,12 +99,20 @@ def attach_command(spec: MirrorSpec, topic: str) -> str:
     return shlex.join(("tanist", "mirrors", "add", spec.mirror, *where))
 
 
+def way_on(spec: MirrorSpec, topic: str) -> str:
+    """How a detached topic is copied again, for people."""
+    command = attach_command(spec, topic)
+    if spec.is_mapped:
+        return f"delete it at {spec.destination}, then `{command}` copies it from its start"
+    return f"`{command}` goes on where it stopped"
+
+
 def explained(detached: TopicDetached, spec: MirrorSpec) -> str:
     """What has become of a detached topic, and the command that goes on with it, for people."""
     state = f"detached since {iso_time(detached.at)}: nothing is copied to it, and it is closed to writers"
     if detached.cluster_id != spec.destination_cluster_id:
         return f"{state}; its copy is at {spec.source!r}, which is the source of the mirror now"
-    return f"{state}; `{attach_command(spec, detached.topic)}` goes on where it stopped"
+    return f"{state}; {way_on(spec, detached.topic)}"
 
 
 def refusal(detached: TopicDetached, spec: MirrorSpec) -> TopicIsDetached:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Self
 
-from tanist.domain.adoption import OppositeMirror
+from tanist.domain.adoption import OppositeMapped, OppositeMirror
 from tanist.domain.detached import detached_topics
 from tanist.domain.followed import copies_of, is_followed, sources_of
 from tanist.domain.problems import of_mirror
@@ -90,4 +90,5 @@ def _by_copier(specs: Iterable[MirrorSpec]) -> tuple[tuple[MirrorSpec, ...], tup
 
 
 def _refusal(topic: str, spec: MirrorSpec, why: str) -> OppositeMirror:
-    return of_mirror(OppositeMirror(f"{topic!r}: mirror {spec.mirror!r} {why}"), spec.mirror, spec.destination)
+    kind = OppositeMapped if spec.is_mapped else OppositeMirror
+    return of_mirror(kind(f"{topic!r}: mirror {spec.mirror!r} {why}"), spec.mirror, spec.destination)

@@ -12,13 +12,14 @@ import pytest
 
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
+from tanist.domain.errors import TanistError
 from tanist.domain.fake_group import group_of, shown_group
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import SourceOffset
 from tanist.domain.offset_map import BEFORE_ALL, AnchoredSpan, OffsetMap, OffsetRange
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.restored_ranges import RestoredRanges
-from tanist.fetcher.engines.transactions import partition, restoration, write_back
+from tanist.fetcher.engines.transactions import engine, partition, restoration, write_back
 from tanist.kafka.adapters.log_pairs import KafkaLogPairs
 from tanist.kafka.wire.groups import fetch_positions
 from tests.fakes.cluster import worker_store
@@ -69,6 +70,32 @@ def lose(rig: Rig) -> None:
     """Somebody deletes the group of the mirror's positions."""
     group = group_of(rig.spec.mirror)
     rig.destination.admin.delete_consumer_groups([group])[group].result(20)
+
+
+def test_positions_that_are_deleted_while_nothing_is_copied_are_committed_again(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody noticed for an hour: groups translated to 0, and a planned failover waited for nothing."""
+    monkeypatch.setattr(engine, "POSITIONS_SECONDS", 0.5)
+    monkeypatch.setattr(engine, "LOOK_SECONDS", 0.5)
+    at = rig.create(topic_name, 2)
+    with rig.copier(at) as copier:
+        rig.source.produce(at[0], FIVE)
+        rig.copied(copier)
+        before = [committed(rig, each).position for each in at]
+        lose(rig)
+        until(lambda: positions(rig, at) == before, 20)
+        rig.source.produce(at[1], FIVE)
+        rig.copied(copier)
+    assert must_be_equal(rig, at) == 10
+
+
+def positions(rig: Rig, at: Sequence[MirrorPartition]) -> list[int | None]:
+    """As the group has them now; None: there is none."""
+    group = group_of(rig.spec.mirror)
+    found = fetch_positions(rig.destination.router, [group], soon())[group]
+    held = {} if isinstance(found, TanistError) else found
+    return [None if each not in held else value(held[each]).offset for each in at]
 
 
 @pytest.mark.parametrize(

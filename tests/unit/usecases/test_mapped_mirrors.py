@@ -531,8 +531,10 @@ def test_topics_are_added_but_none_with_records_and_detached_ones_only_without_t
         pair.add("more")
     detach_topics("dr", Selection(("orders",)), pair.west.side(), a_command())
     pair.west.with_topic("orders", 1, 1)
-    with pytest.raises(errors.DestinationNotEmpty):
-        pair.add("orders")
+    for into_existing in (False, True):  # "goes on where it stopped", said the advice; and its map was deleted
+        with pytest.raises(errors.DestinationNotEmpty, match="the copy of a topic that was detached") as refused:
+            pair.add("orders", into_existing=into_existing)
+        assert "delete the topic at the destination" in refused.value.operator_action
     assert {topic.topic for topic in pair.west.view(STATE_TOPIC).mirrored(DR)} == {"payments"}
 
 

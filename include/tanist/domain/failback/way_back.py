@@ -18,8 +18,8 @@ class NoWayBack(Refused):
 
     name = "NO_WAY_BACK"
     operator_action = (
-        "create a new mirror in the other direction (`tanist mirrors create`), from the cluster that has taken over; "
-        "nothing was changed"
+        "create a new mirror in the other direction, from the cluster that has taken over and under other names "
+        "(`tanist mirrors create` with --offsets mapped --rename 'back.{topic}'); nothing was changed"
     )
 
 

@@ -21,7 +21,7 @@ COPIES: Final = (
     LimitationKind(
         name="OFFSETS_MAPPED",
         means="the copies have offsets of their own: no way back, no recovery of divergent tails, no reserve",
-        next_step="nothing: a mirror in the other direction can be created once it has failed over",
+        next_step="nothing: a mirror in the other direction, under other names, can be created once it has failed over",
         planned=USUAL,
         unplanned=USUAL,
     ),

@@ -319,7 +319,8 @@ def _examine(
     situation = take.situation(
         destination, view, spec, by, adopting=accepted.adopt, detached={n: e.kept for n, e in apart.items()}
     )
-    situation = replace(situation, into_existing=accepted.into_existing)
+    given_up = frozenset(detached_here(view, spec)) if spec.is_mapped else frozenset()
+    situation = replace(situation, into_existing=accepted.into_existing, given_up=given_up)
     names = take.selection_names(source, Selection(topics.include, (*topics.exclude, *spec.exclude)), by, spec.names)
     copies = [spec.names.mirrored_topic(name) for name in names]
     taken = [TopicAlreadyInMirror(f"{n!r} is in {owner}") for n in copies if (owner := situation.owners.of(n))]

@@ -65,15 +65,22 @@ class MappedNotEmpty(DestinationNotEmpty):
     )
 
 
+class DetachedNotEmpty(DestinationNotEmpty):
+    operator_action = (
+        "delete the topic at the destination, then add it: it is copied from its start. With mapped offsets a detached "
+        "copy cannot be continued yet; nothing was changed"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """The inputs that all topics of one command share. `returning`: their logs are continued, so they have records.
 
     `adopting`: so are those of topics that have records, if they are prefixes of the source's. `mapped`: offsets of the
-    mirror are mapped, and the rights of a producer suffice. `into_existing`: topics may have records of
-    others, behind which the copies begin. `detached`: topics that
-    were detached here, as they were before that: so are theirs. `replaced`: topics that are deleted at the destination,
-    and created again. `pair`: the ids of both clusters. `names`: of the copies.
+    mirror are mapped, and the rights of a producer suffice. `into_existing`: topics may have records of others, behind
+    which the copies begin. `detached`: topics that were detached here, as they were before that: so are theirs.
+    `given_up`: those of mapped offsets, with which no copy goes on. `replaced`: topics that are deleted at the
+    destination, and created again. `pair`: the ids of both clusters. `names`: of the copies.
     """
 
     destination: str
@@ -87,6 +94,7 @@ class Situation:
     mapped: bool = False
     into_existing: bool = False
     detached: Mapping[str, TopicDesired] = field(default_factory=dict)
+    given_up: frozenset[str] = frozenset()
     replaced: frozenset[str] = frozenset()
     pair: tuple[str, str] = ("", "")
     names: TopicNames = SAME_NAMES
@@ -193,6 +201,8 @@ def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation)
     detached = situation.detached.get(name)
     if existing.records and detached and is_another_topic(source.topic_id, detached.source_topic_id):
         return TopicMismatch(f"{name!r} was deleted and created again at the source since it was detached")
+    if existing.records and name in situation.given_up:
+        return DetachedNotEmpty(f"{name!r} on {where!r} is the copy of a topic that was detached from this mirror")
     if existing.records and not (situation.returning or situation.adopting or situation.into_existing or detached):
         why = f"{name!r} on {where!r} is not empty: {existing.records} offsets are in use"
         return MappedNotEmpty(why) if situation.mapped else DestinationNotEmpty(why)

@@ -42,6 +42,8 @@ MOST_UNPUBLISHED_BYTES: Final = MOST_BYTES // 2
 COMMIT_AGAIN_SECONDS: Final = 3_600.0
 """Positions of idle partitions: brokers delete the offsets of a group that nobody commits in any more."""
 LOOK_SECONDS: Final = 5.0
+POSITIONS_SECONDS: Final = 30.0
+"""So often it is read whether the positions of idle partitions are still there."""
 
 
 class TransactionEngine:
@@ -59,7 +61,7 @@ class TransactionEngine:
         self._ids: dict[int, OwnedId] = {}
         self._unready: Mapping[int, TanistError | None] = {}
         self._unpublished: TanistError | None = None
-        self._looked_at = float("-inf")
+        self._looked_at = self._positions_at = float("-inf")
 
     @property
     def stale_leaders(self) -> bool:
@@ -165,8 +167,10 @@ class TransactionEngine:
             self._looked_at = now
             idle = [each for each in partitions if each.idle and now - each.committed_at > LOOK_SECONDS]
             self._look_at_ends(idle)
+            lost = self._lost_positions(idle, now)
             for each in idle:
-                if now - each.committed_at > COMMIT_AGAIN_SECONDS and each.halted is None:
+                old = now - each.committed_at > COMMIT_AGAIN_SECONDS
+                if each.halted is None and (old or each.at in lost):
                     self._id(each.assigned.state_partition).commit_again(each)
 
     def report(self, partition: TransactionPartition, trouble: Trouble) -> Report:
@@ -209,6 +213,26 @@ class TransactionEngine:
         for each in partitions:
             if each.at in positions:
                 each.were_published()
+
+    def _lost_positions(self, idle: Sequence[TransactionPartition], now: float) -> frozenset[MirrorPartition]:
+        """Those of `idle` whose position in the group is not what was committed last: deleted, or another's."""
+        if not idle or now - self._positions_at < POSITIONS_SECONDS:
+            return frozenset()
+        self._positions_at = now
+        try:
+            held = self._id(idle[0].assigned.state_partition).positions()
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.warning("positions were not looked at", extra={"reason": why.reason})
+            return frozenset()
+        wanted = {each.at: each.committed for each in idle if each.committed is not None}
+        return frozenset(
+            at
+            for at, last in wanted.items()
+            if not isinstance(found := held.get(at), TanistError)
+            and (found is None or (found.offset, found.metadata) != (last.position, last.metadata))
+        )
 
     def _look_at_ends(self, idle: Sequence[TransactionPartition]) -> None:
         """Halt a partition whose end has moved without our appends: recovery reads who has written to it."""

@@ -96,7 +96,8 @@ def _behind(intent: Intent, facts: Facts, seconds: float) -> str:
 def _lag(each: PartitionFacts) -> str:
     live = each.live
     stalled = live is not None and live.log_end is not None and live.log_end > live.high_watermark
-    return f"{each.partition} by {each.at_risk}" + (" (not yet on all in-sync replicas)" if stalled else "")
+    behind = "an unknown number" if each.at_risk is None else each.at_risk
+    return f"{each.partition} by {behind}" + (" (not yet on all in-sync replicas)" if stalled else "")
 
 
 def _detail(intent: Intent, facts: Facts) -> dict[str, Any]:
