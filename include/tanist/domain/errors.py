@@ -91,8 +91,8 @@ class UnknownTopic(Refused):
 class TopicFenced(Refused):
     name = "TOPIC_FENCED"
     operator_action = (
-        "producers could not write to the mirror topic after a failover either: lift the source fence first "
-        "(`fence lift` of the mirror that has set it, or remove the ACL or the config yourself); nothing was changed"
+        "leave the topic out if it was failed over. Else lift the source fence first (`fence lift` of the mirror that "
+        "has set it, or remove the ACL or the config yourself), because it would be copied; nothing was changed"
     )
 
 

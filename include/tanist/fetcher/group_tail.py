@@ -296,8 +296,9 @@ class GroupTails(RoundThread):
         mine = {spec.mirror: spec for spec in self._tools.state.view().mirrors() if self._holds(spec)}
         for mirror, tail in list(self._tails.items()):
             if not tail.is_alive():
-                log.error("tail of group positions ended, restarting", extra={"why": repr(tail.died)})
-                self._not_before[mirror] = self._tools.clock.monotonic() + RESTART_SECONDS
+                if tail.died is not None:
+                    log.error("tail of group positions ended, restarting", extra={"why": repr(tail.died)})
+                    self._not_before[mirror] = self._tools.clock.monotonic() + RESTART_SECONDS
                 del self._tails[mirror]
             elif mirror not in mine:
                 tail.stop()  # buried by the next look

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tanist.domain.adoption import MirrorTopicPromoted, NotAPrefix
 from tanist.domain.errors import CouldNotTell
+from tanist.domain.filled import exactly
 from tanist.domain.log_writers import (
     KnownProducer,
     LogWriters,
@@ -100,6 +103,15 @@ def test_a_rebuild_with_topics_that_are_no_copies_names_the_command_without_them
     refusal = Problems([about("b.c", NotAPrefix("b.c-0")), about("a", MirrorTopicPromoted("a-1"))])
     assert instead(refusal, WHOLE) == (rf"{COMMAND} '.*' --exclude a --exclude 'b\.c'",)
     assert instead(Problems([*refusal.problems, CouldNotTell("a-1")]), WHOLE) == ()
+
+
+def test_where_every_topic_is_refused_there_is_no_command_without_them() -> None:
+    """It selected nothing: `--topic orders --exclude orders`."""
+    refusal = Problems([about("orders", MirrorTopicPromoted("x")), about("b.c", MirrorTopicPromoted("x"))])
+    asked = replace(WHOLE, include=("orders", exactly("b.c")))
+    assert instead(refusal, asked) == ()
+    (command,) = instead(refusal, replace(WHOLE, include=("orders", "b.*", exactly("b.c"))))
+    assert command.startswith(f"{COMMAND} 'b.*' --exclude")
 
 
 @pytest.mark.parametrize(

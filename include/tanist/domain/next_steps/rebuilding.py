@@ -38,7 +38,7 @@ def instead(refusal: TanistError, refused: Rebuilding) -> tuple[str, ...]:
     """The commands that go on where a rebuild is refused; empty: none is known.
 
     Of several producers one command each, as nothing but a person knows which of them the mirror was. Of topics that
-    no mirror copies any more, one command without them.
+    no mirror copies any more, one command without them, if there are others.
     """
     if isinstance(refusal, SeveralMirrorProducers):
         return tuple(
@@ -48,5 +48,7 @@ def instead(refusal: TanistError, refused: Rebuilding) -> tuple[str, ...]:
     topics = {one.topic for one in each(refusal)}
     if not topics or "" in topics:
         return ()
+    alone = frozenset(map(exactly, topics))  # what selects no other topic
+    left = tuple(regex for regex in refused.include if regex not in alone)
     without = (*refused.exclude, *map(exactly, sorted(topics)))
-    return (replace(refused, exclude=without).command,)
+    return (replace(refused, include=left, exclude=without).command,) if left else ()
