@@ -100,7 +100,7 @@ def taken_over(pair: Pair, name: str, *options: str, wait: float = 0.0) -> dict[
     return dict(item) | {"plan": plan}
 
 
-@pytest.mark.parametrize("wait", [22.5, pytest.param(180.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("wait", [10.0, *(pytest.param(each, marks=pytest.mark.long) for each in (22.5, 180.0))])
 def test_a_source_killed_under_load_is_failed_over_at_the_first_try(pair: Pair, wait: float) -> None:
     """Forty commands in 501 s, five approvals and ten runs refused, and still not failed over."""
     name = f"busy-{wait:.0f}"

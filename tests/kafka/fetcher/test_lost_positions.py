@@ -90,6 +90,21 @@ def test_positions_that_are_deleted_while_nothing_is_copied_are_committed_again(
     assert must_be_equal(rig, at) == 10
 
 
+def test_positions_that_do_not_move_are_committed_again_before_brokers_forget_them(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "COMMIT_AGAIN_SECONDS", 0.5)
+    monkeypatch.setattr(engine, "LOOK_SECONDS", 0.2)
+    (at,) = rig.create(topic_name)
+    with rig.copier([at]) as copier:
+        rig.source.produce(at, FIVE)
+        rig.copied(copier)
+        before = committed(rig, at)
+        until(lambda: committed(rig, at).count >= before.count + 2, 20)
+    after = committed(rig, at)
+    assert (after.position, after.end) == (before.position, before.end)
+
+
 def positions(rig: Rig, at: Sequence[MirrorPartition]) -> list[int | None]:
     """As the group has them now; None: there is none."""
     group = group_of(rig.spec.mirror)
