@@ -6,11 +6,9 @@ The reader reads committed records. Producer, copier, reader and both clusters s
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from statistics import quantiles
-from threading import Event, Thread
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -20,6 +18,7 @@ from rich.table import Table
 
 from bench import mm2_run, tanist_run
 from bench.load import PARTITIONS, Load
+from bench.pacing import TICK_SECONDS, Pace, writing
 from bench.pair import DESTINATION, SOURCE, client, create_topic, delete_topics, running
 from bench.replicators import IDENTICAL, MAPPED, MM2, MM2_EXACTLY_ONCE, Replicator
 from tanist.cli.output import guard, say
@@ -29,7 +28,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from bench.pair import Pair
 
@@ -40,7 +39,6 @@ RATES: Final = "10,1000,20000"
 INTERVALS_MS: Final = (100, 2_000)
 WARM_UP_SECONDS: Final = 12.0
 START_SECONDS: Final = 90.0
-_TICK_SECONDS: Final = 0.005
 _AT_ONCE: Final = 5_000
 _NANOS: Final = 8
 _SOON: Final[Mapping[str, object]] = MappingProxyType(
@@ -73,36 +71,9 @@ REPLICATORS: Final = (
 )
 
 
-@contextmanager
-def _writing(pair: Pair, rate: int) -> Iterator[None]:
-    """A producer that sends so many records a second, each with the time of its sending."""
-    over = Event()
-    thread = Thread(target=_write, args=(client(pair.source, linger_ms=1, acks="all"), rate, over))
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def _write(options: dict[str, object], rate: int, over: Event) -> None:
-    from confluent_kafka import Producer
-
-    producer, filler = Producer(options), bytes(SIZE - _NANOS)
-    begun, sent = time.monotonic(), 0
-    while not over.wait(_TICK_SECONDS):
-        due = int((time.monotonic() - begun) * rate)
-        while sent < due:
-            try:
-                producer.produce(
-                    TOPIC, time.monotonic_ns().to_bytes(_NANOS, "big") + filler, partition=sent % PARTITIONS
-                )
-                sent += 1
-            except BufferError:
-                producer.poll(_TICK_SECONDS)
-        producer.poll(0)
-    producer.flush(START_SECONDS)
+def _now() -> bytes:
+    """A value with the time of its sending."""
+    return time.monotonic_ns().to_bytes(_NANOS, "big") + bytes(SIZE - _NANOS)
 
 
 def _milliseconds(pair: Pair, copy: str, seconds: float) -> list[float]:
@@ -132,7 +103,7 @@ def _milliseconds(pair: Pair, copy: str, seconds: float) -> list[float]:
         first = time.monotonic() + WARM_UP_SECONDS
         last, found = first + seconds, list[float]()
         while (now := time.monotonic()) < last + 1:
-            for message in reader.consume(_AT_ONCE, _TICK_SECONDS):
+            for message in reader.consume(_AT_ONCE, TICK_SECONDS):
                 now = time.monotonic()
                 at = int.from_bytes((message.value() or b"")[:_NANOS], "big") / 1e9
                 if first <= at < last:
@@ -149,7 +120,7 @@ def measure(pair: Pair, replicator: Replicator, rate: int, seconds: float) -> tu
         TanistError: it does not copy.
     """
     create_topic(pair.source, TOPIC, PARTITIONS, {}, pair.clock)
-    with _writing(pair, rate):
+    with writing(client(pair.source, linger_ms=1, acks="all"), Pace(TOPIC, PARTITIONS, rate, _now)):
         process = replicator.start(pair, Load(topic=TOPIC, size=SIZE, records=0, target=0))
         try:
             found = _milliseconds(pair, replicator.copy_of(TOPIC), seconds)

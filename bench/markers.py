@@ -5,9 +5,6 @@ Every transaction leaves one marker in each of its partitions, whatever it has c
 
 from __future__ import annotations
 
-import time
-from contextlib import contextmanager
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
@@ -16,6 +13,7 @@ from rich.table import Table
 
 from bench.latency import mapped_every
 from bench.load import Load
+from bench.pacing import Pace, writing
 from bench.pair import client, create_topic, delete_topics, running
 from bench.replicators import IDENTICAL, MM2_EXACTLY_ONCE
 from bench.sampling import Watch, cpu_seconds
@@ -25,8 +23,6 @@ from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS
 from tanist.kafka.wire.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bench.pair import Pair
     from bench.replicators import Replicator
     from tanist_testkit.sandbox.cluster import SandboxCluster
@@ -36,7 +32,7 @@ SIZE: Final = 100
 """Bytes of a value."""
 SETTLE_SECONDS: Final = 10.0
 INTERVALS_MS: Final = (DEFAULT_INTERVAL_MS, 5_000)
-_TICK_SECONDS: Final = 0.02
+VALUE: Final = bytes(SIZE)
 
 
 class Cost(NamedTuple):
@@ -45,35 +41,6 @@ class Cost(NamedTuple):
     copier: float
     broker: float
     offsets: float
-
-
-@contextmanager
-def _writing(pair: Pair, partitions: int, rate: int) -> Iterator[None]:
-    """A producer that sends so many records a second, one partition after another."""
-    over = Event()
-    thread = Thread(target=_write, args=(client(pair.source, linger_ms=5), partitions, rate, over))
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def _write(options: dict[str, object], partitions: int, rate: int, over: Event) -> None:
-    from confluent_kafka import Producer
-
-    producer, value = Producer(options), bytes(SIZE)
-    begun, sent = time.monotonic(), 0
-    while not over.wait(_TICK_SECONDS):
-        while sent < (time.monotonic() - begun) * rate:
-            try:
-                producer.produce(TOPIC, value, partition=sent % partitions)
-                sent += 1
-            except BufferError:
-                producer.poll(_TICK_SECONDS)
-        producer.poll(0)
-    producer.flush(SETTLE_SECONDS)
 
 
 def _broker_seconds(cluster: SandboxCluster) -> float:
@@ -88,7 +55,8 @@ def measure(pair: Pair, replicator: Replicator, partitions: int, rate: int, seco
     """
     create_topic(pair.source, TOPIC, partitions, {}, pair.clock)
     copy = replicator.copy_of(TOPIC)
-    with _writing(pair, partitions, rate):
+    pace = Pace(TOPIC, partitions, rate, lambda: VALUE)
+    with writing(client(pair.source, linger_ms=5), pace):
         begun = pair.clock.monotonic()
         process = replicator.start(pair, Load(topic=TOPIC, size=SIZE, records=0, target=0))
         try:
