@@ -168,6 +168,13 @@ def test_more_holes_than_ranges_fit_beside_a_position_take_more_transactions(
     assert committed(rig, at).count > 70 / 20
 
 
+def rewind(rig: Rig, at: MirrorPartition) -> None:
+    """As `kafka-consumer-groups.sh --reset-offsets` does."""
+    group = group_of(rig.spec.mirror)
+    rewound = ConsumerGroupTopicPartitions(group, [Place(at.topic, at.partition, 0)])
+    rig.destination.admin.alter_consumer_group_offsets([rewound])[group].result(20)
+
+
 def test_a_position_that_somebody_else_has_committed_is_never_used(mapped: Rig, topic_name: str) -> None:
     rig = mapped
     at = rig.create(topic_name, 2)
@@ -175,9 +182,7 @@ def test_a_position_that_somebody_else_has_committed_is_never_used(mapped: Rig, 
         for each in at:
             rig.source.produce(each, FIVE)
         rig.copied(copier)
-    group = group_of(rig.spec.mirror)
-    rewound = ConsumerGroupTopicPartitions(group, [Place(topic_name, 0, 0)])
-    rig.destination.admin.alter_consumer_group_offsets([rewound])[group].result(20)
+    rewind(rig, at[0])
     with rig.copier(at) as copier:
         assert broken(copier, at[0]) == "POSITION_NOT_OURS"
         rig.source.produce(at[1], FIVE)

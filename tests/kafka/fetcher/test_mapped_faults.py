@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.cimpl import NewPartitions
 
@@ -17,7 +17,7 @@ from tanist.domain.names import MirrorPartition
 from tanist.domain.records import SmallBatches
 from tests.kafka.fetcher.logs import read
 from tests.kafka.fetcher.rig import Rig, RigCluster, until
-from tests.kafka.fetcher.test_mapped import FIVE, committed, mapped_spec, must_be_equal, must_have
+from tests.kafka.fetcher.test_mapped import FIVE, committed, mapped_spec, must_be_equal, must_have, rewind
 from tests.kafka.fetcher.test_writers import broken
 
 if TYPE_CHECKING:
@@ -87,13 +87,6 @@ def test_aborted_batches_are_appended_again_and_counted_once(mapped: Rig, topic_
     everything = read(rig.destination.servers, [at[1]], "read_uncommitted")[at[1]]
     assert len(everything) >= 2 * batches, "they were appended, and aborted"
     assert len(everything) % batches == 0
-
-
-def rewind(rig: Rig, at: MirrorPartition) -> None:
-    """As `kafka-consumer-groups.sh --reset-offsets` does."""
-    group = group_of(rig.spec.mirror)
-    rewound = ConsumerGroupTopicPartitions(group, [Place(at.topic, at.partition, 0)])
-    rig.destination.admin.alter_consumer_group_offsets([rewound])[group].result(20)
 
 
 def test_positions_rewound_under_a_running_worker_move_nothing(mapped: Rig, topic_name: str) -> None:
