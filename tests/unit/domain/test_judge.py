@@ -17,9 +17,10 @@ from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.limitation import Limitation
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, SourcePartition
+from tanist.domain.next_steps.situation import is_void
 from tanist.domain.states import MirrorState
 from tanist.domain.tails import FindingKind, TailFinding
-from tests.builders import a_worker
+from tests.builders import a_run, a_worker
 from tests.unit.domain.facts_drawn import FOLLOWED, HEALTHY, NOW, PARTITIONS, changed, drawn, intents, silent, source
 
 if TYPE_CHECKING:
@@ -221,6 +222,25 @@ def test_a_loss_within_the_tolerance_needs_no_other_name() -> None:
     assert not news(approved, behind)
     far = changed(facts=behind, known=replace(behind.partitions[0].known, high_watermark=90))  # type: ignore[type-var]
     assert [each.name for each in news(approved, far)] == ["BEYOND_TOLERANCE"]
+
+
+def test_a_planned_plan_of_a_dead_source_forecasts_what_an_unplanned_one_would_lose() -> None:
+    """It said that nothing was to come, and the unplanned one of the same moment said 200."""
+    facts = silent(changed(facts=BEHIND, known=replace(HEALTHY.partitions[0].known, rate=10.0)), age_ms=20_000)  # type: ignore[type-var]
+    lost = {mode: forecast(planned_intent(intents()[mode], facts, None), facts) for mode in Mode}
+    assert lost[PLANNED] == lost[UNPLANNED]
+    assert lost[PLANNED].estimate == (lost[PLANNED].offsets_at_risk or 0) + 200
+
+
+def test_a_run_that_lost_more_than_is_tolerated_is_void() -> None:
+    """`next` offered to run it first, for ever; only its second offer, to undo it, led on."""
+    approved = plan(HEALTHY, UNPLANNED).canonical_plan
+    run = a_run(plan_json=approved)
+    assert not is_void(run, (), silent(), source_gone=True)
+    behind = silent(BEHIND)
+    assert is_void(run, (), behind, source_gone=True)
+    assert not is_void(run, (), BEHIND, source_gone=False), "the source answers, and the run drains it"
+    assert not is_void(replace(run, no_return=True), (), behind, source_gone=True)
 
 
 # ── estimates ─────────────────────────────────────────────────────────────────────────────────────────────────────

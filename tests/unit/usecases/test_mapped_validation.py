@@ -123,6 +123,8 @@ def test_a_copy_of_which_nobody_knows_how_far_it_is_is_not_equal() -> None:
     found = ValidatedPartition(request=request, bounds=bounds(request, source_end=40, copy_end=36), compared=READ)
     assert found.verdict is ValidationVerdict.UNKNOWN
     assert "POSITION_NOT_OURS" in found.reason
+    assert "are not copied yet" not in found.reason, "nobody knows"
+    assert "may not be copied: how far the copy has come is not known" in found.reason
 
 
 def test_a_topic_that_was_failed_over_is_compared_up_to_its_last_copied_record() -> None:

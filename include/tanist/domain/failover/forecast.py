@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
@@ -124,20 +124,21 @@ class Forecast:
 def forecast(intent: Intent, facts: Facts, valid_ms: int = APPROVAL_MS) -> Forecast:
     """Gap markers and control batches count as records, so the number is more than the records that are lost.
 
-    A planned failover drains what is copied, so only what is not counts. `valid_ms`: how long an approval is valid.
+    A planned failover drains what is copied, so only what is not counts; while the source does not answer it drains
+    nothing, and says what an unplanned one would lose. `valid_ms`: how long an approval is valid.
     """
+    if facts.source.state is not SourceState.ALIVE:
+        intent = replace(intent, mode=Mode.UNPLANNED)
     lost, counted = by_partition(intent, facts), undrained(intent, facts)
-    is_down = intent.mode is Mode.PLANNED and facts.source.state is not SourceState.ALIVE
-    unheard = facts.partitions if is_down else counted
-    growing = [each for each in unheard if not is_final(each, intent.dead_since)]
+    growing = [each for each in counted if not is_final(each, intent.dead_since)]
     answers = [at for each in facts.partitions if (at := facts.now if each.live else each.known and each.known.at)]
     vain = [at for each in facts.partitions if each.known and (at := each.known.silent_since)]
     return Forecast(
         offsets_at_risk=at_risk(intent, facts),
         estimate=estimate(intent, facts, facts.now),
         estimate_at_end=estimate(intent, facts, EpochMs(facts.now + valid_ms)),
-        seen_at=seen_at(unheard, facts),
-        age_ms=age_ms(unheard, facts),
+        seen_at=seen_at(counted, facts),
+        age_ms=age_ms(counted, facts),
         rate=round(sum(each.known.rate for each in growing if each.known), 3),
         final=not growing,
         last_answer=max(answers, default=None),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _COPYING: Final = frozenset({MirrorState.MIRRORING})
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, None})
 """After these a mirror partition differs from its source; a failure without a name could be one of them."""
+BEYOND_TOLERANCE: Final = "BEYOND_TOLERANCE"
 SILENT_MS: Final = 30_000
 """A worker that has not reported for this long counts as dead."""
 REPORT_MS: Final = 5_000
@@ -286,7 +287,7 @@ def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             f"{'at least ' if lost is None else ''}{beyond} offsets at risk; {intent.loss_tolerance} tolerated: to "
             "accept the loss, plan again, and give `--max-loss` where the number moves"
         )
-        yield Limitation("BEYOND_TOLERANCE", why, blocks=True)
+        yield Limitation(BEYOND_TOLERANCE, why, blocks=True)
     if least or intent.loss_tolerance:
         why = f"{reported} of the source are not at the destination"
         yield Limitation("RECORDS_AT_RISK", f"{why}; {intent.loss_tolerance} tolerated", usual=True)

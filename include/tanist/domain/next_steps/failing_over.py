@@ -40,7 +40,8 @@ def go_on(at: MirrorSituation) -> Iterator[NextStep]:
         decision="undo the failover",
     )
     if at.void:
-        why = f"plan {run.plan} cannot go on: its approval has expired, or its source is gone; {undo.why}"
+        reasons = "its approval has expired, its source is gone, or more is at risk than it tolerates"
+        why = f"plan {run.plan} cannot go on: {reasons}; {undo.why}"
         yield replace(undo, why=why, decision=None)
         return
     yield finish

@@ -12,6 +12,7 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.deletion import SourceTopicDeleted
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.kept_plans import kept_plan
+from tanist.domain.failover.limitations import BEYOND_TOLERANCE
 from tanist.domain.failover.objections import news
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.names import EpochMs
@@ -187,13 +188,16 @@ def _read(words: str) -> ApprovedPlan | None:
         return None
 
 
-def is_void(run: FailoverRun, entries: Sequence[Entry], now: EpochMs, *, source_gone: bool) -> bool:
+def is_void(run: FailoverRun, entries: Sequence[Entry], facts: Facts, *, source_gone: bool) -> bool:
     """Whether the approval of an unfinished run permits no further step; where it cannot be read: False.
 
-    Behind the point of no return nobody asks for it any more.
+    More that is at risk than is tolerated is approved by another plan only. Behind the point of no return nobody asks
+    for the approval any more.
     """
     if run.no_return:
         return False
     words, own = _read(run.plan_json), next((each for each in approvals(entries) if each.id == run.approval), None)
     needs_source = words is not None and words.intent.mode is Mode.PLANNED
-    return (needs_source and source_gone) or (own is not None and bool(time_objections(own, now, None)))
+    beyond = words is not None and any(each.name == BEYOND_TOLERANCE for each in news(words, facts))
+    late = own is not None and bool(time_objections(own, facts.now, None))
+    return (needs_source and source_gone) or beyond or late

@@ -99,7 +99,9 @@ class ValidatedPartition:
         if bounds is None:
             return
         if bounds.behind and not bounds.request.promoted:
-            yield f"{bounds.behind} offsets of the source are not copied yet"
+            unknown = bool(bounds.request.unread)
+            what = "may not be copied: how far the copy has come is not known" if unknown else "are not copied yet"
+            yield f"{bounds.behind} offsets of the source {what}"
         if bounds.request.promoted and self.compared is None:
             yield "the topic was failed over: other producers may have written to it, so offsets alone prove nothing"
         if bounds.past_end and self.compared is None:

@@ -198,7 +198,7 @@ def _situation(
         rows=rows,
         waiting=tuple(waiting_plans(view, place, facts, entries, STEP_IDS)),
         at_work=running is not None and _is_at_work(running, facts.now, run),
-        void=running is not None and is_void(running, entries, facts.now, source_gone=gone),
+        void=running is not None and is_void(running, entries, facts, source_gone=gone),
         pending_fences=_pending_fences(clusters.spec, view),
         reversal=pending_reversal(view, mirror),
         tails=left,
