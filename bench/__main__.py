@@ -49,7 +49,7 @@ def _loads(scale: float) -> list[Load]:
 
 def _mapped(scale: float) -> list[Load]:
     """README's table; the targets are ratios to MirrorMaker 2 with exactly-once support."""
-    targets = {"bench-1k": 6, "bench-100b": 20, "bench-100b-16k": 6, "bench-100b-10": 5, "bench-100b-1": 4}
+    targets = {"bench-1k": 6, "bench-100b": 20, "bench-100b-16k": 5, "bench-100b-10": 4, "bench-100b-1": 4}
     return [replace(load, target=targets[load.topic]) for load in _loads(scale) if load.topic in targets]
 
 

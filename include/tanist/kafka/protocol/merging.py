@@ -11,7 +11,8 @@ a marker. So what a reader of committed records sees of a run is all or nothing.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tanist.domain.errors import CorruptBatch, PartitionBroken, UnsupportedBatch
@@ -52,6 +53,10 @@ _zigzag: Final = lru_cache(1 << 14)(zigzag)
 _NUMBERS: Final = tuple(map(zigzag, range(SMALL)))
 _HEADS: Final = tuple(length + b"\0" for length in _NUMBERS)
 """Length and attributes of a record; one of a small batch is shorter, also when its numbers have grown."""
+_SINGLE: Final = Struct(">qi4xbIhiqqq6xi")
+"""Of a header what is not the same in every batch of one record, or has to be."""
+_MANY_SINGLES: Final = 16
+"""So many make a run of their own; fewer may be part of one with larger batches."""
 
 
 class Sample(NamedTuple):
@@ -84,8 +89,12 @@ def walk_merged(records: memoryview, position: int, limit: int) -> Iterator[tupl
     Raises:
         CorruptBatch, UnsupportedBatch: as `walk`, when everything before it has been yielded.
     """
-    at = 0
+    at, data = 0, records.tobytes()  # what is looked at byte by byte is faster so
     while at < len(records):
+        if (singles := _merged_singles(data, at, position, limit)) is not None:
+            one, at = singles
+            yield one
+            continue
         run = _run(records, at, position, limit)
         if len(run) > 1 and (one := _merged(records, run, limit)) is not None:
             yield one
@@ -98,6 +107,64 @@ def walk_merged(records: memoryview, position: int, limit: int) -> Iterator[tupl
             at += single[0].size
         else:
             return
+
+
+@cache
+def _beginnings() -> dict[int, bytes]:
+    """How the one record of a batch begins by the batch's length: its own length, no attributes, both numbers zero."""
+    sizes = ((length, _NUMBERS[length] + bytes(3)) for length in range(SMALL - HEADER_SIZE))
+    return {HEADER_SIZE - BEFORE_LENGTH_ENDS + len(_NUMBERS[length]) + length: begins for length, begins in sizes}
+
+
+def _merged_singles(
+    data: bytes, at: int, position: int, limit: int
+) -> tuple[tuple[BatchHeader, memoryview], int] | None:
+    """As `_run` and `_merged`, in one pass, of batches of one record, which cost the most; and where they end.
+
+    None: there are fewer than some, or they are compressed.
+    """
+    if len(data) - at < HEADER_SIZE:
+        return None
+    follows, _, _, _, kind, _, begun, _, whose, _ = _SINGLE.unpack_from(data, at)
+    if kind not in {NONE, _TRANSACTIONAL} or follows < position:
+        return None
+    begins, first = _beginnings(), follows
+    start, end, last, time, latest, moved = at, min(len(data), at + limit), at, begun, begun, _NUMBERS[0]
+    parts: list[bytes] = []
+    for offset in _NUMBERS:
+        if end - start < HEADER_SIZE:
+            break
+        base, length, magic, stored, attributes, delta, now, newest, producer, count = _SINGLE.unpack_from(data, start)
+        stop, head = start + length + BEFORE_LENGTH_ENDS, begins.get(length)
+        if (
+            head is None
+            or count != 1
+            or delta
+            or base != follows
+            or attributes != kind
+            or now != newest
+            or magic != MAGIC
+            or stop > end
+            or (kind and producer != whose)
+            or not data.startswith(head, start + HEADER_SIZE)
+            or crc32c(data[start + COVERED : stop]) != stored
+        ):
+            break
+        if now != time:
+            time, moved, latest = now, _zigzag(now - begun), max(latest, now)
+        rest = start + HEADER_SIZE + len(head)
+        parts += (_HEADS[1 + len(moved) + len(offset) + stop - rest], moved, offset, data[rest:stop])
+        last, start, follows = start, stop, base + 1
+    if (many := follows - first) < _MANY_SINGLES:
+        return None
+    batches = memoryview(data)
+    made = header_of(batches[at:])._replace(
+        leader_epoch=header_of(batches[last:]).leader_epoch,
+        last_offset_delta=many - 1,
+        max_timestamp=latest,
+        record_count=many,
+    )
+    return assembled(made, b"".join(parts)), start
 
 
 def _run(records: memoryview, at: int, position: int, limit: int) -> list[_Part]:

@@ -11,6 +11,7 @@ import pytest
 
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
 from tanist.domain.varints import varint
+from tanist.kafka.protocol import merging
 from tanist.kafka.protocol.batch import patch, split, walk
 from tanist.kafka.protocol.compression import compressed
 from tanist.kafka.protocol.encoding import zigzag
@@ -157,6 +158,40 @@ def test_a_run_of_one_record_each_is_one_batch_that_can_be_sent() -> None:
     patch(one, 9, 0, 55)
     assert [header.base_sequence for header, _ in walk(one)] == [55]
     assert is_made_of(one, before, 0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_batches_of_one_record_become_the_same_batches_in_one_pass(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass of their own is a shortcut: without it they are merged into the same bytes."""
+    rng = Random(seed)
+    log, offset, time = bytearray(), rng.randrange(1 << 40), 1_700_000_000_000
+    for number in range(rng.randrange(2, 400)):
+        flags = TRANSACTIONAL if rng.random() < 0.1 else 0
+        key, value = (None if rng.random() < 0.2 else rng.randbytes(rng.choice((3, 60, 300))) for _ in range(2))
+        time += rng.choice((0, 0, 1, 90_000, -90_000))
+        producer = (rng.choice((7, 8)), 0, number)
+        batch = encode_batch(
+            [value], base_offset=offset, attributes=flags, timestamp_ms=time, producer=producer, key=key
+        )
+        if number and rng.random() < 0.01:
+            batch[-1] ^= 1
+        log += batch
+        offset += 1 + (rng.random() < 0.02)
+    limit = rng.choice((2_000, 20_000, LIMIT, 1 << 20))
+    position = rng.choice((0, offset - 100))
+
+    def merged() -> list[bytes]:
+        found = []
+        try:
+            for _, batch in walk_merged(memoryview(log), position, limit):
+                found.append(bytes(batch))
+        except CorruptBatch:
+            found.append(b"damaged")
+        return found
+
+    in_one_pass = merged()
+    monkeypatch.setattr(merging, "_merged_singles", lambda *_: None)
+    assert in_one_pass == merged()
 
 
 @pytest.mark.parametrize(
