@@ -19,11 +19,13 @@ from tanist.cli.options import (
 )
 from tanist.cli.output import emit, none, say
 from tanist.domain.detached import since
+from tanist.domain.failover.periodic_health import duty_lines
 from tanist.domain.followed import is_followed
 from tanist.domain.lag import DETACHED_STATE, FOLLOWED_STATE, counted
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
+from tanist.domain.sync_settings import settings_line
 from tanist.usecases.items import (
     ROW_COLUMNS,
     copying_item,
@@ -134,6 +136,10 @@ def describe(
             if line := offsets_line(each.spec):
                 say(line)
             say(versions_line(each))
+            if line := settings_line(each.spec):
+                say(line)
+            for line in duty_lines(each.spec, each.duties, each.at):
+                say(line)
             apart = f"; {len(each.detached_rows):,} {DETACHED_STATE}" if each.detached_rows else ""
             say(f"mirror {each.spec.mirror}: {len(each.rows):,} partition(s): {counted(each.rows)}{apart}")
     shown = frozenset(state or STATES)

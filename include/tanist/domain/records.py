@@ -27,6 +27,7 @@ from tanist.domain.names import (
     TopicNames,
 )
 from tanist.domain.renaming import topic_names
+from tanist.domain.rewinds import OnRewind
 from tanist.domain.state_record import (
     MirrorRecord,
     Placement,
@@ -100,6 +101,10 @@ class MirrorSpec(StateRecord):
     start: str = field(default="", metadata=stored_since(1))  # of topics when they are added, see `domain.starting`
     fence_source: bool = field(default=True, metadata=stored_since(1))  # whether failovers block producers there
     grant_writers: bool = field(default=True, metadata=stored_since(1))  # whether failovers change ACLs of copies
+    sync_metadata_seconds: int = field(default=0, metadata=stored_since(1))  # workers do, so often; 0: they do not
+    workers_sync_groups: bool = field(default=False, metadata=stored_since(1))  # every `sync_groups_seconds`
+    config_exclude: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # empty: those of KIP-1279
+    on_rewind: OnRewind = field(default=OnRewind.HOLD, metadata=stored_since(1))
 
     @property
     def is_mapped(self) -> bool:
@@ -320,21 +325,6 @@ class FailoverRun(MirrorRecord):
             if self.no_return
             else ("complete it with `tanist failover run`, or undo it with `tanist failover abort`")
         )
-
-
-@stored("plan", "mirror", "plan", policy=RecordPolicy(saved=False))
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPlan(MirrorRecord):
-    """The words of a plan, as somebody was shown them. It permits nothing; `domain.failover.kept_plans` has its rules.
-
-    It is not exported, and does not move with the mirror: plan again there.
-    """
-
-    mirror: MirrorName
-    plan: str
-    plan_json: str
-    at: EpochMs
-    mirror_id: str = ""
 
 
 @stored("group", "mirror", "group", "partition", policy=RecordPolicy())

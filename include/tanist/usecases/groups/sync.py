@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import GroupCommitFenced, TanistError
-from tanist.domain.followed import is_followed
 from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.translation import Commit, Proof, Rules, Withheld
 from tanist.ports.clock import Deadline
@@ -15,7 +14,7 @@ from tanist.ports.positions import ProofResult, unasked
 from tanist.usecases.groups.gather import Chosen, gather
 from tanist.usecases.groups.gather import views as read_views
 from tanist.usecases.groups.rows import DestinationGroups, decided, to_commit, translated
-from tanist.usecases.groups.settled import mark_of, may_be_settled, settled, without
+from tanist.usecases.groups.settled import as_committed, begin_of, mark_of, may_be_settled, settled, without
 from tanist.usecases.groups.strategies import answered
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.snapshot import DestinationSnapshot
@@ -135,7 +134,7 @@ def sync_groups(
 def sync_locked(mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     """`sync_groups` under the mirror's lock, which a failover may take over at any time.
 
-    Of a mirror that somebody else copies it is recorded that all of its groups were synced, and when.
+    It is recorded that all of its groups were synced, and when. What has not moved is committed again once an hour.
 
     Raises:
         MirrorLocked: another operation holds the lock, or a failover has taken it over: what was not yet visible at the
@@ -146,24 +145,25 @@ def sync_locked(mirror: OpenMirror, request: SyncRequest, context: CommandContex
     purpose = Purpose(operation="groups sync", preemptible=True)
     with mirror_lock(mirror.destination, mirror.spec.mirror, purpose, context) as lock:
         held, asked = replace(mirror, spec=lock.spec), replace(request, confirm=lock.confirm)
-        if is_followed(lock.spec) and request.chosen.is_all:
+        if request.chosen.is_all:
             return _sync_all(held, asked, context, lock)
         return sync_groups(held, asked, context)
 
 
 def _sync_all(mirror: OpenMirror, request: SyncRequest, context: CommandContext, lock: LockedMirror) -> GroupSyncResult:
-    """Of all groups of a mirror that somebody else copies: it is recorded, and only once an hour all are renewed."""
+    """Of all groups of a mirror: it is recorded, and only once an hour all are renewed."""
     spec, now = mirror.spec, context.clock.now()
     before = lock.view().groups_synced(spec.mirror)
-    renewed = now if before is None or now - before.renewed_at >= _RENEW_MS else before.renewed_at
-    done = sync_groups(mirror, replace(request, renew=renewed == now), context)
+    last = before.renewed_at if before is not None and now - before.renewed_at < _RENEW_MS else None
+    done = sync_groups(mirror, replace(request, renew=last is None), context)
     synced = GroupsSynced(
         mirror=spec.mirror,
         mirror_id=spec.mirror_id,
         positions=len(done.rows),
         withheld=len(done.withheld),
         at=now,
-        renewed_at=renewed,
+        renewed_at=now if last is None else last,
+        rewound=tuple(sorted({row.group for row in done.rows if row.asks})),
     )
     lock.append([synced])
     return done
@@ -216,14 +216,18 @@ def _settled(mirror: OpenMirror, seen: Gathered, chosen: Chosen, context: Comman
 
 def _planned(look: _Look, mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     there = _there(mirror, look.seen, look.busy, context)
-    return GroupSyncResult(rows=decided(look.rows, there, request.rules, request.renew), seen=look.seen, there=there)
+    rules = replace(request.rules, on_rewind=mirror.spec.on_rewind)
+    rows = decided(look.rows, there, rules, request.renew)
+    if not request.renew:
+        rows = tuple(as_committed(look.seen, row) for row in rows)
+    return GroupSyncResult(rows=rows, seen=look.seen, there=there)
 
 
 def _there(mirror: OpenMirror, seen: Gathered, names: Sequence[str], context: CommandContext) -> DestinationGroups:
     positions = mirror.destination.positions(mirror.spec.mirror)
     groups = positions.groups(context.by)
     committed = positions.committed(names, context.by) if names else {}
-    return DestinationGroups(groups=groups, committed=committed, primary_until=seen.primary_until)
+    return DestinationGroups(groups=groups, committed=committed, primary_until=seen.primary_until, mark=begin_of(seen))
 
 
 def _prover(mirror: OpenMirror, seen: Gathered, request: SyncRequest, context: CommandContext) -> Prove:

@@ -12,8 +12,10 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.anchors import OffsetAnchorsWritten
 from tanist.domain.copier import Copier
 from tanist.domain.detached_record import TopicDetached
+from tanist.domain.duties import Duty, DutyRun
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.groups_synced import GroupsSynced
+from tanist.domain.kept_plan import KeptPlan
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange, TombstonesMissed
 from tanist.domain.mapped_runs import OffsetRangesWritten, encoded
@@ -38,7 +40,6 @@ from tanist.domain.records import (
     Fences,
     GroupPosition,
     GroupSyncStatus,
-    KeptPlan,
     MirrorLock,
     MirrorSpec,
     OffsetMode,
@@ -516,6 +517,25 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         '{"v":1,"mirror":"east.to-west_1","positions":7,"withheld":2,"at":4,"renewed_at":3}',
     ),
     (
+        DutyRun(
+            mirror=MIRROR,
+            duty=Duty.METADATA,
+            worker="w1",
+            at=EpochMs(9),
+            done_at=EpochMs(4),
+            failures=2,
+            summary="1 conflict",
+            error="SYNC_INCOMPLETE",
+            reason="why",
+            mirror_id="i",
+        ),
+        "duty/east.to-west_1/metadata",
+        (
+            '{"v":1,"mirror":"east.to-west_1","duty":"metadata","worker":"w1","at":9,"done_at":4,"failures":2,'
+            '"summary":"1 conflict","error":"SYNC_INCOMPLETE","reason":"why","mirror_id":"i"}'
+        ),
+    ),
+    (
         GroupSyncStatus(
             mirror=MIRROR,
             worker="w",
@@ -766,6 +786,10 @@ WRITTEN: tuple[str, ...] = (
         '":3},"offset":5,"at":6,"kind":"consumer","order":7,"mirror_id":""}'
     ),
     '{"v":1,"mirror":"east.to-west_1","positions":7,"withheld":2,"at":4,"renewed_at":3,"mirror_id":""}',
+    (
+        '{"v":1,"mirror":"east.to-west_1","duty":"metadata","worker":"w1","at":9,"done_at":4,"failures":2,'
+        '"summary":"1 conflict","error":"SYNC_INCOMPLETE","reason":"why","mirror_id":"i"}'
+    ),
     (
         '{"v":1,"mirror":"east.to-west_1","worker":"w","how":"polling","reason":"r","groups":2,"upto":3,"at":'
         '4,"mirror_id":""}'

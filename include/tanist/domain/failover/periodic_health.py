@@ -1,0 +1,103 @@
+"""The checks of `tanist status` about what follows the source: duties of workers, and groups set back there."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.checks import Check, Verdict, named, worst
+from tanist.domain.duties import Duty, interval_seconds
+from tanist.domain.filled import exact_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tanist.domain.duties import DutyRun
+    from tanist.domain.groups_synced import GroupsSynced
+    from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
+
+_MISSED: Final = 3
+"""So many intervals without a run that left nothing undone are noticed."""
+
+
+def periodic_checks(spec: MirrorSpec, view: StateView, now: EpochMs) -> tuple[Check, ...]:
+    """Only those that mean something for the mirror: none of one that leaves all of this to a schedule."""
+    runs = {each.duty: each for each in view.duty_runs(spec.mirror)}
+    found = (_duties(spec, runs, now), _rewinds(spec, view.groups_synced(spec.mirror)))
+    return tuple(check for check in found if check is not None)
+
+
+def rewound_groups(view: StateView, mirror: MirrorName) -> tuple[str, ...]:
+    """The groups that were set back at the source, and of which a person decides whether they follow."""
+    synced = view.groups_synced(mirror)
+    return synced.rewound if synced is not None else ()
+
+
+def _duties(spec: MirrorSpec, runs: Mapping[Duty, DutyRun], now: EpochMs) -> Check | None:
+    """Whether workers have done what the spec leaves to them, all of it, within three intervals."""
+    wanted = {duty: every for duty in Duty if (every := interval_seconds(spec, duty))}
+    if not wanted:
+        return None
+    verdicts, late = [], []
+    for duty, every in wanted.items():
+        run = runs.get(duty)
+        if run is not None and run.done_at and now - run.done_at <= _MISSED * 1000 * every:
+            verdicts.append(Verdict.PASS)
+            continue
+        verdicts.append(Verdict.UNKNOWN if run is None or run.error is None else Verdict.FAIL)
+        late.append(_why_late(spec, duty, run))
+    ages = [now - runs[duty].done_at for duty in wanted if duty in runs and runs[duty].done_at]
+    return Check(
+        name="duties",
+        verdict=worst(verdicts),
+        observed="; ".join(f"{duty}: {said(runs.get(duty), now)}" for duty in wanted),
+        limit=f"done within {_MISSED} intervals: "
+        + ", ".join(f"{duty} {_MISSED * every} s" for duty, every in wanted.items()),
+        age_ms=max(0, *ages) if len(ages) == len(wanted) else None,
+        reason="; ".join(late),
+    )
+
+
+def _why_late(spec: MirrorSpec, duty: Duty, run: DutyRun | None) -> str:
+    command = shlex.join((*duty.command.split(), spec.mirror, "--destination", spec.destination))
+    if run is None or run.error is None:
+        return f"no worker of this version has done it: start one with `tanist fetcher run`, or type `{command}`"
+    return f"{run.error}: {run.reason}: `{command}` shows every row"
+
+
+def said(run: DutyRun | None, now: EpochMs) -> str:
+    """What a run has come to, in words."""
+    if run is None:
+        return "never done"
+    age = f"{max(0, now - run.at) // 1000} s ago by {run.worker}"
+    if run.error is None:
+        return f"{run.summary}, {age}"
+    return f"{run.error}, {age}, {run.failures} in a row: {run.reason}"
+
+
+def _rewinds(spec: MirrorSpec, synced: GroupsSynced | None) -> Check | None:
+    """Groups that were set back at the source, and did not follow: a person decides."""
+    if synced is None or not synced.rewound:
+        return None
+    groups = synced.rewound
+    options = exact_options("--group", groups)
+    command = shlex.join(("tanist", "groups", "sync", spec.mirror, "--destination", spec.destination, *options))
+    return Check(
+        name="rewinds",
+        verdict=Verdict.FAIL,
+        observed=f"{len(groups)} group(s) set back at the source: {named(groups, ', ')}",
+        limit="none that has not followed, or stays",
+        age_ms=None,
+        reason=f"`{command} --backwards` sets them back here, too; `tanist mirrors alter {spec.mirror} --destination "
+        f"{spec.destination} --on-rewind hold` leaves all where they are",
+    )
+
+
+def duty_lines(spec: MirrorSpec, runs: tuple[DutyRun, ...], now: EpochMs) -> Iterator[str]:
+    """For people, one line for each duty that the spec leaves to workers."""
+    last = {each.duty: each for each in runs}
+    for duty in Duty:
+        if every := interval_seconds(spec, duty):
+            yield f"mirror {spec.mirror}: {duty} every {every} s: {said(last.get(duty), now)}"
