@@ -8,11 +8,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
-from tanist.domain.errors import TimedOut
+from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
-from tanist.domain.metadata import EXCLUDED, Change, Decision, Kind, MetadataRules, Outcome, TopicMetadata, decide
+from tanist.domain.metadata import (
+    Change,
+    Copy,
+    Decision,
+    Kind,
+    MayFollow,
+    MetadataRules,
+    OnBoth,
+    Outcome,
+    TopicMetadata,
+    blocked,
+    decided,
+)
+from tanist.domain.synced.configs import EXCLUDED
 from tanist.domain.topic_configs import plan_configs
-from tests.builders import a_topic
+from tanist.usecases.metadata.synced import SYNCED
+from tests.builders import a_mirror, a_topic
 from tests.fakes import topics
 
 if TYPE_CHECKING:
@@ -37,8 +51,41 @@ def seen(partitions: int = 2, own: Mapping[str, str] | None = None) -> TopicMeta
         replication_factor=3,
         own=own or {},
         effective=DEFAULTS | dict(own or {}),
-        write_rules=(),
     )
+
+
+def decide(
+    topic: TopicDesired,
+    source: TopicMetadata | TanistError | None,
+    copy: TopicMetadata | TanistError | None,
+    rules: MetadataRules,
+    writers: tuple[AclEntry, ...] | TanistError | None = (),
+) -> Decision:
+    """As a sync does for one topic. `writers`: the source's ACLs for writing."""
+    if stopped := blocked(topic, source, copy, rules):
+        return stopped
+    assert isinstance(source, TopicMetadata)
+    assert not isinstance(copy, TanistError)
+    both = OnBoth(source=source, copy=copy)
+    mirror = MayFollow(spec=a_mirror(), topics={topic.topic: topic}, rules=rules)
+    shares = {
+        each.kind: each.decide(mirror, {topic.topic: writers if each.kind is Kind.ACL else both})[topic.topic]
+        for each in SYNCED
+    }
+    return decided(topic, shares)
+
+
+def configured(decision: Decision) -> Mapping[str, str | None]:
+    """The configs to alter."""
+    found: Mapping[str, str | None] = decision.changes.get(Kind.CONFIG, {})
+    return found
+
+
+def created(decision: Decision) -> Copy:
+    """The topic to create."""
+    found = decision.changes[Kind.TOPIC]
+    assert isinstance(found, Copy)
+    return found
 
 
 def taken(source: TopicMetadata) -> tuple[TopicDesired, TopicMetadata]:
@@ -75,7 +122,7 @@ def test_what_was_just_taken_in_does_not_differ(own: dict[str, str]) -> None:
     decision = differ(own, own)
     assert decision.rows == ()
     assert decision.wanted == decision.before
-    assert not decision.configs
+    assert not decision.changes
 
 
 Case = tuple[dict[str, str], dict[str, str], dict[str, str | None], list[Said], dict[str, str | None]]
@@ -180,7 +227,7 @@ def test_configs(case: str) -> None:
     before, now, tampered, rows, changes = CONFIGS[case]
     decision = differ(before, now, tampered=tampered)
     assert said(decision) == rows
-    assert decision.configs == changes
+    assert configured(decision) == changes
     assert decision.due == any(row[4] is D for row in rows)
     assert settled(decision, seen(own=now), dict(before), tampered)
 
@@ -188,7 +235,7 @@ def test_configs(case: str) -> None:
 def settled(decision: Decision, source: TopicMetadata, before: dict[str, str], tampered: dict[str, str | None]) -> bool:
     """Whether the same sync again has nothing to do."""
     _, copy = taken(seen(own=before))
-    own: dict[str, str | None] = {**copy.own, **tampered, **decision.configs}
+    own: dict[str, str | None] = {**copy.own, **tampered, **configured(decision)}
     after = seen(own={k: v for k, v in own.items() if v is not None})
     assert decision.wanted is not None
     return not decide(decision.wanted, source, after, RULES).due
@@ -198,7 +245,7 @@ def test_every_config_that_kip_1279_excludes_is_left_alone() -> None:
     """Those that a mirror topic holds are held, whatever that list says."""
     known = RULES.known or frozenset()
     decision = differ({}, dict.fromkeys(EXCLUDED, "1"), replace(RULES, known=known | frozenset(EXCLUDED)))
-    assert decision.configs == {}
+    assert configured(decision) == {}
     assert {row.verdict for row in decision.rows if row.change is not Change.REMEMBER} == {S}
     remembered = [row.name for row in decision.rows if row.change is Change.REMEMBER]
     assert remembered == ["t:message.timestamp.type"]
@@ -221,7 +268,7 @@ def test_partitions_are_added_and_never_taken_away(case: str) -> None:
     decision = decide(topic, seen(source), replace(there, partitions=copy), RULES)
     (row,) = decision.rows
     assert (row.verdict, row.source, row.destination) == (verdict, str(source), str(copy))
-    assert decision.grow == grow
+    assert decision.changes.get(Kind.PARTITIONS) == grow
     assert decision.wanted is not None
     assert decision.wanted.partitions == after
 
@@ -248,7 +295,7 @@ def test_a_fence_is_never_copied(case: str) -> None:
     fence = FENCES[case]
     rules = replace(RULES, fences={"t": fence} if fence else {})
     decision = differ({"max.message.bytes": "5000"}, {"max.message.bytes": "78", "segment.bytes": "7"}, rules)
-    assert decision.configs == {"segment.bytes": "7"}
+    assert configured(decision) == {"segment.bytes": "7"}
     assert ("max.message.bytes", Change.NOTHING, None, None, S) in said(decision)
     assert decision.wanted is not None
     assert dict(decision.wanted.deferred_configs)["max.message.bytes"] == "5000"
@@ -257,8 +304,7 @@ def test_a_fence_is_never_copied(case: str) -> None:
 def test_a_lost_copy_of_a_fenced_topic_gets_the_limit_that_was_remembered() -> None:
     topic, _ = taken(seen(own={"max.message.bytes": "5000"}))
     decision = decide(topic, seen(own={"max.message.bytes": "78"}), None, RULES)
-    assert decision.create is not None
-    assert decision.create.configs["max.message.bytes"] == "5000"
+    assert created(decision).configs["max.message.bytes"] == "5000"
     assert decision.wanted == topic
 
 
@@ -268,13 +314,12 @@ def test_a_lost_copy_is_made_anew_unless_its_map_is_of_another_log() -> None:
     source = seen(3, {"cleanup.policy": "compact"})
     decision = decide(topic, source, None, RULES)
     assert [(row.change, row.verdict) for row in decision.rows] == [(Change.CREATE, D)]
-    assert decision.create is not None
-    assert (decision.create.partitions, dict(decision.create.configs)) == (3, dict(copy.own))
+    assert (created(decision).partitions, dict(created(decision).configs)) == (3, dict(copy.own))
     assert decision.wanted is not None
     assert decision.wanted.partitions == 3
     stale = decide(topic, source, None, replace(RULES, mapped=frozenset({"t"})))
     assert [row.verdict for row in stale.rows] == [C]
-    assert stale.create is None
+    assert not stale.changes
 
 
 def test_what_could_not_be_looked_at_is_unknown_and_what_is_another_topic_is_left() -> None:
@@ -284,7 +329,7 @@ def test_what_could_not_be_looked_at_is_unknown_and_what_is_another_topic_is_lef
     gone, anew = decide(topic, None, copy, RULES), decide(topic, replace(seen(4), topic_id="other"), copy, RULES)
     unknown = decide(topic, trouble, copy, RULES), decide(topic, seen(4), trouble, RULES)
     assert [row.verdict for each in (gone, anew, *unknown) for row in each.rows] == [C, C, U, U]
-    assert not any(each.due or each.create or each.grow or each.configs for each in (gone, anew, *unknown))
+    assert not any(each.due or each.changes for each in (gone, anew, *unknown))
 
 
 def test_what_is_left_to_each_cluster_stays_as_it_was_remembered() -> None:
@@ -302,13 +347,13 @@ EVE, BOB = AclEntry("User:eve", "*", allowed=True), AclEntry("User:bob", "10.0.0
 
 def test_who_may_write_at_the_source_is_remembered_and_given_to_nobody_yet() -> None:
     topic, copy = taken(seen())
-    decision = decide(topic, replace(seen(), write_rules=(BOB, EVE)), copy, RULES)
+    decision = decide(topic, seen(), copy, RULES, (BOB, EVE))
     (row,) = decision.rows
     assert (row.kind, row.change, row.destination) == (Kind.ACL, Change.REMEMBER, "nobody")
     assert row.source == "deny User:bob from 10.0.0.1, allow User:eve"
-    assert decision.configs == {}
+    assert configured(decision) == {}
     assert decision.wanted == replace(topic, deferred_acls=(BOB, EVE))
-    again = decide(replace(topic, deferred_acls=(BOB, EVE)), replace(seen(), write_rules=(BOB, EVE)), copy, RULES)
+    again = decide(replace(topic, deferred_acls=(BOB, EVE)), seen(), copy, RULES, (BOB, EVE))
     assert not again.rows
 
 
@@ -316,9 +361,9 @@ def test_who_may_write_stays_remembered_while_a_fence_hides_it_or_nobody_tells()
     """Neither a fence nor a missing right is the news that nobody may write."""
     topic, copy = taken(seen())
     topic = replace(topic, deferred_acls=(EVE,))
-    fenced = decide(topic, replace(seen(), write_rules=None), copy, RULES)
-    blind = decide(topic, replace(seen(), write_rules=TimedOut("east")), copy, RULES)
+    fenced = decide(topic, seen(), copy, RULES, None)
+    blind = decide(topic, seen(), copy, RULES, TimedOut("east"))
     assert fenced.wanted == blind.wanted == topic
     assert [row.verdict for each in (fenced, blind) for row in each.rows] == [S, U]
-    gone = decide(topic, replace(seen(), write_rules=()), copy, RULES)
+    gone = decide(topic, seen(), copy, RULES, ())
     assert gone.wanted == replace(topic, deferred_acls=())

@@ -21,13 +21,13 @@ from tanist.domain.errors import (
     UnsafeStateTopic,
 )
 from tanist.domain.failover.plan import is_another_topic
-from tanist.domain.metadata import is_fenced
 from tanist.domain.names import SAME_NAMES
 from tanist.domain.originals import Originals
 from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, about
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import DesiredState
+from tanist.domain.synced.configs import is_fenced
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, differences, plan_configs
 from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
