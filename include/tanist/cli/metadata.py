@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,10 +33,21 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Make topics, partitions and configs of a mirror follow the source.")
 
+ResetOption = Annotated[
+    bool, typer.Option("--reset", help="Also remove configs that somebody has set on a mirror topic alone (drift).")
+]
+
 
 @app.command()
 @asking()
-def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
+def diff(
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    reset: ResetOption = False,
+) -> None:
     """Show how the topics of a mirror differ from the source, and what `metadata sync` would change.
 
     Exits with 1 if there is a difference to sync or to decide, 3 if a topic could not be read.
@@ -44,27 +55,35 @@ def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude
     Example: tanist metadata diff dr --topic 'orders.*'
     """
     (destination,) = now.destinations(mirror_name(name))
-    compared = compare(_request(name, topic, exclude), destination, now.registry.connect, now.context)
+    compared = compare(_request(name, topic, exclude, reset=reset), destination, now.registry.connect, now.context)
     _show(now, compared.spec.mirror, compared.rows)
     _end(compared.rows, {Outcome.DIFFERS: 1, Outcome.CONFLICT: 1, Outcome.UNKNOWN: 3})
 
 
 @app.command()
 @asking(changes=True, confirms=True)
-def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
+def sync(
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    reset: ResetOption = False,
+) -> None:
     """Create missing mirror topics, add partitions, copy configs. Topics are never deleted.
 
-    New source topics that match the mirror's filters are added. During a failover the mirror is skipped.
+    New source topics that match the mirror's filters are added. During a failover the mirror is skipped. A config that
+    somebody has set on a mirror topic alone is listed as drift, and left alone unless --reset is given.
     Exits with 1 if an operator must decide, 4 if a change failed (run it again).
 
     Example: tanist metadata sync dr --destination west --dry-run
     """
     destination = now.destination()
-    request = _request(name, topic, exclude)
+    request = _request(name, topic, exclude, reset=reset)
     if on_terminal() and not now.yes and not now.context.dry_run:
         planned = compare(request, destination, now.registry.connect, now.context)
         say(summary(planned.rows))
-        if any(decision.due for decision in planned.decisions):
+        if any(decision.differs for decision in planned.decisions):
             confirm(f"Change this on {destination.name}?", yes=False)
     synced = bring(request, destination, now.registry.connect, announcing(now, "change"))
     _show(now, synced.spec.mirror, synced.rows)
@@ -72,8 +91,8 @@ def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude
         _end(synced.rows, {Outcome.CONFLICT: 1, Outcome.FAILED: 4, Outcome.UNKNOWN: 4})
 
 
-def _request(name: str, topic: Sequence[str] | None, exclude: Sequence[str] | None) -> MetadataRequest:
-    return MetadataRequest(mirror=name, include=tuple(topic or EVERYTHING), exclude=tuple(exclude or ()))
+def _request(name: str, topic: Sequence[str] | None, exclude: Sequence[str] | None, *, reset: bool) -> MetadataRequest:
+    return MetadataRequest(mirror=name, include=tuple(topic or EVERYTHING), exclude=tuple(exclude or ()), reset=reset)
 
 
 def _show(now: Session, mirror: MirrorName, rows: Sequence[MetadataRow]) -> None:

@@ -112,8 +112,21 @@ class Decision:
     denial: Denial | None = None
 
     @property
-    def due(self) -> bool:
+    def differs(self) -> bool:
+        """Whether anything is changed that people see."""
         return any(row.verdict is Outcome.DIFFERS for row in self.rows)
+
+    @property
+    def due(self) -> bool:
+        return self.differs or self.unrecorded
+
+    @property
+    def unrecorded(self) -> bool:
+        """Whether it is not on record yet which configs follow the source, or were set on the mirror topic alone."""
+        old, new = self.before, self.wanted
+        if old is None or new is None:
+            return False
+        return (old.synced_configs, old.drifted_configs) != (new.synced_configs, new.drifted_configs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +140,10 @@ class MetadataRules:
     is_mapped: bool = False  # as `MirrorSpec.is_mapped`
     mapped: frozenset[str] = frozenset()
     """Topics with ranges in the offset map, which describes the existing log, not a re-created one."""
+    excluded: tuple[str, ...] = ()
+    """As `MirrorSpec.config_exclude`."""
+    reset: bool = False
+    """Configs that are set on a mirror topic alone are removed, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,6 +140,10 @@ class TopicDesired(MirrorRecord):
     offsets: OffsetMode = OffsetMode.IDENTICAL
     deferred_configs: tuple[tuple[str, str], ...] = field(default=(), metadata=stored_under("held_configs"))
     """Topic configs (name, value) that are set at the destination only by a failover."""
+    synced_configs: tuple[str, ...] | None = field(default=None, metadata=stored_since(1))
+    """Names of the configs that the mirror topic has from the source; None: not known, or an earlier version's."""
+    drifted_configs: tuple[str, ...] = field(default=(), metadata=stored_since(1))
+    """Names of those that somebody has set on the mirror topic alone, as the last sync has seen them."""
     deferred_acls: tuple[AclEntry, ...] = field(default=(), metadata=stored_under("held_rules"))
     """The ACLs for writing at the source, which a failover creates at the destination."""
     promotion_epoch: int = field(default=0, metadata=stored_under("generation"))

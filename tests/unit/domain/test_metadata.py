@@ -23,7 +23,7 @@ from tanist.domain.metadata import (
     blocked,
     decided,
 )
-from tanist.domain.synced.configs import EXCLUDED
+from tanist.domain.synced.configs import EXCLUDED, following
 from tanist.domain.topic_configs import plan_configs
 from tanist.usecases.metadata.synced import SYNCED
 from tests.builders import a_mirror, a_topic
@@ -91,7 +91,9 @@ def created(decision: Decision) -> Copy:
 def taken(source: TopicMetadata) -> tuple[TopicDesired, TopicMetadata]:
     """A topic of the mirror and its copy, as `mirrors add` leaves them."""
     planned = plan_configs(source.own, source.effective, known=RULES.known, replication_factor=3)
-    topic = a_topic("t", partitions=source.partitions, deferred_configs=planned.deferred)
+    topic = a_topic(
+        "t", partitions=source.partitions, deferred_configs=planned.deferred, synced_configs=following(planned, ())
+    )
     return topic, seen(source.partitions, dict(planned.now))
 
 
@@ -146,8 +148,8 @@ CONFIGS: dict[str, Case] = {
         {},
         {},
         {"segment.bytes": "9"},
-        [("segment.bytes", Change.RESET, None, "9", D)],
-        {"segment.bytes": None},
+        [("segment.bytes", Change.NOTHING, None, "9", S)],
+        {},
     ),
     "held, and changed at the source": (
         {"retention.ms": "5"},
@@ -228,7 +230,7 @@ def test_configs(case: str) -> None:
     decision = differ(before, now, tampered=tampered)
     assert said(decision) == rows
     assert configured(decision) == changes
-    assert decision.due == any(row[4] is D for row in rows)
+    assert decision.differs == any(row[4] is D for row in rows)
     assert settled(decision, seen(own=now), dict(before), tampered)
 
 
@@ -239,6 +241,61 @@ def settled(decision: Decision, source: TopicMetadata, before: dict[str, str], t
     after = seen(own={k: v for k, v in own.items() if v is not None})
     assert decision.wanted is not None
     return not decide(decision.wanted, source, after, RULES).due
+
+
+def test_s3_5_a_config_set_on_the_copy_alone_is_drift_until_a_reset() -> None:
+    """It was removed by the next sync. It is on record, so `status` names it without reading any config."""
+    decision = differ({}, {}, tampered={"segment.bytes": "9"})
+    (row,) = decision.rows
+    assert row.reason.startswith("drift: ")
+    assert "--reset" in row.reason
+    assert not decision.differs
+    assert decision.wanted is not None
+    assert decision.wanted.drifted_configs == ("segment.bytes",)
+    reset = differ({}, {}, replace(RULES, reset=True), {"segment.bytes": "9"})
+    assert said(reset) == [("segment.bytes", Change.RESET, None, "9", D)]
+    assert configured(reset) == {"segment.bytes": None}
+    assert reset.wanted is not None
+    assert reset.wanted.drifted_configs == ()
+
+
+def test_drift_in_a_config_that_the_source_sets_later_follows_the_source_from_then_on() -> None:
+    topic, copy = taken(seen())
+    own = {**copy.own, "segment.bytes": "9"}
+    first = decide(topic, seen(), seen(own=own), RULES).wanted
+    assert first is not None
+    second = decide(first, seen(own={"segment.bytes": "7"}), seen(own=own), RULES)
+    assert configured(second) == {"segment.bytes": "7"}
+    assert second.wanted is not None
+    assert (second.wanted.drifted_configs, second.wanted.synced_configs) == ((), ("segment.bytes",))
+    third = decide(second.wanted, seen(), seen(own={**own, "segment.bytes": "7"}), RULES)
+    assert configured(third) == {"segment.bytes": None}
+
+
+def test_which_configs_a_topic_of_an_earlier_version_has_from_the_source_is_recorded_without_a_word() -> None:
+    """Where it is not known, what only the copy has may be somebody's, so it stays."""
+    topic, copy = taken(seen(own={"segment.bytes": "7"}))
+    topic = replace(topic, synced_configs=None)
+    decision = decide(topic, seen(own={"segment.bytes": "7"}), copy, RULES)
+    assert (decision.rows, decision.differs, decision.due) == ((), False, True)
+    assert decision.wanted is not None
+    assert decision.wanted.synced_configs == ("segment.bytes",)
+    gone = decide(topic, seen(), copy, RULES)
+    assert [(row.change, row.verdict) for row in gone.rows] == [(Change.NOTHING, S)]
+
+
+def test_s3_5_configs_that_a_mirror_excludes_are_left_alone_instead_of_those_of_kip_1279() -> None:
+    rules = replace(RULES, excluded=(r"segment\..*",))
+    decision = differ({}, {"segment.bytes": "7", "min.insync.replicas": "2"}, rules)
+    assert said(decision) == [
+        ("min.insync.replicas", Change.SET, "2", None, D),
+        ("segment.bytes", Change.NOTHING, "7", None, S),
+    ]
+    assert decision.rows[1].reason == "each cluster keeps its own value (--config-exclude)"
+    held = differ({}, {"retention.ms": "6"}, replace(RULES, excluded=("retention.*",)))
+    assert said(held) == [("retention.ms", Change.REMEMBER, "6", "604800000", D)], (
+        "what a failover sets is not excluded"
+    )
 
 
 def test_every_config_that_kip_1279_excludes_is_left_alone() -> None:

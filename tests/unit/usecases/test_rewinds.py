@@ -11,31 +11,18 @@ from tanist.domain.commit_marks import mark_begin, marked_offset
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.rewinds import OnRewind
-from tanist.domain.translation import Proof, Rules, Stays, Withheld
-from tanist.ports.positions import ProofResult
+from tanist.domain.translation import Rules, Stays, Withheld
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tests.builders import AT, DR, a_command
 from tests.fakes.cluster import pair_with
-from tests.unit.usecases.mapped import SPEC, MappedMirror
+from tests.unit.usecases.mapped import SPEC, MappedMirror, Same
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tanist.ports.clock import Deadline
-    from tanist.ports.positions import Pair
     from tanist.usecases.groups.rows import PositionRow
 
 THERE = TopicPartition(*AT)
 ALL = SyncRequest()
-
-
-class Same:
-    """The port `Proofs`: all records are the same."""
-
-    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
-        assert by.at > 0
-        return dict.fromkeys(pairs, ProofResult(Proof.MATCH, "the same record"))
 
 
 class Synced:

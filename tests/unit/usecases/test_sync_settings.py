@@ -20,7 +20,7 @@ from tests.fakes.failover import GuardedCluster
 if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
 
-REQUEST = CreateRequest(mirror="dr", include=("orders.*",))
+ORDERS = CreateRequest(mirror="dr", include=("orders",))
 SETTINGS = SyncSettings(
     sync_metadata_seconds=30,
     sync_groups_seconds=120,
@@ -33,37 +33,39 @@ SETTINGS = SyncSettings(
 
 
 @pytest.fixture
-def east() -> GuardedCluster:
+def source() -> GuardedCluster:
     return GuardedCluster("east").with_topic("orders", 1)
 
 
 @pytest.fixture
-def west() -> GuardedCluster:
+def destination() -> GuardedCluster:
     return GuardedCluster("west")
 
 
-def stored(west: GuardedCluster) -> MirrorSpec:
-    spec = west.view(STATE_TOPIC).mirror(DR)
+def stored(destination: GuardedCluster) -> MirrorSpec:
+    spec = destination.view(STATE_TOPIC).mirror(DR)
     assert spec is not None
     return spec
 
 
 def test_a_new_mirror_has_what_was_given_and_the_same_command_again_keeps_it(
-    east: GuardedCluster, west: GuardedCluster
+    source: GuardedCluster, destination: GuardedCluster
 ) -> None:
     """S3.5, S3.6, S0.6. Also the same command without these options, as it was typed before they existed."""
-    spec = create(replace(REQUEST, sync=SETTINGS), east.side(), west.side(), a_command()).spec
+    spec = create(replace(ORDERS, sync=SETTINGS), source.side(), destination.side(), a_command()).spec
     assert {name: getattr(spec, name) for name in SETTINGS.given} == SETTINGS.given
     for again in (SETTINGS, SyncSettings()):
-        assert not create(replace(REQUEST, sync=again), east.side(), west.side(), a_command()).changed
-    other = replace(REQUEST, sync=SyncSettings(on_rewind=OnRewind.HOLD))
+        assert not create(replace(ORDERS, sync=again), source.side(), destination.side(), a_command()).changed
+    other = replace(ORDERS, sync=SyncSettings(on_rewind=OnRewind.HOLD))
     with pytest.raises(MirrorExists, match="on_rewind follow, not hold"):
-        create(other, east.side(), west.side(), a_command())
-    assert stored(west) == spec
+        create(other, source.side(), destination.side(), a_command())
+    assert stored(destination) == spec
 
 
-def test_each_is_altered_alone_and_taken_away_by_its_empty_value(east: GuardedCluster, west: GuardedCluster) -> None:
-    spec = create(replace(REQUEST, sync=SETTINGS), east.side(), west.side(), a_command()).spec
+def test_each_is_altered_alone_and_taken_away_by_its_empty_value(
+    source: GuardedCluster, destination: GuardedCluster
+) -> None:
+    spec = create(replace(ORDERS, sync=SETTINGS), source.side(), destination.side(), a_command()).spec
     for setting in (
         SyncSettings(sync_metadata_seconds=0),
         SyncSettings(workers_sync_groups=False),
@@ -71,10 +73,10 @@ def test_each_is_altered_alone_and_taken_away_by_its_empty_value(east: GuardedCl
         SyncSettings(group_include=()),
         SyncSettings(on_rewind=OnRewind.ASK),
     ):
-        altered = administer.alter("dr", administer.Alteration(sync=setting), west.side(), a_command())
+        altered = administer.alter("dr", administer.Alteration(sync=setting), destination.side(), a_command())
         spec = replace(spec, **setting.given)
         assert altered.changed
-        assert stored(west) == spec
+        assert stored(destination) == spec
 
 
 @pytest.mark.parametrize(
@@ -86,11 +88,11 @@ def test_each_is_altered_alone_and_taken_away_by_its_empty_value(east: GuardedCl
     ],
 )
 def test_a_setting_that_cannot_be_read_creates_nothing(
-    settings: SyncSettings, why: str, east: GuardedCluster, west: GuardedCluster
+    settings: SyncSettings, why: str, source: GuardedCluster, destination: GuardedCluster
 ) -> None:
     with pytest.raises(Misconfigured, match=why):
-        create(replace(REQUEST, sync=settings), east.side(), west.side(), a_command())
-    assert west.calls == []
+        create(replace(ORDERS, sync=settings), source.side(), destination.side(), a_command())
+    assert destination.calls == []
 
 
 NONE = {

@@ -25,7 +25,7 @@ _MISSED: Final = 3
 def periodic_checks(spec: MirrorSpec, view: StateView, now: EpochMs) -> tuple[Check, ...]:
     """Only those that mean something for the mirror: none of one that leaves all of this to a schedule."""
     runs = {each.duty: each for each in view.duty_runs(spec.mirror)}
-    found = (_duties(spec, runs, now), _rewinds(spec, view.groups_synced(spec.mirror)))
+    found = (_duties(spec, runs, now), _rewinds(spec, view.groups_synced(spec.mirror)), _drift(spec, view))
     return tuple(check for check in found if check is not None)
 
 
@@ -92,6 +92,21 @@ def _rewinds(spec: MirrorSpec, synced: GroupsSynced | None) -> Check | None:
         age_ms=None,
         reason=f"`{command} --backwards` sets them back here, too; `tanist mirrors alter {spec.mirror} --destination "
         f"{spec.destination} --on-rewind hold` leaves all where they are",
+    )
+
+
+def _drift(spec: MirrorSpec, view: StateView) -> Check | None:
+    """Configs that somebody has set on mirror topics alone: they are meant, as far as anybody knows."""
+    names = [f"{topic.topic}:{name}" for topic in view.mirrored(spec.mirror) for name in topic.drifted_configs]
+    if not names:
+        return None
+    command = shlex.join(("tanist", "metadata", "sync", spec.mirror, "--destination", spec.destination, "--reset"))
+    return Check(
+        name="drift",
+        verdict=Verdict.PASS,
+        observed=f"{len(names)} config(s) set at the destination alone: {named(names, ', ')}",
+        limit="any, as seen by the last sync of metadata",
+        reason=f"`{command}` removes them",
     )
 
 

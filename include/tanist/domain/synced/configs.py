@@ -1,8 +1,9 @@
 """Configs of a topic, as a kind that follows the source: which to set, which to remove, which to defer.
 
-Configs that are set on the source's topic are set on the mirror topic, and removed if the source has none, except those
-that KIP-1279 excludes and those that are deferred (`topic_configs`): the source's value of a deferred config is stored
-and set by a failover. A source fence is not a setting to copy.
+Configs that are set on the source's topic are set on the mirror topic, and removed once the source has none, except
+those that the mirror excludes (KIP-1279's default) and those that are deferred (`topic_configs`): the source's value of
+a deferred config is stored and set by a failover. A source fence is not a setting to copy. A config that somebody has
+set on the mirror topic alone is drift: it is named, and left alone until a reset is asked for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.metadata import Change, Kind, MetadataRow, Outcome, Share
+from tanist.domain.selection import topic_pattern
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, WHILE_MIRRORING, plan_configs, why_never_copied
 
 if TYPE_CHECKING:
@@ -34,8 +36,9 @@ EXCLUDED: Final = (
     "mirror.name",
 )
 """KIP-1279's default of `mirror.topic.properties.exclude`."""
-_EXCLUDED: Final = re.compile("|".join(map(re.escape, EXCLUDED)))
+_AS_KIP_1279: Final = tuple(map(re.escape, EXCLUDED))
 _HELD: Final = frozenset({*WHILE_MIRRORING, MAX_MESSAGE_BYTES})
+_DRIFT: Final = "drift: it is set at the destination alone; `tanist metadata sync` with --reset removes it"
 _FENCE: Final = "the source is fenced: the value is the source fence, not a setting"
 
 
@@ -43,17 +46,40 @@ def decide(topic: TopicDesired, found: OnBoth, rules: MetadataRules) -> Share:
     """The configs to alter on the mirror topic (`change`; None removes one), and those to store for a failover."""
     source, copy = unfenced(topic, found.source, rules), found.copy
     if copy is None:
-        return Share(recorded={"deferred_configs": planned_configs(source, rules, rules.replication_factor).deferred})
+        created = planned_configs(source, rules, rules.replication_factor)
+        names = following(created, rules.excluded)
+        return Share(recorded={"deferred_configs": created.deferred, "synced_configs": names, "drifted_configs": ()})
     configs = planned_configs(source, rules, copy.replication_factor)
-    changes, deferred = _changes(configs, source, copy), _remembered(topic, configs)
+    drifted = _drifted(topic, configs, source, copy, rules)
+    changes = _changes(configs, source, copy, rules, frozenset() if rules.reset else drifted)
+    deferred = _remembered(topic, configs, rules)
     rows = [
         *_config_rows(topic, source, copy, changes),
         *_deferred_rows(topic, deferred),
-        *_skipped_rows(topic, source, copy, configs),
+        *_skipped_rows(topic, source, copy, configs, rules),
+        *(_drift_row(topic, name, copy) for name in sorted(drifted) if not rules.reset),
     ]
     if _is_fenced_here(topic, found.source, rules):
         rows.append(_config_row(topic, MAX_MESSAGE_BYTES, Change.NOTHING, verdict=Outcome.SKIPPED, reason=_FENCE))
-    return Share(rows=tuple(rows), change=changes or None, recorded={"deferred_configs": deferred})
+    return Share(
+        rows=tuple(rows),
+        change=changes or None,
+        recorded={
+            "deferred_configs": deferred,
+            "synced_configs": following(configs, rules.excluded),
+            "drifted_configs": () if rules.reset else tuple(sorted(drifted)),
+        },
+    )
+
+
+def is_excluded(name: str, excluded: tuple[str, ...]) -> bool:
+    """Whether a config does not follow the source. `excluded`: expressions; empty: those of KIP-1279."""
+    return any(topic_pattern(text).fullmatch(name) for text in excluded or _AS_KIP_1279)
+
+
+def following(configs: TopicConfigs, excluded: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the configs that a mirror topic has from the source, and that follow it."""
+    return tuple(sorted(name for name in configs.now.keys() - _HELD if not is_excluded(name, excluded)))
 
 
 def unfenced(topic: TopicDesired, source: TopicMetadata, rules: MetadataRules) -> TopicMetadata:
@@ -86,20 +112,36 @@ def planned_configs(source: TopicMetadata, rules: MetadataRules, replication_fac
     )
 
 
-def _changes(planned: TopicConfigs, source: TopicMetadata, copy: TopicMetadata) -> dict[str, str | None]:
-    """Configs of the mirror topic to set; None removes one."""
+def _surplus(planned: TopicConfigs, source: TopicMetadata, copy: TopicMetadata, rules: MetadataRules) -> frozenset[str]:
+    """Configs that only the mirror topic has, and that could follow."""
+    found = copy.own.keys() - planned.now.keys() - source.own.keys() - _HELD
+    return frozenset(name for name in found if not is_excluded(name, rules.excluded) and why_never_copied(name) is None)
+
+
+def _drifted(
+    topic: TopicDesired, planned: TopicConfigs, source: TopicMetadata, copy: TopicMetadata, rules: MetadataRules
+) -> frozenset[str]:
+    """Of those the ones that did not come from the source. Where that is not known, none of them did."""
+    return _surplus(planned, source, copy, rules) - frozenset(topic.synced_configs or ())
+
+
+def _changes(
+    planned: TopicConfigs,
+    source: TopicMetadata,
+    copy: TopicMetadata,
+    rules: MetadataRules,
+    drifted: frozenset[str],
+) -> dict[str, str | None]:
+    """Configs of the mirror topic to set; None removes one, unless it is among `drifted`."""
     wanted: dict[str, str | None] = {
         name: value
         for name, value in planned.now.items()
-        if name in _HELD or not _EXCLUDED.fullmatch(name)
+        if name in _HELD or not is_excluded(name, rules.excluded)
         if copy.own.get(name) != value
     }
     if _takes_as_much(copy, planned.now.get(MAX_MESSAGE_BYTES)):
         wanted.pop(MAX_MESSAGE_BYTES, None)
-    surplus = copy.own.keys() - planned.now.keys() - source.own.keys() - _HELD
-    return wanted | {
-        name: None for name in sorted(surplus) if not _EXCLUDED.fullmatch(name) and why_never_copied(name) is None
-    }
+    return wanted | dict.fromkeys(sorted(_surplus(planned, source, copy, rules) - drifted))
 
 
 def _takes_as_much(copy: TopicMetadata, limit: str | None) -> bool:
@@ -129,9 +171,10 @@ def _why_set(name: str, value: str | None, at_source: str | None) -> str:
     return f"kept at {value} while the topic is mirrored" if name in _HELD and value != at_source else ""
 
 
-def _remembered(topic: TopicDesired, planned: TopicConfigs) -> tuple[tuple[str, str], ...]:
+def _remembered(topic: TopicDesired, planned: TopicConfigs, rules: MetadataRules) -> tuple[tuple[str, str], ...]:
     """The configs that a failover sets. Values that could not be read stay as stored."""
-    new = {name: value for name, value in planned.deferred if name in _HELD or not _EXCLUDED.fullmatch(name)}
+    deferred = planned.deferred
+    new = {name: value for name, value in deferred if name in _HELD or not is_excluded(name, rules.excluded)}
     return tuple(sorted((dict(topic.deferred_configs) | new).items()))
 
 
@@ -149,12 +192,18 @@ def _deferred_rows(topic: TopicDesired, held: tuple[tuple[str, str], ...]) -> It
             )
 
 
+def _drift_row(topic: TopicDesired, name: str, copy: TopicMetadata) -> MetadataRow:
+    here = copy.own[name]
+    return _config_row(topic, name, Change.NOTHING, destination=here, verdict=Outcome.SKIPPED, reason=_DRIFT)
+
+
 def _skipped_rows(
-    topic: TopicDesired, source: TopicMetadata, copy: TopicMetadata, planned: TopicConfigs
+    topic: TopicDesired, source: TopicMetadata, copy: TopicMetadata, planned: TopicConfigs, rules: MetadataRules
 ) -> Iterator[MetadataRow]:
     dropped = dict(planned.dropped)
+    kept = f"each cluster keeps its own value ({'--config-exclude' if rules.excluded else 'KIP-1279'})"
     for name in sorted((source.own.keys() | copy.own.keys()) - _HELD):
-        why = "each cluster keeps its own value (KIP-1279)" if _EXCLUDED.fullmatch(name) else dropped.get(name)
+        why = kept if is_excluded(name, rules.excluded) else dropped.get(name)
         here, there = copy.own.get(name), source.own.get(name)
         if why and here != there:
             skipped = Outcome.SKIPPED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain import metadata
@@ -41,11 +41,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequest:
-    """Which topics of which mirror: regular expressions that match whole names."""
+    """Which topics of which mirror: regular expressions that match whole names.
+
+    `reset`: remove configs, too, that somebody has set on a mirror topic alone.
+    """
 
     mirror: str
     include: tuple[str, ...] = EVERYTHING
     exclude: tuple[str, ...] = ()
+    reset: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +132,7 @@ def _compare(
     ensure_unlocked(view, spec.mirror)
     situation = take.situation(both.destination, view, spec, context.by)
     rules = _rules(both, view, situation, lost=any(copy is None for _, copy in seen.values()), context=context)
+    rules = replace(rules, reset=request.reset)
     decisions = [
         *_of_mirror((view, reported), spec, seen, found, rules),
         *_outside(both, outside, view, situation, context),
@@ -169,6 +174,7 @@ def _rules(
         is_mapped=both.spec.is_mapped,
         fences={both.spec.names.mirrored_topic(each.topic): each for each in view.source_fences(both.spec.mirror)},
         mapped=frozenset(at.topic for at in OffsetPolicy.of(runs, both.spec).with_ranges),
+        excluded=both.spec.config_exclude,
     )
 
 

@@ -70,7 +70,7 @@ def sync(
     compare = comparing(request, destination, connect, context)
     compared = compare(None)
     spec, due = compared.spec, compared.due
-    context.announce([*due])
+    context.announce([name for name, decision in due.items() if decision.differs])
     if context.dry_run or not due:
         return MetadataSyncResult(spec=spec, rows=compared.rows)
     purpose = Purpose(operation="metadata sync", preemptible=True)
@@ -130,7 +130,8 @@ def _deny(done: Mapping[str, _Done], destination: Cluster, lock: LockedMirror) -
 
 
 def _news(done: _Done) -> bool:
-    return any(row.change in _ON_RECORD and row.verdict is Outcome.CHANGED for row in done.rows())
+    changed = any(row.change in _ON_RECORD and row.verdict is Outcome.CHANGED for row in done.rows())
+    return changed or done.decision.unrecorded
 
 
 def _recorded(done: _Done, view: StateView, now: EpochMs) -> TopicDesired | None:

@@ -27,7 +27,7 @@ from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, about
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import DesiredState
-from tanist.domain.synced.configs import is_fenced
+from tanist.domain.synced.configs import following, is_fenced
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, differences, plan_configs
 from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
@@ -105,7 +105,6 @@ class TopicPlan:
     """One topic that can be added. `name`: of its copy. `changes`: configs to alter if the mirror topic exists already.
 
     `writers_known`: whether `deferred_acls` are those of the source, which this login may not read everywhere.
-
     `copy_starts`: as `TopicDesired` has them, of a topic that is adopted; of one that `continues`, because it was
     detached, the ends of its copy. `source_starts`: as there, too.
     """
@@ -148,6 +147,7 @@ class TopicPlan:
             partitions=self.source.partitions,
             offsets=spec.offsets,
             deferred_configs=self.configs.deferred,
+            synced_configs=following(self.configs, spec.config_exclude),
             deferred_acls=self.deferred_acls,
             promotion_epoch=promotion_epoch,
             copy_starts=self.copy_starts,
