@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.duties import Duty, DutyIncomplete, DutyResult, interval_seconds
+from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.metadata import Outcome
 from tanist.usecases.groups import items as group_items
+from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.metadata import items as metadata_items
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
+from tanist.usecases.snapshot import SourceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,8 +69,12 @@ def sync_metadata(
 
 
 def sync_positions(mirror: OpenMirror, context: CommandContext) -> PeriodicResult:
-    """`tanist groups sync` of all groups. Raises as that."""
-    synced = sync_locked(mirror, SyncRequest(), context)
+    """`tanist groups sync` of all groups. Raises as that.
+
+    A source that does not answer is waited for before the lock is taken, so that no command waits for it, too.
+    """
+    request = SyncRequest(chosen=Chosen(ask_source=_answers(mirror, context)))
+    synced = sync_locked(mirror, request, context)
     shown = sorted(synced.rows, key=lambda row: row.committed)
     return PeriodicResult(
         summary=group_items.summary(synced) + _also(mirror.spec, Duty.GROUPS, context),
@@ -77,6 +84,18 @@ def sync_positions(mirror: OpenMirror, context: CommandContext) -> PeriodicResul
         again=_described(synced.failed),
         counts={"positions": len(synced.rows), "committed": sum(row.committed for row in synced.rows)},
     )
+
+
+def _answers(mirror: OpenMirror, context: CommandContext) -> bool:
+    if isinstance(mirror.source, TanistError):
+        return False
+    try:
+        SourceSnapshot(cluster=mirror.source).cluster_id(context.first_contact())
+    except Stopped:
+        raise
+    except CouldNotTell:
+        return False
+    return True
 
 
 def _also(spec: MirrorSpec, duty: Duty, context: CommandContext) -> str:

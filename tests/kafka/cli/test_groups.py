@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.names import MirrorPartition
-from tests.kafka.groups.readers import commit, committed
+from tests.kafka.fetcher.rig import until
+from tests.kafka.groups.readers import commit, committed, consumer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,6 +61,24 @@ def test_list_translate_sync_explain(
     assert "reported by the source now" in reported.out
     assert "map: identical" in reported.out
     assert f"committed by Tanist (tanist {mirror} east@0)" in reported.out
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_s3_6_a_group_is_named_by_its_protocol(
+    tanist: Tanist, mirror: str, clusters: Mapping[str, SandboxCluster], topic_name: str, protocol: str
+) -> None:
+    """Members of a KIP-848 group are counted by another request than those of a classic one."""
+    member = consumer(clusters["east"].bootstrap_servers, f"{protocol} {topic_name}", protocol)
+    try:
+        member.subscribe([topic_name])
+        until(lambda: member.poll(0.1) is None and member.assignment() != [], 30)
+        (at,) = member.assignment()
+        at.offset = 0
+        member.commit(offsets=[at], asynchronous=False)
+        listed = tanist("groups", "list", mirror, "--json", "--destination", "west")
+        assert [(each["kind"], each["members"]) for each in listed.items] == [(protocol, 1)]
+    finally:
+        member.close()
 
 
 @pytest.mark.parametrize(

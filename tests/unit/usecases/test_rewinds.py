@@ -13,6 +13,8 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.rewinds import OnRewind
 from tanist.domain.translation import Rules, Stays, Withheld
 from tanist.usecases.groups.gather import Chosen
+from tanist.usecases.groups.items import group_note
+from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tests.builders import AT, DR, a_command
 from tests.fakes.cluster import pair_with
@@ -47,6 +49,11 @@ class Synced:
         found = self.mirror.groups.groups["g"].now(THERE)
         return None if found is None else found.offset
 
+    def note(self) -> str:
+        listed = list_groups(self.mirror.clusters(), Chosen(), a_command(self.mirror.west.clock))
+        (line,) = listed.lines
+        return group_note(line.group, listed.seen)
+
     def rewound(self) -> tuple[str, ...]:
         synced = self.mirror.state().groups_synced(DR)
         assert synced is not None
@@ -65,6 +72,7 @@ def test_a_rewind_at_the_source_follows_by_the_policy_of_the_mirror(
     row = synced.sync()
     assert (synced.here(), synced.rewound()) == (here, asked)
     assert row.committed is (policy is OnRewind.FOLLOW)
+    assert ("`tanist groups sync dr --destination west --backwards`" in synced.note()) is (policy is OnRewind.ASK)
     if policy is OnRewind.ASK:
         assert "it was set back at the source, from 25, and the destination has committed 28" in row.reason
 
