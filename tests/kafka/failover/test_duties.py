@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -13,12 +13,15 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions
 
+from tests.kafka.failover.conftest import running
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
+    from tanist_testkit.sandbox.processes import Guardian
+    from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import KafkaSide, Pair
 
-EVERY = ("--sync-metadata", "1s", "--sync-groups", "2s")
+EVERY: Final = ("--sync-metadata", "1s", "--sync-groups", "2s")
 
 
 def grow(side: KafkaSide, topic: str, partitions: int) -> None:
@@ -146,3 +149,29 @@ def test_a_dead_source_is_counted_and_named_and_stops_nothing_else(pair: Pair, m
     assert pair.workers["w2"].alive
     pair.east.cluster.start()
     until(lambda: duties(pair, mirror)["metadata"]["failures"] == 0, 120)
+
+
+SOON_EXPIRED: Final = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
+
+
+@pytest.mark.long  # the rule of it is in tests/unit/usecases/test_rewinds.py
+def test_s3_6_positions_that_brokers_have_expired_are_there_again_after_the_next_run(
+    guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Of a group that nobody reads with, and of one that had a member here, whose time counts from when that left."""
+    home, groups = tmp_path_factory.mktemp("expired"), ("idle", "had-a-member")
+    with running(guardian, client_config, home, authorizer=False, properties=SOON_EXPIRED) as pair:
+        pair.worker()
+        pair.mirror("kept", "kept")
+        for group in groups:
+            pair.east.commit(group, "kept", 3)
+        pair.tanist("mirrors", "alter", "kept", "--sync-groups", "1s")
+        until(lambda: all(pair.west.committed(group, "kept") == 3 for group in groups), 60)
+        member = Consumer(pair.west.client(group_id=groups[1], enable_auto_commit="false"))
+        member.subscribe(["kept"])
+        until(lambda: member.poll(0.1) is None and member.assignment() != [], 60)
+        member.close()
+        pair.tanist("mirrors", "alter", "kept", "--sync-groups", "20s")
+        for group in groups:
+            until(lambda group=group: pair.west.committed(group, "kept") < 0, 150)  # type: ignore[misc]
+            until(lambda group=group: pair.west.committed(group, "kept") == 3, 40)  # type: ignore[misc]

@@ -124,6 +124,8 @@ def test_what_has_not_moved_is_committed_again_once_an_hour_and_not_before() -> 
     row = synced.sync()
     assert isinstance(row.decision, Stays)
     assert (row.committed, row.unmoved) == (False, True)
+    rehearsed = replace(a_command(synced.mirror.west.clock), dry_run=True)
+    assert not any(row.will_commit for row in sync_locked(synced.mirror.clusters(), ALL, rehearsed).rows)
     synced.mirror.west.clock.jump(3_599)
     assert not synced.sync().committed
     synced.mirror.west.clock.jump(2)

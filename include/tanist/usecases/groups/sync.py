@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import GroupCommitFenced, TanistError
 from tanist.domain.groups_synced import GroupsSynced
+from tanist.domain.records import STATE_TOPIC
 from tanist.domain.translation import Commit, Proof, Rules, Withheld
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import ProofResult, unasked
@@ -22,7 +23,9 @@ from tanist.usecases.snapshot import DestinationSnapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import MirrorPartition
+    from tanist.domain.names import EpochMs, MirrorPartition
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.ports.positions import Outcome, Pair
     from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.gather import Gathered, Views
@@ -141,7 +144,7 @@ def sync_locked(mirror: OpenMirror, request: SyncRequest, context: CommandContex
         destination never will be. Otherwise as `sync_groups`.
     """
     if context.dry_run:
-        return sync_groups(mirror, request, context)
+        return sync_groups(mirror, _rehearsed(mirror, request, context), context)
     purpose = Purpose(operation="groups sync", preemptible=True)
     with mirror_lock(mirror.destination, mirror.spec.mirror, purpose, context) as lock:
         held, asked = replace(mirror, spec=lock.spec), replace(request, confirm=lock.confirm)
@@ -150,11 +153,24 @@ def sync_locked(mirror: OpenMirror, request: SyncRequest, context: CommandContex
         return sync_groups(held, asked, context)
 
 
+def _rehearsed(mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> SyncRequest:
+    """With what the same request would renew now."""
+    if not request.chosen.is_all:
+        return request
+    view = mirror.destination.state(STATE_TOPIC, context.by)
+    return replace(request, renew=_renewed_at(view, mirror.spec, context.clock.now()) is None)
+
+
+def _renewed_at(view: StateView, spec: MirrorSpec, now: EpochMs) -> EpochMs | None:
+    """When all positions were committed last; None: that is due again."""
+    before = view.groups_synced(spec.mirror)
+    return before.renewed_at if before is not None and now - before.renewed_at < _RENEW_MS else None
+
+
 def _sync_all(mirror: OpenMirror, request: SyncRequest, context: CommandContext, lock: LockedMirror) -> GroupSyncResult:
     """Of all groups of a mirror: it is recorded, and only once an hour all are renewed."""
     spec, now = mirror.spec, context.clock.now()
-    before = lock.view().groups_synced(spec.mirror)
-    last = before.renewed_at if before is not None and now - before.renewed_at < _RENEW_MS else None
+    last = _renewed_at(lock.view(), spec, now)
     done = sync_groups(mirror, replace(request, renew=last is None), context)
     synced = GroupsSynced(
         mirror=spec.mirror,
