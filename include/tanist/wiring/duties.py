@@ -38,13 +38,10 @@ class RegistryDuties:
     def run(self, mirror: MirrorName, duty: Duty, by: Deadline) -> DutyResult:
         context = CommandContext(clock=self.clock, by=by, holder=f"worker {self.worker}", is_worker=True)
         there = self.registry.connect(self.destination)
-        match duty:
-            case Duty.METADATA:
-                done = periodic.sync_metadata(mirror, there, self.registry.connect, context)
-            case Duty.GROUPS:
-                found = self.registry.open_mirror(there, mirror, context, any_copier=True)
-                done = periodic.sync_positions(found, context)
-        return done.of_duty()
+        if duty is Duty.METADATA:
+            return periodic.sync_metadata(mirror, there, self.registry.connect, context).of_duty()
+        found = self.registry.open_mirror(there, mirror, context, any_copier=True)
+        return periodic.sync_positions(found, context).of_duty()
 
     def close(self) -> None:
         self.registry.__exit__(None, None, None)

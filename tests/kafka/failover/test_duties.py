@@ -32,12 +32,14 @@ def grow(side: KafkaSide, topic: str, partitions: int) -> None:
 def configure(side: KafkaSide, topic: str, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    AdminClient(side.client("admin")).incremental_alter_configs([resource])[resource].result(20)
+    client = AdminClient(side.client("admin"))
+    client.incremental_alter_configs([resource])[resource].result(20)
 
 
 def config_of(side: KafkaSide, topic: str, name: str) -> str | None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    found = AdminClient(side.client("admin")).describe_configs([resource])[resource].result(20)
+    client = AdminClient(side.client("admin"))
+    found = client.describe_configs([resource])[resource].result(20)
     return str(found[name].value)
 
 

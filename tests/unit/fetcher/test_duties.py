@@ -195,7 +195,12 @@ def test_mirrors_that_leave_nothing_to_workers_have_no_thread(monkeypatch: pytes
         world.west.write(STATE_TOPIC, a_mirror(MirrorName(name), mirror_id=name))
     tools = world.tools("w1", Runner())
     fields = {name: getattr(tools, name) for name in tools.__slots__}
-    duties = Duties(DutyTools(**fields | {"runner": lambda stop: made.append(stop) or Runner()}))
+
+    def runner(stop: Event) -> Runner:
+        made.append(stop)
+        return Runner()
+
+    duties = Duties(DutyTools(**fields | {"runner": runner}))
     duties.start()
     while duties.rounds < 3:
         assert duties.is_alive()
