@@ -138,7 +138,7 @@ def _compare(
         ),
     ]
     if spec.deny_writers:
-        decisions = denied_writers(decisions, view, spec.mirror, both.destination.cluster, context.by)
+        decisions = denied_writers(decisions, view, spec.mirror, both.destination, context.by)
     return MetadataComparison(spec=spec, decisions=tuple(sorted(decisions, key=lambda each: each.topic)))
 
 
