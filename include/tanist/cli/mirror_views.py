@@ -26,6 +26,7 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
 from tanist.usecases.items import (
     ROW_COLUMNS,
+    acls_line,
     copying_item,
     offsets_line,
     row_cells,
@@ -131,9 +132,8 @@ def describe(
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
     if not now.as_json:
         for each in found:
-            if line := offsets_line(each.spec):
+            for line in filter(None, (offsets_line(each.spec), acls_line(each.spec), versions_line(each))):
                 say(line)
-            say(versions_line(each))
             apart = f"; {len(each.detached_rows):,} {DETACHED_STATE}" if each.detached_rows else ""
             say(f"mirror {each.spec.mirror}: {len(each.rows):,} partition(s): {counted(each.rows)}{apart}")
     shown = frozenset(state or STATES)

@@ -100,6 +100,8 @@ class MirrorSpec(StateRecord):
     start: str = field(default="", metadata=stored_since(1))  # of topics when they are added, see `domain.starting`
     fence_source: bool = field(default=True, metadata=stored_since(1))  # whether failovers block producers there
     grant_writers: bool = field(default=True, metadata=stored_since(1))  # whether failovers change ACLs of copies
+    acl_rules: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # ACLs that follow, see `domain.acl_rules`
+    acl_principals: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # SOURCE=DESTINATION
 
     @property
     def is_mapped(self) -> bool:
@@ -315,11 +317,8 @@ class FailoverRun(MirrorRecord):
     @property
     def next_actions(self) -> str:
         """What an operator can do while it is RUNNING."""
-        return (
-            "complete it with `tanist failover run`"
-            if self.no_return
-            else ("complete it with `tanist failover run`, or undo it with `tanist failover abort`")
-        )
+        undo = "" if self.no_return else ", or undo it with `tanist failover abort`"
+        return f"complete it with `tanist failover run`{undo}"
 
 
 @stored("plan", "mirror", "plan", policy=RecordPolicy(saved=False))

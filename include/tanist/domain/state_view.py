@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from tanist.domain.anchors import OffsetAnchorsWritten
 from tanist.domain.detached_record import TopicDetached
+from tanist.domain.given_acls import AclsGiven
 from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.latest import is_of, take
 from tanist.domain.lineage import TopicLineage
@@ -314,6 +315,10 @@ class StateView(Mapping[str, StateRecord]):
 
     def groups_synced(self, mirror: MirrorName) -> GroupsSynced | None:
         return self._of(mirror, self._found(GroupsSynced, f"synced/{mirror}"))
+
+    def acls_given(self, mirror: MirrorName) -> tuple[AclsGiven, ...]:
+        """The ACLs that the mirror has created at its destination because they are at the source, by resource."""
+        return tuple(self._all_of(AclsGiven, mirror))
 
     def keys_of(self, mirror: MirrorName) -> tuple[str, ...]:
         """Every key of every mirror that has ever had this name."""

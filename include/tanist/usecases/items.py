@@ -82,7 +82,7 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
 
 
 def copying_item(described: Described) -> dict[str, Any]:
-    """How a mirror copies: its offsets, its delivery, and versions.
+    """How a mirror copies: its offsets, its delivery, which ACLs follow, and versions.
 
     `transaction_ms`: the interval of its transactions in ms; None: it has none. The protocol versions of a cluster that
     does not answer are None.
@@ -92,6 +92,8 @@ def copying_item(described: Described) -> dict[str, Any]:
         "offsets": spec.offsets,
         "transaction_ms": interval_ms(spec) if spec.is_mapped else None,
         "delivery": spec.delivery,
+        "acl_rules": list(spec.acl_rules),
+        "acl_principals": list(spec.acl_principals),
         "source_versions": source,
         "destination_versions": destination,
     }
@@ -107,6 +109,14 @@ def offsets_line(spec: MirrorSpec) -> str:
             "appended in that time before a worker died is copied again"
         )
     return f"mirror {spec.mirror}: mapped offsets, a transaction every {interval_ms(spec)} ms: consumers read committed"
+
+
+def acls_line(spec: MirrorSpec) -> str:
+    """For people, which ACLs follow the source; empty: none."""
+    if not spec.acl_rules:
+        return ""
+    names = f"; principals: {', '.join(spec.acl_principals)}" if spec.acl_principals else ""
+    return f"mirror {spec.mirror}: ACLs that follow the source: {', '.join(spec.acl_rules)}{names}"
 
 
 def versions_line(described: Described) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.acl_rules import acl_principals, acl_rules
 from tanist.domain.detached import detached_elsewhere, detached_here
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused, TanistError
 from tanist.domain.fences import not_lifted
@@ -56,6 +57,8 @@ _OF_COPYING: Final = frozenset(
         "delivery",
         "fence_source",
         "grant_writers",
+        "acl_rules",
+        "acl_principals",
     }
 )
 _OF_FOLLOWING: Final = {
@@ -91,6 +94,8 @@ class Alteration:
     sync_groups_seconds: int | None = None
     mm2_aliases: tuple[str, ...] | None = None
     poll_timeout_ms: int | None = None
+    acl_rules: tuple[str, ...] | None = None
+    acl_principals: tuple[str, ...] | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -108,6 +113,10 @@ class Alteration:
         yield from pattern_problems(text for texts in lists for text in texts or ())
         yield from option_problems(self.replication_factor, self.max_start_fill or 0)
         yield from setting_problems(self.strategies or (), self.sync_groups_seconds or 0, self.mm2_aliases or ())
+        found = ProblemCollector()
+        found.attempt(lambda: acl_rules(self.acl_rules or ()))
+        found.attempt(lambda: acl_principals(self.acl_principals or ()))
+        yield from found.problems
         if self.transaction_ms is not None and (problem := interval_problem(self.transaction_ms)):
             yield problem
         if not self.given:

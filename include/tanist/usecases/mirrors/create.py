@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from tanist.domain.acl_rules import acl_principals, acl_rules
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
 from tanist.domain.errors import MirrorExists, Misconfigured, SameCluster, TanistError
@@ -98,6 +99,9 @@ class CreateRequest:
     fence_source: bool | None = None
     grant_writers: bool | None = None
     """None: yes for a new mirror; whatever an existing one has."""
+    acl_rules: tuple[str, ...] | None = None
+    """None: none for a new mirror, as a right at another cluster is given by a person; whatever an existing one has."""
+    acl_principals: tuple[str, ...] | None = None
 
     @property
     def mapped(self) -> bool:
@@ -143,6 +147,8 @@ def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
     found.problems += option_problems(request.replication_factor)
     found.problems += _unfit_options(request)
     found.attempt(lambda: start_setting(request.start))
+    found.attempt(lambda: acl_rules(request.acl_rules or ()))
+    found.attempt(lambda: acl_principals(request.acl_principals or ()))
     if request.engine is not Engine.BATCHES:
         found.problems.append(NotSupported(f"--engine {request.engine}: only {Engine.BATCHES}"))
     return tuple(found.problems)
@@ -268,6 +274,8 @@ def spec_of_request(
         delivery=request.delivery or Delivery.EXACTLY_ONCE,
         fence_source=request.fence_source is not False,
         grant_writers=request.grant_writers is not False,
+        acl_rules=request.acl_rules or (),
+        acl_principals=request.acl_principals or (),
     )
 
 
@@ -283,40 +291,22 @@ def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest)
         delivery=request.delivery or existing.delivery,
         fence_source=existing.fence_source if request.fence_source is None else request.fence_source,
         grant_writers=existing.grant_writers if request.grant_writers is None else request.grant_writers,
+        acl_rules=existing.acl_rules if request.acl_rules is None else request.acl_rules,
+        acl_principals=existing.acl_principals if request.acl_principals is None else request.acl_principals,
     )
 
 
-_ASKED: Final = (
-    "copied_by",
-    "source",
-    "destination",
-    "include",
-    "exclude",
-    "offsets",
-    "engine",
-    "holes",
-    "on_loss",
-    "deny_writers",
-    "replication_factor",
-    "merge_small_batches",
-    "rename",
-    "start",
-    "strategies",
-    "group_include",
-    "group_exclude",
-    "sync_groups_seconds",
-    "mm2_aliases",
-    "poll_timeout_ms",
-    "transaction_ms",
-    "delivery",
-    "fence_source",
-    "grant_writers",
+_ALLOCATED: Final = frozenset(
+    {"mirror", "mirror_id", "data_id", "marker_id", "start_id", "transactional_id", "created_at"}
 )
+_OF_ITS_OWN: Final = frozenset({"source_cluster_id", "destination_cluster_id", "max_start_fill"})
+"""Pinned, which has errors of its own, or only altered."""
 
 
 def same_settings(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
     """`existing`, if its settings are those of `wanted`."""
-    for name in _ASKED:
+    settings = (each.name for each in fields(MirrorSpec) if each.name not in _ALLOCATED | _OF_ITS_OWN)
+    for name in sorted(settings, key=lambda each: each != "copied_by"):  # which explains the others
         if (ours := getattr(wanted, name)) != (theirs := getattr(existing, name)):
             raise MirrorExists(
                 f"mirror {wanted.mirror!r} exists with {name} {_describe(theirs)}, not {_describe(ours)}"
