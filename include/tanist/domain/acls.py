@@ -7,6 +7,7 @@ another. What an ACL allows and denies is decided as StandardAuthorizer decides 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -121,17 +122,7 @@ class Acls:
         """Whether ACLs allow `principal` the operation from any host; None: no ACL says anything about it."""
         if not self.authorizer:
             return True
-        about = [each for each in self._of(kind) if each.about(name) and each.principal in {principal, ANYBODY}]
-        if any(
-            each.permission == AclPermission.DENY and each.operation in {operation, AclOperation.ALL} for each in about
-        ):
-            return False
-        implying = {operation, AclOperation.ALL, *IMPLYING.get(operation, ())}
-        allowed = (
-            each.permission == AclPermission.ALLOW and each.host == ANY_HOST and each.operation in implying
-            for each in about
-        )
-        return True if any(allowed) else None
+        return permitted_by((each for each in self._of(kind) if each.about(name)), operation, principal)
 
     def permitted(
         self, topics: Sequence[str], operations: Collection[str], principal: str
@@ -156,6 +147,38 @@ class Acls:
 def _covering(topic: str, literal: Mapping[str, set[AclEntry]], prefixed: Mapping[str, set[AclEntry]]) -> set[AclEntry]:
     beginnings = [entries for prefix, entries in prefixed.items() if topic.startswith(prefix)]
     return literal.get(topic, set()).union(literal.get(EVERY_RESOURCE, set()), *beginnings)
+
+
+def permitted_by(
+    about: Iterable[AclBinding], operation: AclOperation, principal: str, host: str = ANY_HOST
+) -> bool | None:
+    """Whether these ACLs of one resource allow `principal` the operation from `host`; None: they say nothing of it."""
+    ours = [each for each in about if each.principal in {principal, ANYBODY}]
+    denying, hosts = {operation, AclOperation.ALL}, {ANY_HOST, host}
+    denied = (each for each in ours if each.permission == AclPermission.DENY and each.operation in denying)
+    if any(host == ANY_HOST or each.host in hosts for each in denied):
+        return False
+    implying = {operation, AclOperation.ALL, *IMPLYING.get(operation, ())}
+    allowed = (each for each in ours if each.permission == AclPermission.ALLOW and each.operation in implying)
+    return True if any(each.host in hosts for each in allowed) else None
+
+
+class AclIndex:
+    """The ACLs by the resource that they are about, for who asks about many. None are about anything unknown."""
+
+    def __init__(self, acls: Acls) -> None:
+        self._literal: dict[tuple[int, str], list[AclBinding]] = defaultdict(list)
+        self._prefixed: dict[int, list[AclBinding]] = defaultdict(list)
+        for each in sorted(acls.bindings):
+            if each.pattern_type == AclPattern.PREFIXED:
+                self._prefixed[each.resource_type].append(each)
+            else:
+                self._literal[each.resource_type, each.resource_name].append(each)
+
+    def about(self, kind: AclResource, name: str) -> list[AclBinding]:
+        """Those about one resource."""
+        literal = [*self._literal.get((kind, name), ()), *self._literal.get((kind, EVERY_RESOURCE), ())]
+        return literal + [each for each in self._prefixed.get(kind, ()) if each.about(name)]
 
 
 NO_AUTHORIZER: Final = Acls(authorizer=False)

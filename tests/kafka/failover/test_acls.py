@@ -47,6 +47,14 @@ def reads(cluster: KafkaSide, topic: str) -> bool:
     return True
 
 
+def access(pair: Pair) -> str:
+    """What `status` says of who reads at the source and may not at the destination."""
+    answer = items(pair.tanist("status", NAME, "--json", expected=None))[0]
+    (found,) = (each for each in answer["checks"] if each["check"] == "access")
+    assert found["verdict"] in {"PASS", "FAIL"}
+    return str(found["reason"])
+
+
 def acl(kind: int, name: str, operation: int, pattern: int = LITERAL, permission: int = ALLOW) -> AclBinding:
     return AclBinding(kind, name, pattern, f"User:{USER}", "*", operation, permission)
 
@@ -70,6 +78,8 @@ def test_who_may_read_at_the_source_may_read_here_until_that_is_gone_and_its_del
     pair.tanist("mirrors", "wait", NAME, "--for", "lag=0", "--timeout", "200s")
     before = rules_of(pair.west)
     assert not reads(pair.west, TOPICS[0])
+    pair.east.commit(f"{NAME}-readers", TOPICS[0], 3)
+    until(lambda: f"User:{USER} (group {NAME}-readers)" in access(pair), 60)
 
     shown = changes(pair.tanist("metadata", "diff", NAME, "--json", expected=1))
     assert {each[:2] for each in shown} == {("create", "DIFFERS")}
@@ -79,6 +89,7 @@ def test_who_may_read_at_the_source_may_read_here_until_that_is_gone_and_its_del
     assert synced == {(change, "CHANGED", name) for change, _, name in shown}
     until(lambda: rules_of(pair.west) - before == GIVEN, 20)
     until(lambda: reads(pair.west, TOPICS[0]), 20)
+    assert f"User:{USER} (group {NAME}-readers)" not in access(pair)
     assert not reads(pair.west, TOPICS[1]), "the prefix alone would let it read what the source denies"
     assert not pair.west.writes(TOPICS[0], range(1), user=USER)
     assert not changes(pair.tanist("metadata", "sync", NAME, "--yes", "--json"))
