@@ -8,7 +8,7 @@ Several rules are separated by commas, each before the type of a resource, so th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -21,6 +21,8 @@ from tanist.domain.selection import topic_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.domain.acl_entries import AclEntry
 
 ANY: Final = "*"
 EVERY_RULE: Final = (ANY,)
@@ -186,6 +188,19 @@ def taken_names(table: Mapping[str, str], principals: Iterable[str]) -> frozense
     """Those of `principals` at the source that keep their name, which the table gives to another one."""
     names = {name for source, name in table.items() if source != name}
     return frozenset(who for who in principals if who not in table and who in names)
+
+
+def entries_here(found: tuple[AclEntry, ...] | None, texts: Sequence[str]) -> tuple[AclEntry, ...] | None:
+    """ACLs for writing with the names of their principals at the destination; None stays None.
+
+    A principal whose name the table gives to another one is left out.
+    """
+    if found is None or not texts:
+        return found
+    table = acl_principals(texts)
+    taken = taken_names(table, {each.principal for each in found})
+    kept = (each for each in found if each.principal not in taken)
+    return tuple(sorted(replace(each, principal=table.get(each.principal, each.principal)) for each in kept))
 
 
 def swapped(texts: Sequence[str]) -> tuple[str, ...]:

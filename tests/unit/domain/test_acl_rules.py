@@ -7,6 +7,8 @@ import pytest
 from tanist.domain.acl_rules import acl_principals, acl_rules, swapped, taken_names
 from tanist.domain.acls import AclOperation, AclPermission, AclResource
 from tanist.domain.errors import TanistError
+from tanist.domain.moves import opposite
+from tests.builders import a_mirror
 
 TOPIC, GROUP, IDS = AclResource.TOPIC, AclResource.GROUP, AclResource.TRANSACTIONAL_ID
 READ, DESCRIBE, WRITE, ALL = AclOperation.READ, AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.ALL
@@ -112,3 +114,10 @@ def test_a_table_that_would_widen_rights_is_refused(texts: tuple[str, ...], why:
 def test_a_principal_whose_name_is_given_to_another_one_is_found() -> None:
     table = acl_principals(("User:a=User:b", "User:c=User:d", "User:d=User:c"))
     assert taken_names(table, {"User:a", "User:b", "User:c", "User:d", "User:e"}) == {"User:b"}
+
+
+def test_a_reversed_mirror_maps_principals_back() -> None:
+    """S3.7."""
+    spec = a_mirror(acl_principals=("User:app=User:app-dr",))
+    assert opposite(spec).acl_principals == ("User:app-dr=User:app",)
+    assert opposite(opposite(spec)) == spec

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tanist.domain.acl_entries import AclEntry
 from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResource
 from tanist.domain.approval.entries import APPROVALS_TOPIC, NotApproved
 from tanist.domain.errors import MirrorExists, TanistError
-from tanist.domain.metadata import Change, Outcome
+from tanist.domain.metadata import Change, Kind, Outcome
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import Selection
 from tanist.usecases.approvals import ApprovalTerms
@@ -185,6 +186,23 @@ def test_the_acls_of_each_cluster_are_read_once_a_look(pair: Pair) -> None:
     east, west = asked.of(pair.east.side()), asked.of(pair.west.side())
     diff(MetadataRequest(mirror="dr"), west, lambda _: east, a_command())
     assert {name: asked.calls[f"{name} acls.read"] for name in ("east", "west")} == {"east": 1, "west": 1}
+
+
+def test_who_may_write_after_a_failover_has_the_name_of_the_destination() -> None:
+    """S3.7. Of a principal whose name the table gives to another one nothing is stored."""
+    app, eve = (AclEntry(f"User:{who}", "*", allowed=True) for who in ("app", "eve"))
+    pair = Pair(acl_principals=("User:app=User:app-dr",))
+    pair.east.rules["orders"] = (app, eve)
+    assert {(str(row.kind), row.source) for row in pair.sync("orders") if row.kind is Kind.ACL} == {
+        ("acl", "allow User:app-dr, allow User:eve")
+    }
+    assert "acl" not in {str(row.kind) for row in pair.sync()}
+    alter("dr", Alteration(acl_principals=("User:app=User:eve",)), pair.west.side(), a_command())
+    (row,) = (row for row in pair.sync("orders") if row.kind is Kind.ACL)
+    assert row.source == "allow User:eve"
+    stored = pair.west.view(STATE_TOPIC).topic(pair.spec.mirror, "orders")
+    assert stored is not None
+    assert stored.deferred_acls == (AclEntry("User:eve", "*", allowed=True),)
 
 
 # ── deletion ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -128,7 +128,8 @@ def _write_acls(look: MetadataLook) -> dict[str, tuple[AclEntry, ...] | TanistEr
     """The source's ACLs for writing. If they cannot be read, each topic gets a row; the comparison continues."""
     there = {name: look.spec.names.topic_at_source(name) for name in _on_both(look)}
     try:
-        found = observe.write_rules(look.both.reachable_source(), list(there.values()), look.by)
+        source, principals = look.both.reachable_source(), look.spec.acl_principals
+        found = observe.write_rules(source, list(there.values()), look.by, principals)
     except TanistError as error:
         return dict.fromkeys(there, error)
     return {name: found[at_source] for name, at_source in there.items()}
