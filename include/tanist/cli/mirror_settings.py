@@ -123,6 +123,24 @@ GrantWritersOption = Annotated[
         "and each plan says so.",
     ),
 ]
+AclOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--acl",
+        metavar="RULE",
+        help="Which ACLs of the source, for reading topics, for groups and for transactional ids, `metadata sync` "
+        "creates at the destination: resourceType;resourceName;operation;permissionType;principal, where * is any, and "
+        "may be left out at the end; as KIP-1279 (default for a new mirror: none). Repeatable.",
+    ),
+]
+AclPrincipalOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--acl-principal",
+        metavar="SOURCE=DESTINATION",
+        help="The name that a principal of the source has at the destination, as User:app=User:app-dr. Repeatable.",
+    ),
+]
 
 
 @asking(changes=True)
@@ -161,6 +179,8 @@ def alter(
     strategy: StrategyOption = None,
     mm2_aliases: AliasesOption = None,
     poll_timeout: PollTimeoutOption = None,
+    acl: AclOption = None,
+    acl_principal: AclPrincipalOption = None,
 ) -> None:
     """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
 
@@ -168,10 +188,11 @@ def alter(
     --group-sync-interval, --config-exclude, --group-include, --group-exclude, --on-rewind), --merge-small-batches,
     --on-loss, --transaction-ms and --delivery apply to all topics within seconds: with --on-loss continue, partitions
     that FAILED with UNCOPIED_RECORDS_DELETED continue behind the loss. --no-deny-writers allows exactly those again
-    that were denied; run the same command again if it was interrupted.
+    that were denied; run the same command again if it was interrupted. --acl and --acl-principal replace what the
+    mirror has, from the next `metadata sync` on.
 
     Of a mirror that somebody else copies, --strategy, --mm2-aliases and --poll-timeout apply from the next
-    translation on. An empty value takes a filter, a strategy or aliases away: --group-exclude ''.
+    translation on. An empty value takes a filter, a strategy, aliases or rules away: --group-exclude ''.
 
     Example: tanist mirrors alter dr --destination west --replication-factor 3
     """
@@ -200,6 +221,8 @@ def alter(
             group_exclude=group_exclude,
             on_rewind=on_rewind,
         ),
+        acl_rules=given(acl),
+        acl_principals=given(acl_principal),
     )
     altered = alter_mirror(name, alteration, now.destination(), now.context)
     for warning in altered.warnings:

@@ -28,6 +28,7 @@ from tanist.domain.states import MirrorState
 from tanist.domain.sync_settings import settings_line
 from tanist.usecases.items import (
     ROW_COLUMNS,
+    acls_line,
     copying_item,
     offsets_line,
     row_cells,
@@ -133,9 +134,8 @@ def describe(
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
     if not now.as_json:
         for each in found:
-            if line := offsets_line(each.spec):
+            for line in filter(None, (offsets_line(each.spec), acls_line(each.spec), versions_line(each))):
                 say(line)
-            say(versions_line(each))
             if line := settings_line(each.spec):
                 say(line)
             for line in duty_lines(each.spec, each.duties, each.at):

@@ -17,6 +17,8 @@ from tanist.cli.mirror_following import (
 )
 from tanist.cli.mirror_removal import TOPIC_COLUMNS
 from tanist.cli.mirror_settings import (
+    AclOption,
+    AclPrincipalOption,
     DeliveryOption,
     DenyWritersOption,
     FenceSourceOption,
@@ -129,6 +131,8 @@ def create(
     paused: PausedOption = False,
     fence_source: FenceSourceOption = None,
     grant_writers: GrantWritersOption = None,
+    acl: AclOption = None,
+    acl_principal: AclPrincipalOption = None,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
@@ -176,6 +180,8 @@ def create(
         "--paused": paused,
         "--fence-source": fence_source is not None,
         "--grant-writers": grant_writers is not None,
+        "--acl": acl is not None,
+        "--acl-principal": acl_principal is not None,
     }
     if copied_by is not Copier.TANIST:
         refuse_options(copying, mirror_following.NOT_COPIED_HERE)
@@ -213,6 +219,8 @@ def create(
         fence_source=fence_source,
         grant_writers=grant_writers,
         sync=sync,
+        acl_rules=None if acl is None else tuple(acl),
+        acl_principals=None if acl_principal is None else tuple(acl_principal),
         desired=DesiredState.PAUSED if paused else DesiredState.MIRRORING,
     )
     destination = now.destination()

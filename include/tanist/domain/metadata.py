@@ -18,18 +18,28 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import Denial
     from tanist.domain.fences import FencedTopic
     from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.state_view import StateView
 
 PAUSED: Final = "it is paused; `tanist mirrors resume` also resumes the sync"
 
 
+MIRROR_WIDE: Final = ""
+"""The name that stands for the whole mirror where others are of its topics: none of them is called that."""
+
+
 class Kind(StrEnum):
-    TOPIC, PARTITIONS, CONFIG, ACL = "topic", "partitions", "config", "acl"
+    """`acl`: for writing to a topic. `access`: for reading topics, for groups and for transactional ids."""
+
+    TOPIC, PARTITIONS, CONFIG, ACL, ACCESS = "topic", "partitions", "config", "acl", "access"
 
 
 class Change(StrEnum):
-    """`remember`: what a failover sets changes. `deny`, `allow`: WRITE on the mirror topic, by name."""
+    """`remember`: what a failover sets changes. `deny`, `allow`: WRITE on the mirror topic, by name.
 
-    ADD, CREATE, GROW, SET, RESET = "add", "create", "grow", "set", "reset"
+    `delete`: only of ACLs, and only by an approved plan.
+    """
+
+    ADD, CREATE, GROW, SET, RESET, DELETE = "add", "create", "grow", "set", "reset", "delete"
     REMEMBER, DENY, ALLOW, NOTHING = "remember", "deny", "allow", "none"
 
 
@@ -148,9 +158,10 @@ class MetadataRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MayFollow:
-    """What may follow the source now: `topics` of the mirror, by name."""
+    """What may follow the source now: `topics` of the mirror, by name. `view`: its record."""
 
     spec: MirrorSpec
+    view: StateView
     topics: Mapping[str, TopicDesired]
     rules: MetadataRules
 
@@ -194,4 +205,13 @@ def decided(topic: TopicDesired, shares: Mapping[Kind, Share]) -> Decision:
         recorded=recorded,
         before=topic,
         wanted=replace(topic, **{name: value for each in recorded.values() for name, value in each.items()}),
+    )
+
+
+def mirror_wide(shares: Mapping[Kind, Share]) -> Decision:
+    """The decision about what belongs to no topic."""
+    return Decision(
+        topic=MIRROR_WIDE,
+        rows=tuple(row for share in shares.values() for row in share.rows),
+        changes={kind: share.change for kind, share in shares.items() if share.change is not None},
     )

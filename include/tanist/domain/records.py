@@ -105,6 +105,8 @@ class MirrorSpec(StateRecord):
     workers_sync_groups: bool = field(default=False, metadata=stored_since(1))  # every `sync_groups_seconds`
     config_exclude: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # empty: those of KIP-1279
     on_rewind: OnRewind = field(default=OnRewind.HOLD, metadata=stored_since(1))
+    acl_rules: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # ACLs that follow, see `domain.acl_rules`
+    acl_principals: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # SOURCE=DESTINATION
 
     @property
     def is_mapped(self) -> bool:
@@ -324,11 +326,8 @@ class FailoverRun(MirrorRecord):
     @property
     def next_actions(self) -> str:
         """What an operator can do while it is RUNNING."""
-        return (
-            "complete it with `tanist failover run`"
-            if self.no_return
-            else ("complete it with `tanist failover run`, or undo it with `tanist failover abort`")
-        )
+        undo = "" if self.no_return else ", or undo it with `tanist failover abort`"
+        return f"complete it with `tanist failover run`{undo}"
 
 
 @stored("group", "mirror", "group", "partition", policy=RecordPolicy())

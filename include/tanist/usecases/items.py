@@ -102,6 +102,8 @@ def copying_item(described: Described) -> dict[str, Any]:
         "group_exclude": list(spec.group_exclude),
         "on_rewind": spec.on_rewind,
         "duties": [_duty_item(each) for each in described.duties],
+        "acl_rules": list(spec.acl_rules),
+        "acl_principals": list(spec.acl_principals),
         "source_versions": source,
         "destination_versions": destination,
     }
@@ -131,6 +133,14 @@ def offsets_line(spec: MirrorSpec) -> str:
             "appended in that time before a worker died is copied again"
         )
     return f"mirror {spec.mirror}: mapped offsets, a transaction every {interval_ms(spec)} ms: consumers read committed"
+
+
+def acls_line(spec: MirrorSpec) -> str:
+    """For people, which ACLs follow the source; empty: none."""
+    if not spec.acl_rules:
+        return ""
+    names = f"; principals: {', '.join(spec.acl_principals)}" if spec.acl_principals else ""
+    return f"mirror {spec.mirror}: ACLs that follow the source: {', '.join(spec.acl_rules)}{names}"
 
 
 def versions_line(described: Described) -> str:

@@ -26,7 +26,7 @@ from tanist.domain.metadata import (
 from tanist.domain.synced.configs import EXCLUDED, following
 from tanist.domain.topic_configs import plan_configs
 from tanist.usecases.metadata.synced import SYNCED
-from tests.builders import a_mirror, a_topic
+from tests.builders import a_mirror, a_topic, a_view
 from tests.fakes import topics
 
 if TYPE_CHECKING:
@@ -67,10 +67,11 @@ def decide(
     assert isinstance(source, TopicMetadata)
     assert not isinstance(copy, TanistError)
     both = OnBoth(source=source, copy=copy)
-    mirror = MayFollow(spec=a_mirror(), topics={topic.topic: topic}, rules=rules)
+    mirror = MayFollow(spec=a_mirror(), view=a_view(), topics={topic.topic: topic}, rules=rules)
     shares = {
         each.kind: each.decide(mirror, {topic.topic: writers if each.kind is Kind.ACL else both})[topic.topic]
         for each in SYNCED
+        if each.kind is not Kind.ACCESS
     }
     return decided(topic, shares)
 

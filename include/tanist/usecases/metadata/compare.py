@@ -9,7 +9,17 @@ from tanist.domain import metadata
 from tanist.domain.detached import detached_topics, explained
 from tanist.domain.errors import MirrorProducerFenced, TanistError, TopicNotInMirror
 from tanist.domain.growth import new_topics
-from tanist.domain.metadata import Change, Copy, Decision, Kind, MayFollow, MetadataRow, MetadataRules, Outcome
+from tanist.domain.metadata import (
+    MIRROR_WIDE,
+    Change,
+    Copy,
+    Decision,
+    Kind,
+    MayFollow,
+    MetadataRow,
+    MetadataRules,
+    Outcome,
+)
 from tanist.domain.names import mirror_name
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.problems import ProblemCollector, exit_code
@@ -50,6 +60,11 @@ class MetadataRequest:
     include: tuple[str, ...] = EVERYTHING
     exclude: tuple[str, ...] = ()
     reset: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is about all topics, and about what belongs to none."""
+        return self.include == EVERYTHING and not self.exclude
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +135,13 @@ def _compare(
     source_id = at_source.cluster_id(context.first_contact())
     same_as_pinned(spec, source_id, None)
     names = at_source.topic_names(context.by)
+    every = only is None or MIRROR_WIDE in only
     inside, outside, apart = (
-        tuple(name for name in some if only is None or name in only) for some in _names(request, spec, view, names)
+        tuple(name for name in some if every or name in only) for some in _names(request, spec, view, names)
     )
     reported = read_promotions(at_source, context.by)
-    look = MetadataLook(both=both, names=inside, by=context.by)
+    whole = every and request.whole
+    look = MetadataLook(both=both, names=inside, by=context.by, whole=whole)
     seen = look.seen()
     found = {synced.kind: synced.read(look) for synced in SYNCED}
     # The record is read after the source: a fence that shows in what was read has its run on record by now.
@@ -143,7 +160,7 @@ def _compare(
         ),
     ]
     if spec.deny_writers:
-        decisions = denied_writers(decisions, view, spec.mirror, both.destination.cluster, context.by)
+        decisions = denied_writers(decisions, view, spec.mirror, both.destination, context.by)
     return MetadataComparison(spec=spec, decisions=tuple(sorted(decisions, key=lambda each: each.topic)))
 
 
@@ -203,10 +220,12 @@ def _of_mirror(
             yield stopped
         else:
             topics[name] = topic
-    mirror = MayFollow(spec=spec, topics=topics, rules=rules)
+    mirror = MayFollow(spec=spec, view=view, topics=topics, rules=rules)
     shares = {synced.kind: synced.decide(mirror, found[synced.kind]) for synced in SYNCED}
     for name, topic in topics.items():
         yield metadata.decided(topic, {kind: each[name] for kind, each in shares.items() if name in each})
+    if wide := {kind: each[MIRROR_WIDE] for kind, each in shares.items() if MIRROR_WIDE in each}:
+        yield metadata.mirror_wide(wide)
 
 
 # ── topics of the source that the mirror's filters match, and that are not in it ──────────────────────────────────

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError
+from tanist.domain.given_acls import bindings_of, changed_records
 from tanist.domain.metadata import Change, Kind, OnBoth, TopicMetadata
-from tanist.domain.synced import configs, partitions, topics, write_acls
+from tanist.domain.synced import acls, configs, partitions, topics, write_acls
+from tanist.domain.synced.acls import AclsFound
 from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.acls import Acls
     from tanist.domain.metadata import Copy, MayFollow, MetadataRules, Share
     from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.synced.acls import AclChange
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.topics import TopicFacts
@@ -39,11 +43,12 @@ Errors: TypeAlias = "Mapping[tuple[Change, str], TanistError]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLook:
-    """One look at the topics `names` of a mirror, at both clusters."""
+    """One look at the topics `names` of a mirror, at both clusters; `whole`: at what belongs to no topic as well."""
 
     both: MirrorSnapshot
     names: Sequence[str]
     by: Deadline
+    whole: bool = True
 
     @property
     def spec(self) -> MirrorSpec:
@@ -123,10 +128,32 @@ def _write_acls(look: MetadataLook) -> dict[str, tuple[AclEntry, ...] | TanistEr
     """The source's ACLs for writing. If they cannot be read, each topic gets a row; the comparison continues."""
     there = {name: look.spec.names.topic_at_source(name) for name in _on_both(look)}
     try:
-        found = observe.write_rules(look.both.reachable_source(), list(there.values()), look.by)
+        source, principals = look.both.reachable_source(), look.spec.acl_principals
+        found = observe.write_rules(source, list(there.values()), look.by, principals)
     except TanistError as error:
         return dict.fromkeys(there, error)
     return {name: found[at_source] for name, at_source in there.items()}
+
+
+def _acls(look: MetadataLook) -> AclsFound | None:
+    """None: the mirror has no rules, so nobody asks for ACLs."""
+    if not look.spec.acl_rules:
+        return None
+    source, destination = look.both.reachable_source(), look.both.destination
+    return AclsFound(
+        source=_all_acls(source, look.by),
+        destination=_all_acls(destination, look.by),
+        names=destination.topic_names(look.by),
+        own=destination.cluster.opening.principal(),
+        whole=look.whole,
+    )
+
+
+def _all_acls(cluster: ClusterSnapshot[Any], by: Deadline) -> Acls | TanistError:
+    try:
+        return cluster.acls(by)
+    except TanistError as error:
+        return rights.named(error, cluster.cluster, "DESCRIBE on Cluster kafka-cluster")
 
 
 # ── applying ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,10 +186,25 @@ def _configure(name: str, changes: Mapping[str, str | None], at: Destination) ->
     return errors
 
 
+def _create_acls(_name: str, change: AclChange, at: Destination) -> Errors:
+    """Stored before they are created: what is on record may be deleted again, and nothing else."""
+    spec, before = at.lock.spec, at.lock.view().acls_given(at.lock.spec.mirror)
+    if not change.create:
+        return {}
+    at.lock.append(changed_records(spec, before, bindings_of(before) | {*change.create}))
+    answers = at.cluster.acls.create(change.create, at.lock.confirm_action())
+    return {
+        (Change.CREATE, acls.described(each)): rights.named(error, at.cluster, "ALTER on Cluster kafka-cluster")
+        for each, error in answers.items()
+        if error is not None
+    }
+
+
 SYNCED: tuple[Synced[Any, Any], ...] = (
     Synced(kind=Kind.TOPIC, read=_on_both, decide=by_topic(topics.decide), apply=_create),
     Synced(kind=Kind.PARTITIONS, read=_on_both, decide=by_topic(partitions.decide), apply=_grow),
     Synced(kind=Kind.CONFIG, read=_on_both, decide=by_topic(configs.decide), apply=_configure),
     Synced(kind=Kind.ACL, read=_write_acls, decide=by_topic(write_acls.decide)),
+    Synced(kind=Kind.ACCESS, read=_acls, decide=acls.decide, apply=_create_acls),
 )
 """Applied in this order: a topic exists before it is configured."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.acl_rules import acl_principals, acl_rules
 from tanist.domain.detached import detached_elsewhere, detached_here
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused, TanistError
 from tanist.domain.fences import not_lifted
@@ -57,6 +58,8 @@ _OF_COPYING: Final = frozenset(
         "delivery",
         "fence_source",
         "grant_writers",
+        "acl_rules",
+        "acl_principals",
     }
 )
 _OF_FOLLOWING: Final = {
@@ -87,6 +90,8 @@ class Alteration:
     mm2_aliases: tuple[str, ...] | None = None
     poll_timeout_ms: int | None = None
     sync: SyncSettings = field(default_factory=SyncSettings)
+    acl_rules: tuple[str, ...] | None = None
+    acl_principals: tuple[str, ...] | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -104,6 +109,10 @@ class Alteration:
         yield from self.sync.problems()
         yield from option_problems(self.replication_factor, self.max_start_fill or 0)
         yield from setting_problems(self.strategies or (), self.mm2_aliases or ())
+        found = ProblemCollector()
+        found.attempt(lambda: acl_rules(self.acl_rules or ()))
+        found.attempt(lambda: acl_principals(self.acl_principals or ()))
+        yield from found.problems
         if self.transaction_ms is not None and (problem := interval_problem(self.transaction_ms)):
             yield problem
         if not self.given:

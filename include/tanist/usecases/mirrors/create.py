@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from tanist.domain.acl_rules import acl_principals, acl_rules
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
 from tanist.domain.errors import Misconfigured, SameCluster, TanistError
@@ -101,6 +102,9 @@ class CreateRequest:
     grant_writers: bool | None = None
     """None: yes for a new mirror; whatever an existing one has."""
     sync: SyncSettings = field(default_factory=SyncSettings)
+    acl_rules: tuple[str, ...] | None = None
+    """None: none for a new mirror, as a right at another cluster is given by a person; whatever an existing one has."""
+    acl_principals: tuple[str, ...] | None = None
 
     @property
     def mapped(self) -> bool:
@@ -147,6 +151,8 @@ def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
     found.problems += _unfit_options(request)
     found.problems += request.sync.problems()
     found.attempt(lambda: start_setting(request.start))
+    found.attempt(lambda: acl_rules(request.acl_rules or ()))
+    found.attempt(lambda: acl_principals(request.acl_principals or ()))
     if request.engine is not Engine.BATCHES:
         found.problems.append(NotSupported(f"--engine {request.engine}: only {Engine.BATCHES}"))
     return tuple(found.problems)
@@ -273,6 +279,8 @@ def spec_of_request(
         fence_source=request.fence_source is not False,
         grant_writers=request.grant_writers is not False,
         **request.sync.given,
+        acl_rules=request.acl_rules or (),
+        acl_principals=request.acl_principals or (),
     )
 
 
@@ -288,6 +296,8 @@ def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest)
         delivery=request.delivery or existing.delivery,
         fence_source=existing.fence_source if request.fence_source is None else request.fence_source,
         grant_writers=existing.grant_writers if request.grant_writers is None else request.grant_writers,
+        acl_rules=existing.acl_rules if request.acl_rules is None else request.acl_rules,
+        acl_principals=existing.acl_principals if request.acl_principals is None else request.acl_principals,
         **kept(existing, request.sync),
     )
 

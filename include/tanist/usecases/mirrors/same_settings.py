@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import fields
+from typing import Final
 
 from tanist.domain.errors import MirrorExists
+from tanist.domain.records import MirrorSpec
 from tanist.usecases.mirror import same_as_pinned
 
-if TYPE_CHECKING:
-    from tanist.domain.records import MirrorSpec
-
-_ASKED: Final = (
-    "copied_by",
-    "source",
-    "destination",
-    "include",
-    "exclude",
-    "offsets",
-    "engine",
-    "holes",
-    "on_loss",
-    "deny_writers",
-    "replication_factor",
-    "merge_small_batches",
-    "rename",
-    "start",
-    "strategies",
-    "group_include",
-    "group_exclude",
-    "sync_groups_seconds",
-    "mm2_aliases",
-    "poll_timeout_ms",
-    "transaction_ms",
-    "delivery",
-    "fence_source",
-    "grant_writers",
-    "sync_metadata_seconds",
-    "workers_sync_groups",
-    "config_exclude",
-    "on_rewind",
+_ALLOCATED: Final = frozenset(
+    {"mirror", "mirror_id", "data_id", "marker_id", "start_id", "transactional_id", "created_at"}
 )
+_OF_ITS_OWN: Final = frozenset({"source_cluster_id", "destination_cluster_id", "max_start_fill"})
+"""Pinned, which has errors of its own, or only altered."""
 
 
 def same_settings(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
     """`existing`, if its settings are those of `wanted`."""
-    for name in _ASKED:
+    settings = (each.name for each in fields(MirrorSpec) if each.name not in _ALLOCATED | _OF_ITS_OWN)
+    for name in sorted(settings, key=lambda each: each != "copied_by"):  # which explains the others
         if (ours := getattr(wanted, name)) != (theirs := getattr(existing, name)):
             raise MirrorExists(
                 f"mirror {wanted.mirror!r} exists with {name} {_describe(theirs)}, not {_describe(ours)}"

@@ -80,7 +80,7 @@ class Situation:
     mirror are mapped, and the rights of a producer suffice. `into_existing`: topics may have records of others, behind
     which the copies begin. `detached`: topics that were detached here, as they were before that: so are theirs.
     `given_up`: those of mapped offsets, with which no copy goes on. `replaced`: topics that are deleted at the
-    destination, and created again. `pair`: the ids of both clusters. `names`: of the copies.
+    destination, and created again. `pair`: the ids of both clusters. `names`: of the copies; `principals`: of writers.
     """
 
     destination: str
@@ -98,6 +98,7 @@ class Situation:
     replaced: frozenset[str] = frozenset()
     pair: tuple[str, str] = ("", "")
     names: TopicNames = SAME_NAMES
+    principals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,9 +250,7 @@ def examine(
     found.problems += found.attempt(lambda: rights.refusals(destination.cluster, needs, by)) or ()
     found.problems += [about(topic.name, fenced) for topic in at_source if (fenced := _fenced(topic, writers or {}))]
     copies = {topic.name: copy_of(topic.name) for topic in at_source}
-    answers = {
-        copies[topic.name]: plan_topic(topic, existing.get(copies[topic.name]), situation) for topic in at_source
-    }
+    answers = {copies[t.name]: plan_topic(t, existing.get(copies[t.name]), situation) for t in at_source}
     renamed = any(topic != copy for topic, copy in copies.items())
     if (existing or renamed) and not situation.returning:
         originals = found.attempt(lambda: Originals.of(read_promotions(source, by), *situation.pair))
@@ -277,7 +276,7 @@ def _write_rules(
 ) -> Mapping[str, tuple[AclEntry, ...] | None] | None:
     """The ACLs for writing; None: this login may not read them, which a mirror with mapped offsets can do without."""
     try:
-        return observe.write_rules(source, names, by)
+        return observe.write_rules(source, names, by, situation.principals)
     except AuthorizationFailed:
         if situation.mapped:
             return None
@@ -329,6 +328,7 @@ def situation(
         detached=detached or {},
         pair=(wanted.source_cluster_id, wanted.destination_cluster_id),
         names=wanted.names,
+        principals=wanted.acl_principals,
     )
 
 

@@ -14,6 +14,7 @@ from tanist.domain.copier import Copier
 from tanist.domain.detached_record import TopicDetached
 from tanist.domain.duties import Duty, DutyRun
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.given_acls import AclsGiven, GivenAcl
 from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.kept_plan import KeptPlan
 from tanist.domain.lineage import TopicLineage
@@ -659,6 +660,21 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             'i"}'
         ),
     ),
+    (
+        AclsGiven(
+            mirror=MIRROR,
+            resource_type="GROUP",
+            pattern_type="PREFIXED",
+            resource_name="a/b",
+            acls=(GivenAcl("User:app", "*", "READ", "ALLOW"),),
+            mirror_id="i",
+        ),
+        "acls/east.to-west_1/GROUP/PREFIXED/a%2Fb",
+        (
+            '{"v":1,"mirror":"east.to-west_1","resource_type":"GROUP","pattern_type":"PREFIXED","resource_name":"a/b","acls"'
+            ':[{"principal":"User:app","host":"*","operation":"READ","permission":"ALLOW"}],"mirror_id":"i"}'
+        ),
+    ),
 )
 """Written by version 1. Never change what is here: stored topics are full of it."""
 
@@ -821,6 +837,10 @@ WRITTEN: tuple[str, ...] = (
         '"","error":null,"last_mirrored_epoch":7,"claim_epoch":0,"generation":0,"topic_id":"","at":9,"mirror_'
         'id":"i","resumes":0,"copied_until":6,"record_until":null,"record_epoch":null}],"at":10,"mirror_id":"'
         'i","data_id":-1}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","resource_type":"GROUP","pattern_type":"PREFIXED","resource_name":"a/b","acls"'
+        ':[{"principal":"User:app","host":"*","operation":"READ","permission":"ALLOW"}],"mirror_id":"i"}'
     ),
 )
 """The same records as they are written today. A field more is added here; a name that is here never changes."""
