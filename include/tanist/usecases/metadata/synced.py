@@ -15,6 +15,7 @@ from tanist.domain.given_acls import bindings_of, changed_records
 from tanist.domain.metadata import Change, Kind, OnBoth, TopicMetadata
 from tanist.domain.synced import acls, configs, partitions, topics, write_acls
 from tanist.domain.synced.acls import AclsFound
+from tanist.domain.write_access import AUTHORIZER_CONFIGS, may_allow_without_acls
 from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
@@ -145,6 +146,7 @@ def _acls(look: MetadataLook) -> AclsFound | None:
         destination=_all_acls(destination, look.by),
         names=destination.topic_names(look.by),
         own=destination.cluster.opening.principal(),
+        lenient=may_allow_without_acls(destination.cluster.configs.each_broker(AUTHORIZER_CONFIGS, look.by)),
         whole=look.whole,
     )
 
