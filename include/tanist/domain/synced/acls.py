@@ -36,7 +36,7 @@ _FIRST: Final = (
     "brokers of the destination may let everybody in where no ACL is about something (allow.everyone.if.no.acl.found): "
     "this one would shut out the mirror; give its login ACLs of its own first, or create it by hand"
 )
-OURS: Final = "tanist-"
+_OURS: Final = "tanist-"
 """What the names of groups and transactional ids of Tanist begin with."""
 _NO_AUTHORIZER: Final = "the {cluster} has no authorizer, so no ACLs follow"
 
@@ -107,7 +107,7 @@ def _share(mirror: MayFollow, found: AclsFound, source: Acls, destination: Acls)
 def _is_first(each: AclBinding, mirror: MayFollow, destination: Acls) -> bool:
     """Whether it would be the first ACL about a topic of the mirror, or may be about what its workers use."""
     if each.resource_type != AclResource.TOPIC:
-        return each.about(OURS) or each.resource_name.startswith(OURS)
+        return each.about(_OURS) or each.resource_name.startswith(_OURS)
     concerned = {topic.topic for topic in mirror.view.topics(mirror.spec.mirror) if each.about(topic.topic)}
     return bool(concerned - destination.covered(concerned))
 

@@ -76,8 +76,8 @@ class Destination:
 class Synced(Generic[F, C]):
     """One thing that follows the source.
 
-    `read`: what both clusters have of it; before the record of the mirror is read. `decide`: by topic that may follow,
-    its share in what is to change. `apply`: makes the change of that share on the topic; a row that failed is in its
+    `read`: what both clusters have of it; before the record of the mirror is read. `decide`: its share in what is to
+    change, by topic that may follow, or of the whole mirror (MIRROR_WIDE). `apply`: makes the change of that share on the topic; a row that failed is in its
     answer, an error that it raises fails every row of the topic; None: the share is only recorded.
     """
 
