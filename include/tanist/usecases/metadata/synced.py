@@ -77,8 +77,9 @@ class Synced(Generic[F, C]):
     """One thing that follows the source.
 
     `read`: what both clusters have of it; before the record of the mirror is read. `decide`: its share in what is to
-    change, by topic that may follow, or of the whole mirror (MIRROR_WIDE). `apply`: makes the change of that share on the topic; a row that failed is in its
-    answer, an error that it raises fails every row of the topic; None: the share is only recorded.
+    change, by topic that may follow, or of the whole mirror (MIRROR_WIDE). `apply`: makes the change of that share; a
+    row that failed is in its answer, an error that it raises fails every row of that topic; None: the share is only
+    recorded.
     """
 
     kind: Kind
