@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
 
 ANY: Final = "*"
-EVERY_RULE: Final = (ANY,)
-"""KIP-1279's default of `mirror.acl.include`."""
 FOLLOWING: Final = {
     AclResource.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE),
     AclResource.GROUP: (AclOperation.READ, AclOperation.DESCRIBE),

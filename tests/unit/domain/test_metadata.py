@@ -19,6 +19,7 @@ from tanist.domain.metadata import (
     MetadataRules,
     OnBoth,
     Outcome,
+    Share,
     TopicMetadata,
     blocked,
     decided,
@@ -68,7 +69,7 @@ def decide(
     assert not isinstance(copy, TanistError)
     both = OnBoth(source=source, copy=copy)
     mirror = MayFollow(spec=a_mirror(), view=a_view(), topics={topic.topic: topic}, rules=rules)
-    shares = {
+    shares: dict[Kind, Share] = {
         each.kind: each.decide(mirror, {topic.topic: writers if each.kind is Kind.ACL else both})[topic.topic]
         for each in SYNCED
         if each.kind is not Kind.ACCESS

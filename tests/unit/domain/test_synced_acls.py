@@ -58,6 +58,7 @@ def share(  # noqa: PLR0913
     others: Collection[str] = (),
     given: Iterable[AclBinding] = (),
     whole: bool = True,
+    lenient: bool = False,
     more: Collection[TopicDesired] = (),
 ) -> Share:
     """The share of the whole mirror, whose `topics` may follow; `others`: topics of the destination beside them."""
@@ -69,6 +70,7 @@ def share(  # noqa: PLR0913
         destination=Acls(bindings=frozenset(destination)),
         names=(*topics, *others, *(each.topic for each in more), "__mirror_state"),
         own="User:me",
+        lenient=lenient,
         whole=whole,
     )
     return decide(mirror, found)[MIRROR_WIDE]
@@ -223,3 +225,19 @@ def test_what_cannot_be_read_is_unknown_and_without_an_authorizer_nothing_follow
         assert ([row.verdict for row in one.rows], one.change) == ([verdict], None)
     assert decide(mirror, None) == {}
     assert decide(replace(mirror, topics={}), AclsFound(source=some, destination=some)) == {}
+
+
+def test_no_acl_is_the_first_one_where_everybody_is_let_in_without(subtests: pytest.Subtests) -> None:
+    """S3.7. It would shut out the mirror, whose workers write without an ACL of their own."""
+    for first in (acl(TOPIC, "orders"), acl(TOPIC, "o", pattern=PREFIXED), acl(GROUP, "*"), acl(IDS, "tan", WRITE)):
+        each = first._replace(pattern_type=PREFIXED) if first.resource_name == "tan" else first
+        with subtests.test(str(each)):
+            found = share([each], lenient=True)
+            assert created(found) == set()
+            assert [row.verdict for row in found.rows] == [Outcome.SKIPPED]
+            assert created(share([each])) == {each}
+    known = acl(TOPIC, "orders", WRITE, who="User:fetcher")
+    assert created(share([acl(TOPIC, "orders"), acl(GROUP, "g")], [known], lenient=True)) == {
+        acl(TOPIC, "orders"),
+        acl(GROUP, "g"),
+    }

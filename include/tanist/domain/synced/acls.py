@@ -32,6 +32,12 @@ _FOLLOWS: Final = "as at the source"
 _CLOSED: Final = "everybody is denied it at the source, as by a fence: none of its ACLs follow"
 _TAKEN: Final = "--acl-principal gives its name to another principal of the source: map it to a name of its own"
 _OVERRULED: Final = "everybody is denied a part of it at the source, so nobody is allowed any of it here"
+_FIRST: Final = (
+    "brokers of the destination may let everybody in where no ACL is about something (allow.everyone.if.no.acl.found): "
+    "this one would shut out the mirror; give its login ACLs of its own first, or create it by hand"
+)
+_OURS: Final = "tanist-"
+"""What the names of groups and transactional ids of Tanist begin with."""
 _NO_AUTHORIZER: Final = "the {cluster} has no authorizer, so no ACLs follow"
 
 
@@ -39,13 +45,15 @@ _NO_AUTHORIZER: Final = "the {cluster} has no authorizer, so no ACLs follow"
 class AclsFound:
     """The ACLs of both clusters. `names`: all topics of the destination. `own`: the principal of our connection there.
 
-    `whole`: whether all of the mirror is looked at; else only its topics that may follow.
+    `lenient`: whether brokers there may let everybody in where no ACL is about something. `whole`: whether all of the
+    mirror is looked at; else only its topics that may follow.
     """
 
     source: Acls | TanistError
     destination: Acls | TanistError
     names: Collection[str] = ()
     own: str | None = None
+    lenient: bool = False
     whole: bool = True
 
 
@@ -79,18 +87,29 @@ def _share(mirror: MayFollow, found: AclsFound, source: Acls, destination: Acls)
     closed_copies = sorted(at_source[name] for name in closed)
     open_topics = {name: copy for name, copy in at_source.items() if name not in closed}
     wanted = Wanted.of(mirror, found, source, open_topics)
-    create = sorted(wanted.bindings - destination.bindings)
+    missing = wanted.bindings - destination.bindings
+    first = {each for each in missing if found.lenient and _is_first(each, mirror, destination)}
+    create = sorted(missing - first)
     kept = _ours(mirror, found, open_topics.values()) & destination.bindings
     gone = sorted(kept - wanted.bindings)
     rows = [
         *(_row(f"READ on topic {copy}", Outcome.SKIPPED, _CLOSED, topic=copy) for copy in closed_copies),
         *(_row(who, Outcome.CONFLICT, _TAKEN) for who in sorted(wanted.taken)),
         *(_row(described(each), Outcome.SKIPPED, _OVERRULED) for each in sorted(wanted.overruled)),
+        *(_row(described(each), Outcome.SKIPPED, _FIRST) for each in sorted(first)),
         *(_binding_row(each, mirror, Change.CREATE, Outcome.DIFFERS, _FOLLOWS) for each in create),
         *(_binding_row(each, mirror, Change.DELETE, Outcome.CONFLICT, _GONE) for each in gone),
     ]
     change = AclChange(create=tuple(create), gone=tuple(gone))
     return Share(rows=tuple(rows), change=change if create or gone else None)
+
+
+def _is_first(each: AclBinding, mirror: MayFollow, destination: Acls) -> bool:
+    """Whether it would be the first ACL about a topic of the mirror, or may be about what its workers use."""
+    if each.resource_type != AclResource.TOPIC:
+        return each.about(_OURS) or each.resource_name.startswith(_OURS)
+    concerned = {topic.topic for topic in mirror.view.topics(mirror.spec.mirror) if each.about(topic.topic)}
+    return bool(concerned - destination.covered(concerned))
 
 
 def _closed(topics: Iterable[str], source: Acls) -> frozenset[str]:

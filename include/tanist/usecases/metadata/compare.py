@@ -135,13 +135,12 @@ def _compare(
     source_id = at_source.cluster_id(context.first_contact())
     same_as_pinned(spec, source_id, None)
     names = at_source.topic_names(context.by)
-    every = only is None or MIRROR_WIDE in only
+    chosen = None if only is None or MIRROR_WIDE in only else only
     inside, outside, apart = (
-        tuple(name for name in some if every or name in only) for some in _names(request, spec, view, names)
+        tuple(name for name in some if chosen is None or name in chosen) for some in _names(request, spec, view, names)
     )
     reported = read_promotions(at_source, context.by)
-    whole = every and request.whole
-    look = MetadataLook(both=both, names=inside, by=context.by, whole=whole)
+    look = MetadataLook(both=both, names=inside, by=context.by, whole=chosen is None and request.whole)
     seen = look.seen()
     found = {synced.kind: synced.read(look) for synced in SYNCED}
     # The record is read after the source: a fence that shows in what was read has its run on record by now.

@@ -15,6 +15,7 @@ from tanist.domain.given_acls import bindings_of, changed_records
 from tanist.domain.metadata import Change, Kind, OnBoth, TopicMetadata
 from tanist.domain.synced import acls, configs, partitions, topics, write_acls
 from tanist.domain.synced.acls import AclsFound
+from tanist.domain.write_access import AUTHORIZER_CONFIGS, may_allow_without_acls
 from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
@@ -75,9 +76,10 @@ class Destination:
 class Synced(Generic[F, C]):
     """One thing that follows the source.
 
-    `read`: what both clusters have of it; before the record of the mirror is read. `decide`: by topic that may follow,
-    its share in what is to change. `apply`: makes the change of that share on the topic; a row that failed is in its
-    answer, an error that it raises fails every row of the topic; None: the share is only recorded.
+    `read`: what both clusters have of it; before the record of the mirror is read. `decide`: its share in what is to
+    change, by topic that may follow, or of the whole mirror (MIRROR_WIDE). `apply`: makes the change of that share; a
+    row that failed is in its answer, an error that it raises fails every row of that topic; None: the share is only
+    recorded.
     """
 
     kind: Kind
@@ -145,6 +147,7 @@ def _acls(look: MetadataLook) -> AclsFound | None:
         destination=_all_acls(destination, look.by),
         names=destination.topic_names(look.by),
         own=destination.cluster.opening.principal(),
+        lenient=may_allow_without_acls(destination.cluster.configs.each_broker(AUTHORIZER_CONFIGS, look.by)),
         whole=look.whole,
     )
 
