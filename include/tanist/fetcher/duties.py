@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tanist.domain.duties import Duty, DutyResult, DutyRun, after, interval_seconds, is_due
+from tanist.domain.duties import Duty, DutyResult, DutyRun, after, duties_of, interval_seconds, is_due
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.names import MirrorPartition
 from tanist.domain.state_record import state_partition_of
@@ -107,7 +107,7 @@ class SourceDuties(RoundThread):
         for spec in view.mirrors():
             if spec.source != self._source or not self._owns(spec.mirror):
                 continue
-            for duty in Duty:
+            for duty in duties_of(spec, view):
                 self._run_if_due(spec, duty)
 
     def _owns(self, mirror: MirrorName) -> bool:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions
 
-from tests.kafka.failover.conftest import running
+from tests.kafka.failover.conftest import SOON, running
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -149,6 +149,9 @@ def test_a_dead_source_is_counted_and_named_and_stops_nothing_else(pair: Pair, m
     assert f"`tanist metadata sync {mirror} --destination west`" in check["reason"]
     assert pair.workers["w1"].alive
     assert pair.workers["w2"].alive
+    owner = pair.workers[failed["metadata"]["worker"]]
+    owner.send(signal.SIGTERM)
+    assert owner.wait(SOON(25)), "it ends although it waits for the source"
     pair.east.cluster.start()
     until(lambda: duties(pair, mirror)["metadata"]["failures"] == 0, 120)
 

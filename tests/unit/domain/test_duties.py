@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.checks import Verdict
-from tanist.domain.duties import Duty, DutyIncomplete, DutyResult, DutyRun, after, interval_seconds, is_due
+from tanist.domain.duties import Duty, DutyIncomplete, DutyResult, DutyRun, after, duties_of, interval_seconds, is_due
 from tanist.domain.failover.periodic_health import duty_lines, periodic_checks, rewound_groups
 from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.names import EpochMs
 from tanist.domain.rewinds import OnRewind
+from tanist.domain.states import DesiredState
 from tanist.domain.sync_settings import settings_line
-from tests.builders import DR, a_mirror, a_view
+from tests.builders import DR, a_mirror, a_topic, a_view
 
 if TYPE_CHECKING:
     from tanist.domain.checks import Check
@@ -89,6 +90,16 @@ def test_status_does_not_know_of_duties_that_no_worker_has_done() -> None:
 
 def test_status_says_nothing_of_duties_where_a_schedule_has_them() -> None:
     assert checks_of(0, sync_metadata_seconds=0, workers_sync_groups=False) == {}
+
+
+def test_a_mirror_that_has_failed_over_leaves_nothing_to_workers() -> None:
+    """Its old source may be dead for good, and each run would say so."""
+    gone = a_topic(desired=DesiredState.REMOVED)
+    assert duties_of(SPEC, a_view(SPEC, gone)) == {}
+    synced = GroupsSynced(mirror=DR, positions=1, withheld=1, at=EpochMs(1), renewed_at=EpochMs(1), rewound=("g",))
+    assert checks_of(0, gone, synced) == {}
+    assert duties_of(SPEC, a_view(SPEC, gone, a_topic("payments"))) == {Duty.METADATA: 30, Duty.GROUPS: 60}
+    assert duties_of(SPEC, a_view(SPEC)) == {Duty.METADATA: 30, Duty.GROUPS: 60}
 
 
 def test_groups_that_were_set_back_are_a_check_with_the_command_that_answers() -> None:

@@ -6,14 +6,13 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Verdict, named, worst
-from tanist.domain.duties import Duty, interval_seconds
+from tanist.domain.duties import Duty, duties_of, has_been_left, interval_seconds
 from tanist.domain.filled import exact_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.domain.duties import DutyRun
-    from tanist.domain.groups_synced import GroupsSynced
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
@@ -25,19 +24,19 @@ _MISSED: Final = 3
 def periodic_checks(spec: MirrorSpec, view: StateView, now: EpochMs) -> tuple[Check, ...]:
     """Only those that mean something for the mirror: none of one that leaves all of this to a schedule."""
     runs = {each.duty: each for each in view.duty_runs(spec.mirror)}
-    found = (_duties(spec, runs, now), _rewinds(spec, view.groups_synced(spec.mirror)), _drift(spec, view))
+    duties = _duties(spec, duties_of(spec, view), runs, now)
+    found = (duties, _rewinds(spec, rewound_groups(view, spec.mirror)), _drift(spec, view))
     return tuple(check for check in found if check is not None)
 
 
 def rewound_groups(view: StateView, mirror: MirrorName) -> tuple[str, ...]:
     """The groups that were set back at the source, and of which a person decides whether they follow."""
     synced = view.groups_synced(mirror)
-    return synced.rewound if synced is not None else ()
+    return () if synced is None or has_been_left(view, mirror) else synced.rewound
 
 
-def _duties(spec: MirrorSpec, runs: Mapping[Duty, DutyRun], now: EpochMs) -> Check | None:
-    """Whether workers have done what the spec leaves to them, all of it, within three intervals."""
-    wanted = {duty: every for duty in Duty if (every := interval_seconds(spec, duty))}
+def _duties(spec: MirrorSpec, wanted: Mapping[Duty, int], runs: Mapping[Duty, DutyRun], now: EpochMs) -> Check | None:
+    """Whether workers have done what is `wanted`, all of it, within three intervals."""
     if not wanted:
         return None
     verdicts, late = [], []
@@ -77,11 +76,10 @@ def said(run: DutyRun | None, now: EpochMs) -> str:
     return f"{run.error}, {age}, {run.failures} in a row: {run.reason}"
 
 
-def _rewinds(spec: MirrorSpec, synced: GroupsSynced | None) -> Check | None:
+def _rewinds(spec: MirrorSpec, groups: tuple[str, ...]) -> Check | None:
     """Groups that were set back at the source, and did not follow: a person decides."""
-    if synced is None or not synced.rewound:
+    if not groups:
         return None
-    groups = synced.rewound
     options = exact_options("--group", groups)
     command = shlex.join(("tanist", "groups", "sync", spec.mirror, "--destination", spec.destination, *options))
     return Check(
