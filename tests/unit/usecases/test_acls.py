@@ -9,7 +9,7 @@ import pytest
 
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResource
-from tanist.domain.approval.entries import APPROVALS_TOPIC, NotApproved
+from tanist.domain.approval.entries import APPROVALS_TOPIC, FourEyes, NotApproved
 from tanist.domain.errors import MirrorExists, TanistError
 from tanist.domain.metadata import Change, Kind, Outcome
 from tanist.domain.records import STATE_TOPIC
@@ -22,6 +22,7 @@ from tanist.usecases.metadata.deleting import (
     NoAclsToDelete,
     approve_deletion,
     delete,
+    delete_at_once,
     plan_deletion,
 )
 from tanist.usecases.metadata.sync import sync
@@ -256,3 +257,16 @@ def test_a_deletion_that_fails_is_named_and_stays_on_record(pair: Pair) -> None:
     pair.west.denied.clear()
     assert verdicts(pair.delete(plan.hash)) == {("delete", "CHANGED")}
     assert pair.west.bindings == {TOPIC}
+
+
+def test_one_command_approves_and_deletes_unless_two_people_must(pair: Pair) -> None:
+    """S3.7. What is approved already is not approved again."""
+    pair.sync()
+    pair.east.bindings = {TOPIC}
+    plan, command = pair.plan().plan.hash, a_command(pair.west.clock)
+    with pytest.raises(FourEyes, match=f"metadata sync dr --destination west --approve {plan}"):
+        delete_at_once(plan, pair.plan(), replace(command, four_eyes=True), terms=TERMS)
+    for _ in range(2):
+        delete_at_once(plan, pair.plan(), command, terms=TERMS)
+    assert len(pair.west.approvals) == 1
+    assert verdicts(pair.delete(plan)) == {("delete", "CHANGED")}
