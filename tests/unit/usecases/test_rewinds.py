@@ -31,7 +31,8 @@ class Synced:
     """A mirror with one group, `g`, whose position at the source was committed at the destination."""
 
     def __init__(self, policy: OnRewind = OnRewind.HOLD) -> None:
-        self.mirror = MappedMirror(pair=pair_with(proofs=Same()))
+        self.proofs = Same()
+        self.mirror = MappedMirror(pair=pair_with(proofs=self.proofs))
         self.mirror.copy(published=2)
         self.mirror.west.write(STATE_TOPIC, replace(SPEC, on_rewind=policy))
         self.at_source(25)
@@ -131,6 +132,20 @@ def test_what_has_not_moved_is_committed_again_once_an_hour_and_not_before() -> 
     synced.mirror.west.clock.jump(2)
     assert synced.sync().committed
     assert not synced.sync().committed
+
+
+def test_the_records_of_what_has_not_moved_are_not_compared_again() -> None:
+    """Each run compared those of every position, for up to ten seconds, and held the lock of the mirror meanwhile."""
+    synced = Synced()
+    assert synced.proofs.asked == [(25, 28)]
+    synced.sync()
+    assert synced.proofs.asked == [(25, 28)]
+    synced.at_source(30)
+    assert synced.sync().committed
+    assert synced.proofs.asked == [(25, 28), (30, 34)]
+    synced.mirror.west.clock.jump(3_601)
+    synced.sync()
+    assert synced.proofs.asked == [(25, 28), (30, 34), (30, 34)]
 
 
 def test_a_position_that_has_expired_at_the_destination_is_committed_by_the_next_run() -> None:

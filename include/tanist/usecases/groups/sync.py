@@ -6,8 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.commit_marks import marked_offset
 from tanist.domain.errors import GroupCommitFenced, TanistError
+from tanist.domain.followed import is_followed
 from tanist.domain.groups_synced import GroupsSynced
+from tanist.domain.names import MirrorPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.translation import Commit, Proof, Rules, Withheld
 from tanist.ports.clock import Deadline
@@ -23,7 +26,7 @@ from tanist.usecases.snapshot import DestinationSnapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import EpochMs, MirrorPartition
+    from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.positions import Outcome, Pair
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 PROVE_SECONDS: Final = 10.0
 _RENEW_MS: Final = 3_600_000
 """Kafka deletes committed offsets of groups without members after a week (`offsets.retention.minutes`) by default."""
+_UNMOVED: Final = ProofResult(Proof.NONE, "it has not moved since it was committed")
 _MOST_AGAIN: Final = 2
 """How often a fenced commit is tried again before the other command is left to finish."""
 
@@ -252,12 +256,31 @@ def _prover(mirror: OpenMirror, seen: Gathered, request: SyncRequest, context: C
     if seen.source_answer.down is not None or isinstance(pair, TanistError):
         silent = ProofResult(Proof.NONE, "the source does not answer")
         return lambda pairs: dict.fromkeys(pairs, silent)
-    proofs = pair.proofs
+    proves_again = request.renew or is_followed(seen.spec) or bool(request.chosen.strategy)
+    proofs, known = pair.proofs, frozenset() if proves_again else _committed(mirror, seen, context)
 
     def prove(pairs: Sequence[Pair]) -> Mapping[Pair, ProofResult]:
-        return proofs.compare(pairs, Deadline(min(context.by.at, context.clock.deadline(request.prove_seconds).at)))
+        unmoved = [each for each in pairs if (each.at, each.source, each.destination) in known]
+        left = [each for each in pairs if (each.at, each.source, each.destination) not in known]
+        by = Deadline(min(context.by.at, context.clock.deadline(request.prove_seconds).at))
+        return dict.fromkeys(unmoved, _UNMOVED) | dict(proofs.compare(left, by) if left else {})
 
     return prove
+
+
+def _committed(
+    mirror: OpenMirror, seen: Gathered, context: CommandContext
+) -> frozenset[tuple[MirrorPartition, int, int]]:
+    """Partitions with a position at the source, and the offset here that was committed for it: none is proved again."""
+    found = mirror.destination.positions(mirror.spec.mirror).committed(sorted(seen.positions), context.by)
+    begin = begin_of(seen)
+    return frozenset(
+        (at, source, there.offset)
+        for positions in found.values()
+        if not isinstance(positions, TanistError)
+        for at, there in ((MirrorPartition(*each), there) for each, there in positions.items())
+        if not isinstance(there, TanistError) and (source := marked_offset(there.metadata, begin)) is not None
+    )
 
 
 def _done(row: PositionRow, outcome: Mapping[str, Outcome | TanistError]) -> PositionRow:
