@@ -26,6 +26,7 @@ from tanist.usecases.failback.recreating import RECREATION
 from tanist.usecases.failback.replay import REPLAY
 from tanist.usecases.failback.reversal_route import REVERSAL
 from tanist.usecases.failover.route import ROUTE
+from tests import kip_1279
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,9 +103,7 @@ def _parameter(parameter: Any) -> str:
 
 def errors() -> str:
     """Every error that a command prints, and the error codes of brokers."""
-    for package in _WITH_ERRORS:
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
+    known = names()
     rows = sorted({(each.name, each.exit_code, each.operator_action) for each in _errors(TanistError)})
     ours = "\n".join(f"| `{name}` | {code} | {_cell(action)} |" for name, code, action in rows)
     theirs = "\n".join(f"| {row.code} | `{row.name}` | {_cell(row.operator_action)} |" for row in TABLE)
@@ -112,8 +111,16 @@ def errors() -> str:
         f"{HEAD}# Errors\n\nAn error is printed as `error: NAME: reason (action)`, and is in `errors` under `--json`."
         f"\n\n## Errors of Tanist\n\n| name | exit code | action |\n|---|---|---|\n{ours}\n\n"
         "## Error codes of brokers\n\nExit code 3. The names are Kafka's.\n\n"
-        f"| code | name | action |\n|---|---|---|\n{theirs}\n"
+        f"| code | name | action |\n|---|---|---|\n{theirs}\n\n{kip_1279.section(known)}"
     )
+
+
+def names() -> frozenset[str]:
+    """The names of all errors, of Tanist and of brokers."""
+    for package in _WITH_ERRORS:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    return frozenset((*(each.name for each in _errors(TanistError)), *(row.name for row in TABLE)))
 
 
 def _errors(error: type[TanistError]) -> Iterator[type[TanistError]]:

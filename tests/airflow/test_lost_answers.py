@@ -17,10 +17,10 @@ from confluent_kafka import Producer
 from tanist.airflow import gate
 from tanist.airflow.gate import TWICE, PlanGate
 from tanist.airflow.params import request_of
+from tanist.domain.acls import AclBinding
 from tanist.domain.approval.entries import APPROVALS_TOPIC, ApprovalRequest
 from tanist.domain.names import MirrorName
 from tanist.kafka.protocol.stored import encode_approval
-from tanist.kafka.wire.admin import AclBinding
 from tanist.usecases import approvals
 from tanist.usecases.failover import planning
 from tests.airflow.conftest import Answering, open_questions, respond

@@ -69,6 +69,10 @@ def test_metadata_follows_and_a_second_run_has_nothing_to_do(house: House, pair:
     assert len(rows) == 3
     second = came_of(house.run(dag, {}))[f"west/{mirror}"]
     assert (second["done"], second["state"]) == ("nothing to do", "success")
+    pair.tanist("mirrors", "alter", mirror, "--sync-metadata", "1h")  # which a worker does at once: harmless, and said
+    third = came_of(house.run(dag, {}))[f"west/{mirror}"]
+    assert third["state"] in {"success", "skipped"}
+    assert "workers do the same every 3600 s" in third["done"] or "skipped" in third["done"]
 
 
 def test_what_is_broken_fails_alone_and_says_so(

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Producer
 
+from tanist.domain.acls import AclBinding
 from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.names import MirrorPartition
 from tanist.kafka.adapters.access import KafkaAccess
+from tanist.kafka.adapters.acls import KafkaAcls
 from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.adapters.mirrormaker import KafkaMirrorMakerTopics
 from tanist.kafka.adapters.topics import KafkaConfigs, KafkaTopics
-from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls, describe_acls
+from tanist.kafka.wire.admin import AccessFilter, create_acls, delete_acls, describe_acls
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import Markers, delete_records, init_producer_id, write_markers
 from tanist.ports.topics import NewTopic
 from tanist_testkit.sandbox.ports import free_ports
 from tests.fakes.access import MemoryAccess
+from tests.fakes.acls import MemoryAcls
 from tests.fakes.configs import MemoryConfigs
 from tests.fakes.logs import MemoryLogs
 from tests.fakes.mirrormaker import MemoryMirrorMaker
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from tanist.kafka.wire.router import Router
     from tanist.ports.access import Access
+    from tanist.ports.acls import AclStore
     from tanist.ports.clock import Clock
     from tanist.ports.logs import Logs
     from tanist.ports.mirrormaker import MirrorMakerTopics
@@ -61,6 +65,7 @@ class Reached:
     topics: Topics
     logs: Logs
     access: Access
+    acls: AclStore
     configs: Configs
     mirrormaker: MirrorMakerTopics
     clock: Clock
@@ -173,6 +178,7 @@ def in_memory(cluster: MemoryCluster) -> Reached:
         topics=MemoryTopics(cluster),
         logs=MemoryLogs(cluster),
         access=MemoryAccess(cluster),
+        acls=MemoryAcls(cluster),
         configs=MemoryConfigs(cluster),
         mirrormaker=MemoryMirrorMaker(cluster),
         clock=cluster.clock,
@@ -185,6 +191,7 @@ def real(endpoint: Endpoint, world: Real, stack: ExitStack) -> Reached:
         topics=stack.enter_context(over(KafkaTopics, endpoint)),
         logs=stack.enter_context(over(KafkaLogs, endpoint)),
         access=stack.enter_context(over(KafkaAccess, endpoint)),
+        acls=stack.enter_context(over(KafkaAcls, endpoint)),
         configs=stack.enter_context(over(KafkaConfigs, endpoint)),
         mirrormaker=stack.enter_context(over(KafkaMirrorMakerTopics, endpoint)),
         clock=SystemClock(),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResource
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.logins import Origin
@@ -15,7 +16,7 @@ from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.router import Router
 from tanist.ports.access import Permission, Verdict
 from tanist.ports.topics import NewTopic
-from tests.contracts.reached import SOON, allow_everything
+from tests.contracts.reached import SOON, allow_everything, wait_until
 from tests.ports import over
 
 if TYPE_CHECKING:
@@ -78,10 +79,31 @@ def test_rights_that_no_broker_tells_are_unknown(reached: Reached) -> None:
 def test_who_may_write_is_not_told_to_everybody(reached: Reached, topic_name: str) -> None:
     """And that is no empty answer."""
     reached.topic(topic_name)
-    assert set(reached.access.write_rules([topic_name], SOON(10))) == {topic_name}
+    assert set(reached.acls.read(SOON(10)).writing([topic_name])) == {topic_name}
     reached.world.deny("DESCRIBE", "Cluster", CLUSTER)
     with pytest.raises(ClusterAuthorizationFailed):
-        reached.access.write_rules([topic_name], SOON(10))
+        reached.acls.read(SOON(10))
+
+
+def test_acls_of_any_type_are_created_and_deleted_exactly(reached: Reached) -> None:
+    """S3.7. The same again is no error, and an ACL that is like it stays."""
+    prefixed = (AclResource.GROUP, "reader-", AclPattern.PREFIXED, "User:nobody")
+    read = AclBinding(*prefixed, "*", AclOperation.READ, AclPermission.ALLOW)
+    here = read._replace(host="10.0.0.1")
+    transactions = read._replace(resource_type=AclResource.TRANSACTIONAL_ID, operation=AclOperation.WRITE)
+    made = (read, here, transactions, read._replace(permission=AclPermission.DENY))
+
+    def found() -> set[AclBinding]:
+        return {each for each in reached.acls.read(SOON(10)).bindings if each.principal == "User:nobody"}
+
+    for _ in range(2):
+        assert reached.acls.create(made, SOON(10)) == dict.fromkeys(made)
+    wait_until(lambda: found() == set(made))
+    for _ in range(2):
+        assert reached.acls.delete(made[:1], SOON(10)) == {read: None}
+    wait_until(lambda: found() == set(made[1:]))
+    assert reached.acls.delete(made[1:], SOON(10)) == dict.fromkeys(made[1:])
+    wait_until(lambda: not found())
 
 
 def test_a_login_is_told_with_whether_rules_bind_it(reached: Reached, topic_name: str) -> None:

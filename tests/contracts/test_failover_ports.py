@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
-from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry
+from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry, writers
+from tanist.domain.acls import AclBinding
 from tanist.domain.approval.entries import ApprovalRequest, NoApproverTopic, Withdrawal
 from tanist.domain.approval.entries import approvals as read_approvals
 from tanist.domain.broker_errors import (
@@ -30,6 +31,7 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.domain.write_access import AUTHORIZER_CONFIGS, may_allow_without_acls
 from tanist.domain.writer_identity import ProducerIds, TransactionalWriter
+from tanist.kafka.adapters.acls import KafkaAcls
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.kafka.adapters.fencing import KafkaFencing
@@ -41,7 +43,6 @@ from tanist.kafka.protocol.batch import filler_batch
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import ProduceBatch
 from tanist.kafka.wire import admin, requests
-from tanist.kafka.wire.admin import AclBinding
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.requests import End, Markers
@@ -50,6 +51,7 @@ from tanist.ports.fencing import Kept, ProducerFence, TransactionFence
 from tanist.ports.logs import InSync
 from tanist.ports.topics import NewTopic
 from tests.contracts.reached import SOON, wait_until
+from tests.fakes.acls import MemoryAcls
 from tests.fakes.failover import (
     GuardedCluster,
     MemoryApprovals,
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.fences import FenceKind as Kind
     from tanist.ports.access import Opening
+    from tanist.ports.acls import AclStore
     from tanist.ports.approvals import Approvals
     from tanist.ports.fencing import Fencing, ProducerFencing
     from tanist.ports.logs import Replicas
@@ -88,6 +91,7 @@ class Rig:
     producer_fencing: ProducerFencing
     fencing: Fencing
     opening: Opening
+    acls: AclStore
     super_opening: Opening
     replicas: Replicas
     approvals: Approvals
@@ -258,6 +262,7 @@ def in_memory(cluster: GuardedCluster, kind: FenceKind) -> Rig:
         producer_fencing=MemoryProducerFencing(cluster),
         fencing=MemoryFencing(cluster),
         opening=MemoryOpening(cluster),
+        acls=MemoryAcls(cluster),
         super_opening=MemoryOpening(cluster),
         replicas=MemoryReplicas(cluster),
         approvals=MemoryApprovals(cluster, "mirror"),
@@ -282,6 +287,7 @@ def on(cluster: SandboxCluster, kind: FenceKind, config: ClientConfig, stack: Ex
         producer_fencing=stack.enter_context(over(KafkaProducerFencing, mirror)),
         fencing=stack.enter_context(over(KafkaFencing, mirror)),
         opening=stack.enter_context(over(KafkaOpening, mirror)),
+        acls=stack.enter_context(over(KafkaAcls, mirror)),
         super_opening=stack.enter_context(over(KafkaOpening, endpoints["admin"])),
         replicas=stack.enter_context(over(KafkaReplicas, mirror)),
         approvals=stack.enter_context(over(KafkaApprovals, mirror, allow_small=True)),
@@ -586,10 +592,12 @@ def test_where_everybody_may_write_a_rule_for_the_mirror_does_not_keep_all_other
     with ExitStack() as stack:
         topics = stack.enter_context(over(KafkaTopics, mirror))
         opening = stack.enter_context(over(KafkaOpening, mirror))
+        acls = stack.enter_context(over(KafkaAcls, mirror))
+        spared = {ANYBODY, "User:mirror"}
         assert topics.create([NewTopic(name="free", partitions=1, replication_factor=1)], SOON(20)) == {"free": None}
         real = Real(stack.enter_context(Router(cluster.endpoint(), "tanist-test")), {"app": client_config(app)})
         wait_until(lambda: real.writes("free", "app"), 10)
-        assert opening.covered(["free"], SOON(10)) == frozenset()
+        assert acls.read(SOON(10)).covered(["free"], spared) == frozenset()
         configs = stack.enter_context(over(KafkaConfigs, cluster.endpoint()))
         assert may_allow_without_acls(configs.each_broker(AUTHORIZER_CONFIGS, SOON(10)))
         assert opening.open({"free": ()}, SOON(10)) == {"free": None}
@@ -598,9 +606,9 @@ def test_where_everybody_may_write_a_rule_for_the_mirror_does_not_keep_all_other
         assert opening.shut_out(["free"], SOON(10)) == {"free": False}, "and nobody says that the mirror is"
         assert opening.deny({"free": [ANYBODY]}, SOON(10)) == {"free": None}
         wait_until(lambda: not real.writes("free", "app"), 10)
-        assert opening.covered(["free"], SOON(10)) == frozenset(), "a source fence is removed before copying"
+        assert acls.read(SOON(10)).covered(["free"], spared) == frozenset(), "a source fence is removed before copying"
         assert opening.deny({"free": ["User:other"]}, SOON(10)) == {"free": None}
-        wait_until(lambda: opening.covered(["free"], SOON(10)) == {"free"}, 10)
+        wait_until(lambda: acls.read(SOON(10)).covered(["free"], spared) == {"free"}, 10)
 
 
 @pytest.mark.parametrize("rig", ["memory-guarded", "kafka-guarded"], indirect=True)
@@ -608,10 +616,14 @@ def test_who_else_may_write_is_told_of_each_topic(rig: Rig, topic_name: str) -> 
     """By rules of any pattern; not the mirror's own login, nobody who is denied, nobody while all are kept off."""
     rig.topic(topic_name, 1)
     rig.world.allow_app(topic_name)
-    wait_until(lambda: rig.opening.others([topic_name], SOON(10))[topic_name] >= {"User:app"}, 20)
-    assert rig.opening.others([topic_name], SOON(10), ["User:app"])[topic_name] >= {"User:mirror"} - {"User:app"}
+
+    def others(*mirrors: str) -> frozenset[str]:
+        return writers(rig.acls.read(SOON(10)).writing([topic_name])[topic_name], mirrors)
+
+    wait_until(lambda: others("User:mirror") >= {"User:app"}, 20)
+    assert others("User:app") >= {"User:mirror"} - {"User:app"}
     rig.fencing.apply([FenceBefore(topic=topic_name, kind=rig.kind)], SOON(10))
-    wait_until(lambda: rig.opening.others([topic_name], SOON(10)) == {topic_name: frozenset()})
+    wait_until(lambda: others() == frozenset())
 
 
 def test_what_was_denied_by_name_is_undone_exactly(rig: Rig, topic_name: str) -> None:
@@ -621,13 +633,15 @@ def test_what_was_denied_by_name_is_undone_exactly(rig: Rig, topic_name: str) ->
     both, one = {topic_name: {"User:app", "User:other"}}, {topic_name: {"User:app"}}
     assert rig.opening.deny(both, SOON(10)) == {topic_name: None}
     shut = {AclEntry(who, ANY_HOST, allowed=False) for who in both[topic_name] if guarded}
-    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] >= shut)
-    before = rig.opening.writing([topic_name], SOON(10))[topic_name]
-    assert rig.opening.denied([topic_name], SOON(10)) == {topic_name: both[topic_name] if guarded else frozenset()}
+    wait_until(lambda: rig.acls.read(SOON(10)).writing([topic_name])[topic_name] >= shut)
+    before = rig.acls.read(SOON(10)).writing([topic_name])[topic_name]
+    assert rig.acls.read(SOON(10)).denied_by_name([topic_name]) == {
+        topic_name: both[topic_name] if guarded else frozenset()
+    }
     for _ in range(2):
         assert rig.opening.undeny(one, SOON(10)) == {topic_name: None}
     left = before - {AclEntry("User:app", ANY_HOST, allowed=False)}
-    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] == left)
+    wait_until(lambda: rig.acls.read(SOON(10)).writing([topic_name])[topic_name] == left)
 
 
 def test_what_was_given_is_taken_back_exactly(rig: Rig, topic_name: str) -> None:
@@ -635,17 +649,17 @@ def test_what_was_given_is_taken_back_exactly(rig: Rig, topic_name: str) -> None
     rig.topic(topic_name, 1)
     guarded = rig.opening.has_authorizer(SOON(10))
     one, other, bob = (AclEntry(f"User:{who}", "*", allowed=who != "bob") for who in ("*", "eve", "bob"))
-    before = rig.opening.writing([topic_name], SOON(10))[topic_name]
+    before = rig.acls.read(SOON(10)).writing([topic_name])[topic_name]
     for _ in range(2):
         assert rig.opening.give({topic_name: (one, other, bob)}, SOON(10)) == {topic_name: None}
     after = before | ({one, other, bob} if guarded else set())
-    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] == after)
+    wait_until(lambda: rig.acls.read(SOON(10)).writing([topic_name])[topic_name] == after)
     for _ in range(2):
         assert rig.opening.take_back({topic_name: (one, bob)}, SOON(10)) == {topic_name: None}
     left = before | ({other} if guarded else set())
-    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] == left)
+    wait_until(lambda: rig.acls.read(SOON(10)).writing([topic_name])[topic_name] == left)
     assert rig.opening.take_back({topic_name: (other,)}, SOON(10)) == {topic_name: None}
-    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] == before)
+    wait_until(lambda: rig.acls.read(SOON(10)).writing([topic_name])[topic_name] == before)
 
 
 @pytest.mark.parametrize("rig", ["kafka-guarded"], indirect=True)
@@ -662,8 +676,8 @@ def test_only_a_deny_of_write_on_the_topic_itself_counts_as_denied_by_name(rig: 
     assert admin.create_acls(rig.world.router, wider, SOON(20)) == [None] * len(wider)
     assert rig.opening.deny({topic_name: ["User:app"]}, SOON(10)) == {topic_name: None}
     seen = {AclEntry(f"User:{who}", ANY_HOST, allowed=False) for who in ("prefixed", "all", "app")}
-    wait_until(lambda: rig.opening.writing([topic_name], SOON(10))[topic_name] >= seen)
-    assert rig.opening.denied([topic_name], SOON(10)) == {topic_name: frozenset({"User:app"})}
+    wait_until(lambda: rig.acls.read(SOON(10)).writing([topic_name])[topic_name] >= seen)
+    assert rig.acls.read(SOON(10)).denied_by_name([topic_name]) == {topic_name: frozenset({"User:app"})}
 
 
 def test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none(rig: Rig, topic_name: str) -> None:
@@ -689,7 +703,7 @@ def test_who_was_denied_by_name_is_allowed_again_but_for_those_whom_the_source_d
     names, given = {topic_name: ("User:app", "User:bob")}, {topic_name: (bob,)}
 
     def rules() -> frozenset[AclEntry]:
-        return rig.opening.writing([topic_name], SOON(10))[topic_name]
+        return rig.acls.read(SOON(10)).writing([topic_name])[topic_name]
 
     for _ in range(2):
         assert rig.opening.deny(names, SOON(10)) == {topic_name: None}
@@ -712,7 +726,7 @@ def test_who_was_denied_by_name_is_allowed_again_but_for_those_whom_the_source_d
 def test_who_may_alter_the_cluster_is_reported(rig: Rig) -> None:
     if isinstance(rig.world, Memory):
         rig.world.cluster.operating = {"User:mirror"}
-    assert rig.opening.operators(SOON(10)) == {"User:mirror"}
+    assert rig.acls.read(SOON(10)).operators() == {"User:mirror"}
 
 
 def test_a_canary_spends_offsets_that_no_reader_ever_sees(rig: Rig, topic_name: str) -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tanist.domain.acls import AclBinding
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus, commands_to_lift
 from tanist.kafka.adapters.fencing import KafkaFencing
 from tanist.kafka.adapters.topics import KafkaTopics
-from tanist.kafka.wire.admin import AclBinding, create_acls
+from tanist.kafka.wire.admin import create_acls
 from tanist.kafka.wire.router import Router
 from tanist.ports.topics import NewTopic
 from tanist.spark_submit.jars import Module, java

@@ -85,14 +85,14 @@ RULES: Final = (
         "a topic is open once its rules are there", ("opening.is_open",),
         _PORTS + "test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none",
     ),
-    Rule("who else may write is told", ("opening.others",), _PORTS + "test_who_else_may_write_is_told_of_each_topic"),
+    Rule("who else may write is told", ("acls.read",), _PORTS + "test_who_else_may_write_is_told_of_each_topic"),
     Rule(
         "ACLs of a topic are reported, and what was denied by name is undone exactly",
-        ("opening.writing", "opening.deny"),
+        ("acls.read", "opening.deny"),
         _PORTS + "test_what_was_denied_by_name_is_undone_exactly",
     ),
     Rule(
-        "principals that may alter the cluster are reported", ("opening.operators",),
+        "principals that may alter the cluster are reported", ("acls.read",),
         _PORTS + "test_who_may_alter_the_cluster_is_reported",
     ),
     Rule(
@@ -169,7 +169,7 @@ RULES: Final = (
         "test_access.py::test_each_right_is_told_by_itself",
     ),
     Rule(
-        "who may write is not told to everybody", ("access.write_rules",),
+        "who may write is not told to everybody", ("acls.read",),
         "test_access.py::test_who_may_write_is_not_told_to_everybody",
     ),
     Rule(
@@ -185,7 +185,7 @@ RULES: Final = (
         "test_configs.py::test_each_broker_tells_which_configs_of_the_authorizer_are_set_and_hides_their_values",
     ),
     Rule(
-        "what was denied by name is undone exactly", ("opening.denied", "opening.deny", "opening.undeny"),
+        "what was denied by name is undone exactly", ("acls.read", "opening.deny", "opening.undeny"),
         _PORTS + "test_what_was_denied_by_name_is_undone_exactly",
     ),
     Rule(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.acl_entries import AclEntry, learnt
-from tanist.domain.broker_errors import ClusterAuthorizationFailed
+from tanist.domain.acl_entries import AclEntry
 from tanist.domain.logins import Login, LoginSeen, Origin, unbound
 from tanist.ports.access import AclCheck, Permission, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from tanist.ports.clock import Deadline
     from tests.fakes.cluster import MemoryCluster
@@ -25,12 +24,6 @@ class MemoryAccess:
     def check(self, rights: Sequence[Permission], by: Deadline) -> tuple[AclCheck, ...]:
         self._cluster.answer()
         return tuple(AclCheck(permission=right, verdict=self._verdict(right)) for right in rights)
-
-    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
-        self._cluster.answer()
-        if not self._cluster.may("DESCRIBE", "kafka-cluster"):
-            raise ClusterAuthorizationFailed("rules")
-        return {topic: learnt(self._cluster.rules.get(topic, ())) for topic in topics}
 
     def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
         self._cluster.answer()

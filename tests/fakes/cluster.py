@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from tanist.domain.acls import Acls, write_binding
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, Unreachable
 from tanist.domain.names import TopicPartition
@@ -17,6 +18,7 @@ from tanist.kafka.adapters.state_writer import operator_of
 from tanist.ports.cluster import Cluster, ClusterPair
 from tanist.ports.topics import NewTopic, TopicFacts
 from tests.fakes.access import MemoryAccess
+from tests.fakes.acls import MemoryAcls
 from tests.fakes.clock import JumpingClock
 from tests.fakes.configs import BROKER_DEFAULTS, MemoryConfigs
 from tests.fakes.logs import MemoryLogs
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.acls import AclBinding
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.record_times import ReadLimits
     from tanist.domain.state_record import StateRecord
@@ -89,6 +92,8 @@ class MemoryCluster:
     committed: dict[str, EpochMs] = field(default_factory=dict)
     denied: set[tuple[str, str]] = field(default_factory=set)
     rules: dict[str, tuple[AclEntry, ...]] = field(default_factory=dict)
+    bindings: set[AclBinding] = field(default_factory=set)
+    """ACLs that are not about writing to topics."""
     dead: bool = False
     leader_epoch: int = 0
     calls: list[str] = field(default_factory=list)
@@ -114,6 +119,11 @@ class MemoryCluster:
 
     def may(self, operation: str, resource: str) -> bool:
         return (operation, resource) not in self.denied
+
+    def acls(self) -> Acls:
+        """All ACLs."""
+        writing = {write_binding(topic, entry) for topic, found in self.rules.items() for entry in found}
+        return Acls(bindings=frozenset(self.bindings | writing))
 
     # ── what is on it ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -180,6 +190,7 @@ class MemoryCluster:
             configs=MemoryConfigs(self),
             logs=MemoryLogs(self),
             access=MemoryAccess(self),
+            acls=MemoryAcls(self),
             replicas=nothing,
             fencing=nothing,
             producer_fencing=nothing,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from tanist.ports.cluster import Cluster
 
-PORTS: Final = ("topics", "configs", "logs", "replicas", "access", "fencing", "producer_fencing", "opening")
+PORTS: Final = ("topics", "configs", "logs", "replicas", "access", "acls", "fencing", "producer_fencing", "opening")
 _ASKS_NOBODY: Final = frozenset({"principal"})
 _TOLD_THE_AUTHORIZER: Final = frozenset({"fencing.snapshot", "opening.is_open", "opening.shut_out"})
 """These ask for the authorizer themselves where they are not told of it."""

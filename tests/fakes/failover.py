@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry, writers
+from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry
+from tanist.domain.acls import (
+    NO_AUTHORIZER,
+    AclBinding,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
+    Acls,
+    write_binding,
+)
 from tanist.domain.approval.entries import (
     APPROVALS_TOPIC,
     Approval,
@@ -97,6 +107,13 @@ class GuardedCluster(MemoryCluster):
             approvals=MemoryApprovals(self),
         )
 
+    def acls(self) -> Acls:
+        if not self.authorizer:
+            return NO_AUTHORIZER
+        denied = {write_binding(topic, AclEntry(who, ANY_HOST, allowed=False)) for topic, who in self.deny}
+        given = {write_binding(topic, entry) for topic, entry in self.given}
+        return Acls(bindings=super().acls().bindings | denied | given | {may_alter(who) for who in self.operating})
+
     def may_write(self, topic: str, user: str) -> bool:
         """An ordinary client's record, as large as most."""
         near = topic in self.topics and self.topics[topic].configs.get(MAX_BYTES) == "78"
@@ -141,6 +158,12 @@ class GuardedCluster(MemoryCluster):
         self.epochs[at, producer] = epoch
         self.grow(at, count, producer)
         return True
+
+
+def may_alter(who: str) -> AclBinding:
+    """An ACL that allows ALTER on the cluster."""
+    where = (AclResource.CLUSTER, "kafka-cluster", AclPattern.LITERAL)
+    return AclBinding(*where, who, ANY_HOST, AclOperation.ALTER, AclPermission.ALLOW)
 
 
 class MemoryProducerFencing:
@@ -414,25 +437,6 @@ class MemoryOpening:
             self._cluster.deny |= self._denied_at_the_source(topics)
         return dict.fromkeys(topics)
 
-    def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
-        self._cluster.answer()
-        kept = self._cluster
-        denied = {
-            topic: {AclEntry(who, "*", allowed=False) for at, who in kept.deny if at == topic} for topic in topics
-        }
-        given = {topic: {rule for at, rule in kept.given if at == topic} for topic in topics}
-        return {topic: frozenset({*kept.rules.get(topic, ()), *denied[topic], *given[topic]}) for topic in topics}
-
-    def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
-        self._cluster.answer()
-        return {topic: frozenset(who for at, who in self._cluster.deny if at == topic) for topic in topics}
-
-    def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
-        self._cluster.answer()
-        ours = {ANYBODY, *self._logins(mirrors)}
-        denied = {topic for topic, who in self._cluster.deny if who not in ours}
-        return frozenset(topic for topic in topics if topic in denied or self._cluster.rules.get(topic))
-
     def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         if self._cluster.authorizer:
@@ -459,10 +463,6 @@ class MemoryOpening:
         self._cluster.given -= {(topic, rule) for topic, held in topics.items() for rule in held}
         self._cluster.deny -= self._denied_at_the_source(topics)
         return dict.fromkeys(topics)
-
-    def operators(self, by: Deadline) -> frozenset[str]:
-        self._cluster.answer()
-        return frozenset(self._cluster.operating)
 
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
@@ -504,16 +504,6 @@ class MemoryOpening:
         if not self._cluster.authorizer or own not in others:
             return {topic: denied[topic] and self._cluster.authorizer for topic in topics}
         return {topic: denied[topic] and not self._may_write(topic) for topic in topics}
-
-    def others(
-        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
-    ) -> Mapping[str, frozenset[str]]:
-        self._cluster.answer()
-        kept, ours = self._cluster, self._logins(mirrors)
-        denied = {topic: {who for at, who in kept.deny if at == topic} for topic in topics}
-        closed = {topic for topic in topics if ANYBODY in denied[topic] or not kept.authorizer}
-        found = {topic: writers(kept.rules.get(topic, ()), ours) - denied[topic] for topic in topics}
-        return {topic: frozenset() if topic in closed else frozenset(found[topic]) for topic in topics}
 
     def principal(self) -> str | None:
         return f"User:{self._cluster.user}"

@@ -23,7 +23,7 @@ from tests.storm.traffic import probe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tanist.kafka.wire.admin import AclBinding
+    from tanist.domain.acls import AclBinding
     from tests.kafka.failover.conftest import KafkaSide
     from tests.storm.operators import Operator, Plan, Scene
     from tests.storm.traffic import Acknowledged, Clients, Reader, Watch

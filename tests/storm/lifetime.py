@@ -6,7 +6,7 @@ import time
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tests.kafka.failover.conftest import ALLOW, LITERAL, TOPIC, WRITE, give
 from tests.storm.judging import Judge, kept_off
 from tests.storm.operators import QUICK, Operator

@@ -238,3 +238,9 @@ def test_no_two_unit_test_modules_have_a_builder_of_one_name_and_one_body() -> N
         for builder in builders(ast.parse(file.read_text(encoding="utf-8"))):
             homes.setdefault(builder, []).append(file.name)
     assert {name: files for (name, _), files in homes.items() if len(files) > 1} == {}
+
+
+def test_acls_are_listed_in_one_place() -> None:
+    """S3.7. Whoever asks for some of them lists them once more; `has_authorizer` asks for none."""
+    listing = {where for where, tree in modules() if "describe_acls" in calls(tree)}
+    assert listing == {"kafka/adapters/acls.py", "kafka/adapters/rules.py"}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LIMITS = {
     "failover plan, approve, run": (28, 979, 11),
     "mirrors reverse: plan, approve, run": (30, 534, 10),
-    "status": (11, 60, 3),
+    "status": (11, 61, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""
 

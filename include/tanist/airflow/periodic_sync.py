@@ -6,7 +6,6 @@ holds the lock of a mirror its task is skipped, and so is that of the metadata s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,39 +18,22 @@ from tanist.airflow.tasks import WHY, at_work, next_of
 from tanist.domain.copier import CopiedByAnother
 from tanist.domain.errors import MirrorLocked, Misconfigured, TanistError
 from tanist.domain.followed import sync_is_due
-from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases.groups import items as group_items
-from tanist.usecases.groups.sync import SyncRequest, sync_locked
-from tanist.usecases.metadata import items as metadata_items
-from tanist.usecases.metadata.compare import MetadataRequest
-from tanist.usecases.metadata.sync import sync
+from tanist.usecases import periodic
 from tanist.usecases.mirror import identify
+from tanist.usecases.periodic import PeriodicResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.airflow.tasks import FailoverTask
     from tanist.domain.records import MirrorSpec
-    from tanist.usecases.groups.rows import PositionRow
 
 DONE: Final = "done"
 """The XCom in which each mapped task stores its result."""
 MIRRORS: Final = "mirrors"
 _MOST_SHOWN: Final = 100
-_GROUPS: Final = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "committed", "reason")
-
-
-@dataclass(frozen=True, slots=True)
-class _SyncResult:
-    """The result for one mirror. `decide`: problems that need an operator; `again`: problems that a retry may solve."""
-
-    summary: str
-    page: str
-    decide: Sequence[str] = ()
-    again: Sequence[str] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def mirrors() -> list[dict[str, str]]:
@@ -82,7 +64,7 @@ def sync_positions(target: Mapping[str, str]) -> None:
     _sync_one(target, _positions)
 
 
-def _sync_one(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], _SyncResult]) -> None:
+def _sync_one(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], PeriodicResult]) -> None:
     """Run the sync, store its result, and fail or succeed accordingly."""
     context = get_current_context()
     context["of"] = name_of(target)  # type: ignore[typeddict-unknown-key]  # for the mapped task's label
@@ -96,7 +78,8 @@ def _sync_one(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], 
             raise AirflowSkipException(str(held)) from held
     wrong = [*done.decide, *done.again]
     context["ti"].xcom_push(key=DONE, value={"summary": done.summary, "counts": dict(done.counts), "wrong": wrong})
-    print(f"Mirror `{name_of(target)}`: {done.summary}\n\n{done.page}")  # noqa: T201  # the task's log
+    page = _page(done.columns, done.items)
+    print(f"Mirror `{name_of(target)}`: {done.summary}\n\n{page}")  # noqa: T201  # the task's log
     if done.decide:
         raise AirflowFailException("; ".join(done.decide))
     if done.again:
@@ -131,35 +114,18 @@ def name_of(target: Mapping[str, str]) -> str:
 # ── what is done ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _metadata(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
-    synced = sync(
-        MetadataRequest(mirror=mirror), task.registry.connect(destination), task.registry.connect, task.context
-    )
-    shown = sorted(synced.rows, key=lambda row: row.verdict is Outcome.SKIPPED)
-    items = [metadata_items.metadata_item(synced.spec.mirror, row) for row in shown]
-    return _SyncResult(
-        summary=metadata_items.summary(synced.rows),
-        page=_page(metadata_items.COLUMNS, items),
-        decide=[f"{row.name}: {row.reason}" for row in synced.having(Outcome.CONFLICT)],
-        again=[f"{row.name}: {row.reason}" for row in synced.having(Outcome.FAILED, Outcome.UNKNOWN)],
-        counts=metadata_items.counts(synced.rows),
+def _metadata(task: FailoverTask, destination: str, mirror: str) -> PeriodicResult:
+    return periodic.sync_metadata(
+        mirror_name(mirror), task.registry.connect(destination), task.registry.connect, task.context
     )
 
 
-def _positions(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
+def _positions(task: FailoverTask, destination: str, mirror: str) -> PeriodicResult:
     there = task.registry.connect(destination)
     found = task.registry.open_mirror(there, mirror_name(mirror), task.context, any_copier=True)
     if not _is_due(found.spec):
-        return _SyncResult(summary=f"not due: every {found.spec.sync_groups_seconds} s", page="")
-    synced = sync_locked(found, SyncRequest(), task.context)
-    shown = sorted(synced.rows, key=lambda row: row.committed)
-    return _SyncResult(
-        summary=group_items.summary(synced),
-        page=_page(_GROUPS, [group_items.position_item(row) for row in shown]),
-        decide=_describe_rows(synced.mismatches),
-        again=_describe_rows(synced.failed),
-        counts={"positions": len(synced.rows), "committed": sum(row.committed for row in synced.rows)},
-    )
+        return PeriodicResult(summary=f"not due: every {found.spec.sync_groups_seconds} s")
+    return periodic.sync_positions(found, task.context)
 
 
 def _is_due(spec: MirrorSpec) -> bool:
@@ -169,10 +135,6 @@ def _is_due(spec: MirrorSpec) -> bool:
     if before is None or run.start_date is None or run.run_type != "scheduled":
         return True
     return sync_is_due(spec, int(before.timestamp()), int(run.start_date.timestamp()))
-
-
-def _describe_rows(rows: Iterable[PositionRow]) -> list[str]:
-    return [f"{row.group} {row.partition}: {row.reason}" for row in rows]
 
 
 def _page(columns: Sequence[str], items: Sequence[Mapping[str, Any]]) -> str:

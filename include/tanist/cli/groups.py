@@ -22,7 +22,7 @@ from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.items import group_note, position_item, summary
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.groups.strategies import TRANSLATORS, translator
-from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, sync_locked, translate_groups
+from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_locked, translate_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -196,7 +196,7 @@ def _confirm(now: Session, mirror: OpenMirror, request: SyncRequest) -> None:
     """On a terminal, show the changes and ask for confirmation."""
     if now.yes or now.context.dry_run or not on_terminal():
         return
-    planned = sync_groups(mirror, request, replace(now.context, dry_run=True))
+    planned = sync_locked(mirror, request, replace(now.context, dry_run=True))
     _summary(planned, dry_run=True)
     confirm(f"Commit these offsets on {mirror.spec.destination}?", yes=False)
 

@@ -1,12 +1,14 @@
-"""`tanist metadata`: topics, partitions and configs of a mirror follow the source."""
+"""`tanist metadata`: topics, partitions, configs and ACLs of a mirror follow the source."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tanist.cli.options import (
+    WHY,
     ExcludeOption,
     MirrorArgument,
     Session,
@@ -14,14 +16,20 @@ from tanist.cli.options import (
     announcing,
     asking,
     confirm,
+    lasting,
     on_terminal,
 )
-from tanist.cli.output import emit, say
+from tanist.cli.output import emit, say, say_unread
+from tanist.domain.acl_deletion import AclDeletion
+from tanist.domain.errors import Misconfigured
+from tanist.domain.filled import REASON
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
 from tanist.domain.selection import EVERYTHING
+from tanist.usecases.approvals import ApprovalTerms
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.compare import diff as compare
+from tanist.usecases.metadata.deleting import approve_deletion, delete, delete_at_once, gone, plan_deletion
 from tanist.usecases.metadata.items import COLUMNS, metadata_item, summary
 from tanist.usecases.metadata.sync import sync as bring
 
@@ -30,50 +38,130 @@ if TYPE_CHECKING:
 
     from tanist.domain.metadata import MetadataRow
     from tanist.domain.names import MirrorName
+    from tanist.ports.cluster import Cluster
 
-app = typer.Typer(no_args_is_help=True, help="Make topics, partitions and configs of a mirror follow the source.")
+app = typer.Typer(no_args_is_help=True, help="Make topics, partitions, configs and ACLs of a mirror follow the source.")
+
+DeleteOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delete-acls",
+        metavar="HASH",
+        help="Delete the ACLs of this plan, of `metadata diff`: an approved one, or --reason approves it.",
+    ),
+]
+ApproveOption = Annotated[
+    str | None,
+    typer.Option("--approve", metavar="HASH", help="Approve the plan with this hash, as the principal of this login."),
+]
+
+ResetOption = Annotated[
+    bool, typer.Option("--reset", help="Also remove configs that somebody has set on a mirror topic alone (drift).")
+]
 
 
 @app.command()
 @asking()
-def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
+def diff(
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    reset: ResetOption = False,
+) -> None:
     """Show how the topics of a mirror differ from the source, and what `metadata sync` would change.
 
+    With ACLs that have gone at the source it shows the hash of the plan to delete those that the mirror has created.
     Exits with 1 if there is a difference to sync or to decide, 3 if a topic could not be read.
 
     Example: tanist metadata diff dr --topic 'orders.*'
     """
     (destination,) = now.destinations(mirror_name(name))
-    compared = compare(_request(name, topic, exclude), destination, now.registry.connect, now.context)
+    compared = compare(_request(name, topic, exclude, reset=reset), destination, now.registry.connect, now.context)
     _show(now, compared.spec.mirror, compared.rows)
+    if found := gone(compared.decisions):
+        _say_plan(AclDeletion.of(compared.spec, found), destination.name)
     _end(compared.rows, {Outcome.DIFFERS: 1, Outcome.CONFLICT: 1, Outcome.UNKNOWN: 3})
 
 
 @app.command()
 @asking(changes=True, confirms=True)
-def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None, exclude: ExcludeOption = None) -> None:
-    """Create missing mirror topics, add partitions, copy configs. Topics are never deleted.
+def sync(  # options of a command
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    *,
+    reset: ResetOption = False,
+    delete_acls: DeleteOption = None,
+    approve: ApproveOption = None,
+    reason: Annotated[str, WHY] = "",
+    valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
+) -> None:
+    """Create missing mirror topics, add partitions, copy configs, create ACLs. Topics are never deleted.
 
-    New source topics that match the mirror's filters are added. During a failover the mirror is skipped.
+    ACLs that the mirror has created are deleted only by an approved plan, which `metadata diff` shows: --approve
+    approves it, --delete-acls deletes what has gone at the source, then syncs; --delete-acls with --reason does both,
+    unless TANIST_FOUR_EYES is on.
+
+    New source topics that match the mirror's filters are added. During a failover the mirror is skipped. A config that
+    somebody has set on a mirror topic alone is listed as drift, and left alone unless --reset is given.
     Exits with 1 if an operator must decide, 4 if a change failed (run it again).
 
     Example: tanist metadata sync dr --destination west --dry-run
     """
     destination = now.destination()
-    request = _request(name, topic, exclude)
+    if approve is not None and delete_acls is not None:
+        raise Misconfigured("--approve and --delete-acls: give one of them")
+    request = _request(name, topic, exclude, reset=reset)
+    if approve is not None:
+        _approve(now, name, approve, destination, ApprovalTerms.of(reason, valid))
+        return
+    deleted = _deleted(now, name, delete_acls, destination, (reason, valid)) if delete_acls is not None else ()
     if on_terminal() and not now.yes and not now.context.dry_run:
         planned = compare(request, destination, now.registry.connect, now.context)
         say(summary(planned.rows))
-        if any(decision.due for decision in planned.decisions):
+        if any(decision.differs for decision in planned.decisions):
             confirm(f"Change this on {destination.name}?", yes=False)
     synced = bring(request, destination, now.registry.connect, announcing(now, "change"))
-    _show(now, synced.spec.mirror, synced.rows)
+    rows = (*deleted, *synced.rows)
+    _show(now, synced.spec.mirror, rows)
     if not now.context.dry_run:
-        _end(synced.rows, {Outcome.CONFLICT: 1, Outcome.FAILED: 4, Outcome.UNKNOWN: 4})
+        _end(rows, {Outcome.CONFLICT: 1, Outcome.FAILED: 4, Outcome.UNKNOWN: 4})
 
 
-def _request(name: str, topic: Sequence[str] | None, exclude: Sequence[str] | None) -> MetadataRequest:
-    return MetadataRequest(mirror=name, include=tuple(topic or EVERYTHING), exclude=tuple(exclude or ()))
+def _say_plan(plan: AclDeletion, destination: str) -> None:
+    why = shlex.join(("--reason", REASON))
+    where = shlex.join(("tanist", "metadata", "sync", plan.mirror, "--destination", destination))
+    say(
+        f"plan {plan.hash}: delete {len(plan.acls)} ACL(s) that have gone at the source with `{where} --delete-acls "
+        f"{plan.hash} {why}`; or approve it as another login with `{where} --approve {plan.hash} {why}`, then "
+        f"`{where} --delete-acls {plan.hash}`"
+    )
+
+
+def _approve(now: Session, name: str, plan: str, destination: Cluster, terms: ApprovalTerms) -> None:
+    at = plan_deletion(name, destination, now.registry.connect, now.context)
+    found = approve_deletion(plan, at, now.context, terms=terms)
+    say(f"{found.approver} approved plan {found.plan}")
+    say_unread(found)
+    item = {"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}
+    emit([item], tuple(item), now.as_json)
+
+
+def _deleted(
+    now: Session, name: str, plan: str, destination: Cluster, said: tuple[str, float]
+) -> tuple[MetadataRow, ...]:
+    reason, valid = said
+    at = plan_deletion(name, destination, now.registry.connect, now.context)
+    if reason.strip() and not now.context.dry_run:
+        delete_at_once(plan, at, now.context, terms=ApprovalTerms.of(reason, valid))
+    return delete(plan, at, now.registry.connect, now.context)
+
+
+def _request(name: str, topic: Sequence[str] | None, exclude: Sequence[str] | None, *, reset: bool) -> MetadataRequest:
+    return MetadataRequest(mirror=name, include=tuple(topic or EVERYTHING), exclude=tuple(exclude or ()), reset=reset)
 
 
 def _show(now: Session, mirror: MirrorName, rows: Sequence[MetadataRow]) -> None:

@@ -47,17 +47,6 @@ StrategyOption = Annotated[
         help="With --copied-by: how positions are translated, of all topics or of those that match; repeatable.",
     ),
 ]
-GroupIncludeOption = Annotated[
-    list[str] | None,
-    typer.Option("--group-include", metavar="REGEX", help="With --copied-by: only groups that match; repeatable."),
-]
-GroupExcludeOption = Annotated[
-    list[str] | None,
-    typer.Option("--group-exclude", metavar="REGEX", help="With --copied-by: no groups that match; repeatable."),
-]
-GroupIntervalOption = Annotated[
-    float | None, lasting("--group-sync-interval", "With --copied-by: time between two syncs of groups", "every run")
-]
 AliasesOption = Annotated[
     str | None,
     typer.Option(

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tanist.cli.mirror_following import (
     AliasesOption,
-    GroupExcludeOption,
-    GroupIncludeOption,
-    GroupIntervalOption,
     PollTimeoutOption,
     StrategyOption,
     split_aliases,
 )
 from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit, say
+from tanist.cli.sync_options import (
+    ConfigExcludeOption,
+    GroupExcludeOption,
+    GroupIncludeOption,
+    GroupIntervalOption,
+    OnRewindOption,
+    SyncGroupsOption,
+    SyncMetadataOption,
+    given,
+    sync_settings,
+)
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
 from tanist.domain.losses import OnLoss
@@ -25,9 +33,6 @@ from tanist.domain.records import MirrorSpec, OffsetMode, SmallBatches
 from tanist.usecases.items import spec_item
 from tanist.usecases.mirrors.administer import Alteration
 from tanist.usecases.mirrors.administer import alter as alter_mirror
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SPEC_COLUMNS = ("mirror", "source", "destination", "offsets", "engine", "include", "exclude")
 
@@ -118,6 +123,24 @@ GrantWritersOption = Annotated[
         "and each plan says so.",
     ),
 ]
+AclOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--acl",
+        metavar="RULE",
+        help="Which ACLs of the source, for reading topics, for groups and for transactional ids, `metadata sync` "
+        "creates at the destination: resourceType;resourceName;operation;permissionType;principal, where * is any, and "
+        "may be left out at the end; as KIP-1279 (default for a new mirror: none). Repeatable.",
+    ),
+]
+AclPrincipalOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--acl-principal",
+        metavar="SOURCE=DESTINATION",
+        help="The name that a principal of the source has at the destination, as User:app=User:app-dr. Repeatable.",
+    ),
+]
 
 
 @asking(changes=True)
@@ -146,28 +169,36 @@ def alter(
     deny_writers: DenyWritersOption = None,
     fence_source: FenceSourceOption = None,
     grant_writers: GrantWritersOption = None,
-    strategy: StrategyOption = None,
+    sync_metadata: SyncMetadataOption = None,
+    sync_groups: SyncGroupsOption = None,
+    group_sync_interval: GroupIntervalOption = None,
+    config_exclude: ConfigExcludeOption = None,
     group_include: GroupIncludeOption = None,
     group_exclude: GroupExcludeOption = None,
-    group_sync_interval: GroupIntervalOption = None,
+    on_rewind: OnRewindOption = None,
+    strategy: StrategyOption = None,
     mm2_aliases: AliasesOption = None,
     poll_timeout: PollTimeoutOption = None,
+    acl: AclOption = None,
+    acl_principal: AclPrincipalOption = None,
 ) -> None:
     """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
 
-    --topic and --exclude replace the mirror's filters. --merge-small-batches, --on-loss, --transaction-ms and
-    --delivery apply to all topics within seconds: with --on-loss continue, partitions that FAILED with
-    UNCOPIED_RECORDS_DELETED continue behind the loss. --no-deny-writers allows exactly those again that were denied;
-    run the same command again if it was interrupted.
+    --topic and --exclude replace the mirror's filters. What follows the source (--sync-metadata, --sync-groups,
+    --group-sync-interval, --config-exclude, --group-include, --group-exclude, --on-rewind), --merge-small-batches,
+    --on-loss, --transaction-ms and --delivery apply to all topics within seconds: with --on-loss continue, partitions
+    that FAILED with UNCOPIED_RECORDS_DELETED continue behind the loss. --no-deny-writers allows exactly those again
+    that were denied; run the same command again if it was interrupted. --acl and --acl-principal replace what the
+    mirror has, from the next `metadata sync` on.
 
-    Of a mirror that somebody else copies, --strategy, --mm2-aliases, --poll-timeout and the options for groups apply
-    from the next translation on. An empty value takes a filter, a strategy or aliases away: --group-exclude ''.
+    Of a mirror that somebody else copies, --strategy, --mm2-aliases and --poll-timeout apply from the next
+    translation on. An empty value takes a filter, a strategy, aliases or rules away: --group-exclude ''.
 
     Example: tanist mirrors alter dr --destination west --replication-factor 3
     """
     alteration = Alteration(
-        include=_given(topic),
-        exclude=_given(exclude),
+        include=given(topic),
+        exclude=given(exclude),
         replication_factor=replication_factor,
         max_start_fill=max_start_fill,
         merge_small_batches=merge_small_batches,
@@ -178,12 +209,20 @@ def alter(
         deny_writers=deny_writers,
         fence_source=fence_source,
         grant_writers=grant_writers,
-        strategies=_given(strategy),
-        group_include=_given(group_include),
-        group_exclude=_given(group_exclude),
-        sync_groups_seconds=None if group_sync_interval is None else round(group_sync_interval),
+        strategies=given(strategy),
         mm2_aliases=None if mm2_aliases is None else split_aliases(mm2_aliases),
         poll_timeout_ms=None if poll_timeout is None else round(1000 * poll_timeout),
+        sync=sync_settings(
+            sync_metadata=sync_metadata,
+            sync_groups=sync_groups,
+            group_sync_interval=group_sync_interval,
+            config_exclude=config_exclude,
+            group_include=group_include,
+            group_exclude=group_exclude,
+            on_rewind=on_rewind,
+        ),
+        acl_rules=given(acl),
+        acl_principals=given(acl_principal),
     )
     altered = alter_mirror(name, alteration, now.destination(), now.context)
     for warning in altered.warnings:
@@ -191,11 +230,6 @@ def alter(
     if not altered.changed:
         say(f"mirror {name} already has these values: nothing was changed")
     show_spec(now, altered.spec, changed=altered.changed and not now.context.dry_run)
-
-
-def _given(texts: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Without the empty ones, so that a single one takes away what the mirror has; None: the option was not given."""
-    return None if texts is None else tuple(filter(None, texts))
 
 
 def show_spec(now: Session, spec: MirrorSpec, **more: Any) -> None:

@@ -19,13 +19,16 @@ from tanist.cli.options import (
 )
 from tanist.cli.output import emit, none, say
 from tanist.domain.detached import since
+from tanist.domain.failover.periodic_health import duty_lines
 from tanist.domain.followed import is_followed
 from tanist.domain.lag import DETACHED_STATE, FOLLOWED_STATE, counted
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
+from tanist.domain.sync_settings import settings_line
 from tanist.usecases.items import (
     ROW_COLUMNS,
+    acls_line,
     copying_item,
     offsets_line,
     row_cells,
@@ -131,9 +134,12 @@ def describe(
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
     if not now.as_json:
         for each in found:
-            if line := offsets_line(each.spec):
+            for line in filter(None, (offsets_line(each.spec), acls_line(each.spec), versions_line(each))):
                 say(line)
-            say(versions_line(each))
+            if line := settings_line(each.spec):
+                say(line)
+            for line in duty_lines(each.spec, each.duties, each.at):
+                say(line)
             apart = f"; {len(each.detached_rows):,} {DETACHED_STATE}" if each.detached_rows else ""
             say(f"mirror {each.spec.mirror}: {len(each.rows):,} partition(s): {counted(each.rows)}{apart}")
     shown = frozenset(state or STATES)

@@ -10,9 +10,6 @@ from tanist.cli import mirror_following, mirror_removal, mirror_reversal, mirror
 from tanist.cli.mirror_following import (
     AliasesOption,
     CopiedByOption,
-    GroupExcludeOption,
-    GroupIncludeOption,
-    GroupIntervalOption,
     PollTimeoutOption,
     RenameOption,
     StrategyOption,
@@ -20,6 +17,8 @@ from tanist.cli.mirror_following import (
 )
 from tanist.cli.mirror_removal import TOPIC_COLUMNS
 from tanist.cli.mirror_settings import (
+    AclOption,
+    AclPrincipalOption,
     DeliveryOption,
     DenyWritersOption,
     FenceSourceOption,
@@ -45,6 +44,16 @@ from tanist.cli.options import (
     selected,
 )
 from tanist.cli.output import emit, one_line, say
+from tanist.cli.sync_options import (
+    ConfigExcludeOption,
+    GroupExcludeOption,
+    GroupIncludeOption,
+    GroupIntervalOption,
+    OnRewindOption,
+    SyncGroupsOption,
+    SyncMetadataOption,
+    sync_settings,
+)
 from tanist.domain.copier import Copier
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_allow, commands_to_lift
@@ -105,10 +114,14 @@ def create(
     adopt: AdoptOption = False,
     copied_by: CopiedByOption = Copier.TANIST,
     rename: RenameOption = None,
-    strategy: StrategyOption = None,
+    sync_metadata: SyncMetadataOption = None,
+    sync_groups: SyncGroupsOption = None,
+    group_sync_interval: GroupIntervalOption = None,
+    config_exclude: ConfigExcludeOption = None,
     group_include: GroupIncludeOption = None,
     group_exclude: GroupExcludeOption = None,
-    group_sync_interval: GroupIntervalOption = None,
+    on_rewind: OnRewindOption = None,
+    strategy: StrategyOption = None,
     mm2_aliases: AliasesOption = None,
     poll_timeout: PollTimeoutOption = None,
     transaction_ms: TransactionOption = None,
@@ -118,6 +131,8 @@ def create(
     paused: PausedOption = False,
     fence_source: FenceSourceOption = None,
     grant_writers: GrantWritersOption = None,
+    acl: AclOption = None,
+    acl_principal: AclPrincipalOption = None,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
@@ -134,11 +149,17 @@ def create(
 
     Example: tanist mirrors create dr --source east --destination west --topic 'orders.*'
     """
+    sync = sync_settings(
+        sync_metadata=sync_metadata,
+        sync_groups=sync_groups,
+        group_sync_interval=group_sync_interval,
+        config_exclude=config_exclude,
+        group_include=group_include,
+        group_exclude=group_exclude,
+        on_rewind=on_rewind,
+    )
     following = {
         "--strategy": strategy is not None,
-        "--group-include": group_include is not None,
-        "--group-exclude": group_exclude is not None,
-        "--group-sync-interval": group_sync_interval is not None,
         "--mm2-aliases": mm2_aliases is not None,
         "--poll-timeout": poll_timeout is not None,
     }
@@ -159,6 +180,8 @@ def create(
         "--paused": paused,
         "--fence-source": fence_source is not None,
         "--grant-writers": grant_writers is not None,
+        "--acl": acl is not None,
+        "--acl-principal": acl_principal is not None,
     }
     if copied_by is not Copier.TANIST:
         refuse_options(copying, mirror_following.NOT_COPIED_HERE)
@@ -169,9 +192,7 @@ def create(
             exclude=tuple(exclude or ()),
             rename=tuple(rename or ()),
             strategies=tuple(strategy or ()),
-            group_include=tuple(group_include or ()),
-            group_exclude=tuple(group_exclude or ()),
-            sync_groups_seconds=round(group_sync_interval or 0),
+            sync=sync,
             mm2_aliases=split_aliases(mm2_aliases or ""),
             poll_timeout_ms=round(1000 * (poll_timeout or 0)),
         )
@@ -197,6 +218,9 @@ def create(
         into_existing=into_existing,
         fence_source=fence_source,
         grant_writers=grant_writers,
+        sync=sync,
+        acl_rules=None if acl is None else tuple(acl),
+        acl_principals=None if acl_principal is None else tuple(acl_principal),
         desired=DesiredState.PAUSED if paused else DesiredState.MIRRORING,
     )
     destination = now.destination()

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import AclEntry
+from tanist.domain.acl_rules import swapped
 from tanist.domain.errors import UnknownMirror
 from tanist.domain.fences import FencedTopic
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
@@ -121,6 +122,7 @@ def opposite(spec: MirrorSpec) -> MirrorSpec:
         destination=spec.source,
         source_cluster_id=spec.destination_cluster_id,
         destination_cluster_id=spec.source_cluster_id,
+        acl_principals=swapped(spec.acl_principals),
     )
 
 

@@ -27,6 +27,7 @@ from tanist.domain.names import (
     TopicNames,
 )
 from tanist.domain.renaming import topic_names
+from tanist.domain.rewinds import OnRewind
 from tanist.domain.state_record import (
     MirrorRecord,
     Placement,
@@ -100,6 +101,12 @@ class MirrorSpec(StateRecord):
     start: str = field(default="", metadata=stored_since(1))  # of topics when they are added, see `domain.starting`
     fence_source: bool = field(default=True, metadata=stored_since(1))  # whether failovers block producers there
     grant_writers: bool = field(default=True, metadata=stored_since(1))  # whether failovers change ACLs of copies
+    sync_metadata_seconds: int = field(default=0, metadata=stored_since(1))  # workers do, so often; 0: they do not
+    workers_sync_groups: bool = field(default=False, metadata=stored_since(1))  # every `sync_groups_seconds`
+    config_exclude: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # empty: those of KIP-1279
+    on_rewind: OnRewind = field(default=OnRewind.HOLD, metadata=stored_since(1))
+    acl_rules: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # ACLs that follow, see `domain.acl_rules`
+    acl_principals: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # SOURCE=DESTINATION
 
     @property
     def is_mapped(self) -> bool:
@@ -135,6 +142,10 @@ class TopicDesired(MirrorRecord):
     offsets: OffsetMode = OffsetMode.IDENTICAL
     deferred_configs: tuple[tuple[str, str], ...] = field(default=(), metadata=stored_under("held_configs"))
     """Topic configs (name, value) that are set at the destination only by a failover."""
+    synced_configs: tuple[str, ...] | None = field(default=None, metadata=stored_since(1))
+    """Names of the configs that the mirror topic has from the source; None: not known, or an earlier version's."""
+    drifted_configs: tuple[str, ...] = field(default=(), metadata=stored_since(1))
+    """Names of those that somebody has set on the mirror topic alone, as the last sync has seen them."""
     deferred_acls: tuple[AclEntry, ...] = field(default=(), metadata=stored_under("held_rules"))
     """The ACLs for writing at the source, which a failover creates at the destination."""
     promotion_epoch: int = field(default=0, metadata=stored_under("generation"))
@@ -315,26 +326,8 @@ class FailoverRun(MirrorRecord):
     @property
     def next_actions(self) -> str:
         """What an operator can do while it is RUNNING."""
-        return (
-            "complete it with `tanist failover run`"
-            if self.no_return
-            else ("complete it with `tanist failover run`, or undo it with `tanist failover abort`")
-        )
-
-
-@stored("plan", "mirror", "plan", policy=RecordPolicy(saved=False))
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPlan(MirrorRecord):
-    """The words of a plan, as somebody was shown them. It permits nothing; `domain.failover.kept_plans` has its rules.
-
-    It is not exported, and does not move with the mirror: plan again there.
-    """
-
-    mirror: MirrorName
-    plan: str
-    plan_json: str
-    at: EpochMs
-    mirror_id: str = ""
+        undo = "" if self.no_return else ", or undo it with `tanist failover abort`"
+        return f"complete it with `tanist failover run`{undo}"
 
 
 @stored("group", "mirror", "group", "partition", policy=RecordPolicy())

@@ -244,8 +244,8 @@ TABLE: Final[tuple[Requirement, ...]] = (
     *_rows(_MIRROR, _DESTINATION, Use.SERVE, ("READ", "Group", FETCHER_GROUP, "sharing partitions between fetchers")),
     *_rows(
         _MIRROR, _DESTINATION, Use.DENY,
-        ("ALTER", "Cluster", CLUSTER, "denying WRITE to others on mirror topics"),
-        ("DESCRIBE*", "Cluster", CLUSTER, "reading who else may write"),
+        ("ALTER", "Cluster", CLUSTER, "denying WRITE to others on mirror topics; ACLs that follow the source"),
+        ("DESCRIBE*", "Cluster", CLUSTER, "reading who else may write, and which ACLs are there"),
     ),
     *_rows(
         _MIRROR, _SOURCE, Use.GROUPS,

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from tanist.domain.anchors import OffsetAnchorsWritten
 from tanist.domain.detached_record import TopicDetached
+from tanist.domain.duties import DutyRun
+from tanist.domain.given_acls import AclsGiven
 from tanist.domain.groups_synced import GroupsSynced
+from tanist.domain.kept_plan import KeptPlan
 from tanist.domain.latest import is_of, take
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, TombstonesMissed
@@ -20,7 +23,6 @@ from tanist.domain.records import (
     Fences,
     GroupPosition,
     GroupSyncStatus,
-    KeptPlan,
     MirrorLock,
     MirrorSpec,
     OffsetRangeWritten,
@@ -314,6 +316,14 @@ class StateView(Mapping[str, StateRecord]):
 
     def groups_synced(self, mirror: MirrorName) -> GroupsSynced | None:
         return self._of(mirror, self._found(GroupsSynced, f"synced/{mirror}"))
+
+    def duty_runs(self, mirror: MirrorName) -> tuple[DutyRun, ...]:
+        """The last run of each periodic duty of the mirror that a worker has had."""
+        return tuple(sorted(self._all_of(DutyRun, mirror), key=lambda each: each.duty))
+
+    def acls_given(self, mirror: MirrorName) -> tuple[AclsGiven, ...]:
+        """The ACLs that the mirror has created at its destination because they are at the source, by resource."""
+        return tuple(self._all_of(AclsGiven, mirror))
 
     def keys_of(self, mirror: MirrorName) -> tuple[str, ...]:
         """Every key of every mirror that has ever had this name."""

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
+from tanist.domain.commit_marks import OUR_MARK
 from tanist.domain.offset_map import OffsetMap
+from tanist.domain.rewinds import OnRewind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset, SourceOffset
     from tanist.domain.reconciled.published import Reconciled
     from tanist.domain.record_times import TimedPosition
-
-OUR_MARK: Final = "tanist "
-"""The beginning of the metadata of our commits, as in "tanist m1 east@1234"."""
 
 _SETTLED: Final = {"Empty", "Dead", ""}
 """States of a group without members (GroupState). Brokers before 2.6 report none; then its members are counted."""
@@ -234,11 +233,13 @@ class Present:
     """The committed offset at the destination.
 
     `outdated`: the group committed it while this cluster was the primary, before another one took over.
+    `rewound_from`: the position at the source that we have translated to it, if the group was set back there since.
     """
 
     offset: DestinationOffset
     metadata: str
     outdated: bool = False
+    rewound_from: int | None = field(default=None, compare=False)
 
     @property
     def ours(self) -> bool:
@@ -268,6 +269,8 @@ class Rules:
     """Also to an earlier offset than the committed one."""
     unproved: bool = False
     """Also answers that need a proof, where their records could not be compared."""
+    on_rewind: OnRewind = OnRewind.HOLD
+    """The policy of the mirror for groups that were set back at the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +287,10 @@ class Stays:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Must not be committed, with the reason."""
+    """Must not be committed, with the reason. `asks`: a person decides whether it follows a rewind at the source."""
 
     why: str
+    asks: bool = False
 
 
 Decision: TypeAlias = Commit | Stays | Withheld
@@ -317,7 +321,8 @@ def decide(
     """What to do with one position of a group without an `objection`. `basis`: of its translator.
 
     An offset of ours is committed again even if it has not changed: that renews its retention at the destination. An
-    outdated one is as good as ours: what the group has read since is its position at the source.
+    outdated one is as good as ours: what the group has read since is its position at the source. One of ours is set
+    back only with `rules.backwards`, or where the group was set back at the source and the mirror's policy follows.
     """
     if isinstance(translation, Unknown):
         return Withheld(translation.why)
@@ -333,9 +338,17 @@ def decide(
 
 
 def _of_ours(offset: DestinationOffset, present: Present | None, rules: Rules) -> Decision:
-    if present is not None and offset < present.offset and not rules.backwards:
+    if present is None or offset >= present.offset or rules.backwards:
+        return Commit(offset)
+    if present.rewound_from is None or rules.on_rewind is OnRewind.HOLD:
         return Withheld(f"the destination has already committed {present.offset}, and offsets are not moved backwards")
-    return Commit(offset)
+    if rules.on_rewind is OnRewind.FOLLOW:
+        return Commit(offset)
+    return Withheld(
+        f"it was set back at the source, from {present.rewound_from}, and the destination has committed "
+        f"{present.offset}: `tanist groups sync --backwards` with --group follows",
+        asks=True,
+    )
 
 
 def _of_theirs(offset: DestinationOffset, present: Present, rules: Rules) -> Decision:

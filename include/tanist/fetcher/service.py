@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.state_view import NOTHING_YET
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, OwnLogin, Worker
+from tanist.fetcher.duties import Duties, DutyTools
 from tanist.fetcher.fence_reconciler import FenceReconciler, Guards
 from tanist.fetcher.fetcher_thread import FetcherThread
 from tanist.fetcher.fetcher_threads import FetcherThreads
@@ -22,11 +23,14 @@ from tanist.fetcher.tools import FetcherThreadTools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from threading import Event
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
+    from tanist.fetcher.duties import DutyRunner
+    from tanist.fetcher.rounds import RoundThread
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -59,6 +63,8 @@ class Parts:
     """None: group offsets are not followed."""
     guards: Guards | None = None
     """Reconciles fences after failovers; None: not done here."""
+    duties: Callable[[Event], DutyRunner] | None = None
+    """Makes what does the periodic duties of mirrors, as `DutyTools.runner` has it; None: they are not done here."""
     access: Access | None = None
     """Determines our principal at the destination; None: not reported."""
 
@@ -82,10 +88,24 @@ class Service:
         )
         self._tails = self._group_tails(parts.groups) if parts.groups else None
         self._debts = self._settling(parts.guards) if parts.guards else None
+        self._duties = self._periodic(parts.duties) if parts.duties else None
 
     def _settling(self, guards: Guards) -> FenceReconciler:
         return FenceReconciler(
             guards, self._parts.state, self._parts.state_partitions, self._parts.clock, self._claims.holds
+        )
+
+    def _periodic(self, runner: Callable[[Event], DutyRunner]) -> Duties:
+        parts = self._parts
+        return Duties(
+            DutyTools(
+                worker=parts.worker.id,
+                runner=runner,
+                state=parts.state,
+                state_partitions=parts.state_partitions,
+                holds=self._claims.holds,
+                clock=parts.clock,
+            )
         )
 
     def _group_tails(self, groups: StateStore) -> GroupTails:
@@ -128,8 +148,8 @@ class Service:
         return (parts.state, parts.maps, *((parts.groups,) if parts.groups else ()))
 
     @property
-    def _beside(self) -> tuple[GroupTails | FenceReconciler, ...]:
-        return tuple(thread for thread in (self._tails, self._debts) if thread is not None)
+    def _beside(self) -> tuple[RoundThread, ...]:
+        return tuple(thread for thread in (self._tails, self._debts, self._duties) if thread is not None)
 
     @property
     def failed(self) -> BaseException | None:

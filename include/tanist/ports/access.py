@@ -41,14 +41,6 @@ class Access(Protocol):
         """
         ...
 
-    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
-        """By topic, the ACLs for writing; empty without an authorizer, None while everybody is denied WRITE.
-
-        Raises:
-            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
-        """
-        ...
-
     def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
         """Our principal, and whether a DENY for it would not stop this login from writing to `topics` (a super user).
 
@@ -87,30 +79,6 @@ class Opening(Protocol):
         """
         ...
 
-    def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
-        """All ACLs that concern writing to each topic; empty without an authorizer.
-
-        Raises:
-            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
-        """
-        ...
-
-    def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
-        """Principals with an ACL on the topic's name alone that denies exactly WRITE, from any host: as `deny` sets it.
-
-        Raises:
-            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
-        """
-        ...
-
-    def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
-        """The topics that any ACL is about, of any operation, not counting a DENY of WRITE for everybody or the mirror.
-
-        Raises:
-            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster. SecurityDisabled: no authorizer.
-        """
-        ...
-
     def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         """Deny WRITE on each topic to the principals given for it."""
         ...
@@ -125,16 +93,6 @@ class Opening(Protocol):
 
     def take_back(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
         """The inverse of `give`: delete exactly these ACLs; one that does not exist is no error."""
-        ...
-
-    def operators(self, by: Deadline) -> frozenset[str]:
-        """Principals that ACLs allow ALTER or CLUSTER_ACTION on the cluster, as fetchers and failovers need.
-
-        They can write whatever is denied to them: who may ALTER the cluster may remove a DENY. Super users are unknown.
-
-        Raises:
-            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster. SecurityDisabled: no authorizer.
-        """
         ...
 
     def close(
@@ -170,16 +128,6 @@ class Opening(Protocol):
 
         If this connection has the login of the workers, the brokers report it (KIP-430). For another principal only
         ACLs can be checked: True then means that a DENY names it. `authorizer`: as for `is_open`.
-        """
-        ...
-
-    def others(
-        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
-    ) -> Mapping[str, frozenset[str]]:
-        """Other principals that ACLs allow to write to each topic; empty if it has none. Super users are unknown.
-
-        Raises:
-            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
         """
         ...
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
     from tanist.ports.access import Access, Opening
+    from tanist.ports.acls import AclStore
     from tanist.ports.approvals import Approvals
     from tanist.ports.clock import Deadline
     from tanist.ports.fencing import Fencing, ProducerFencing
@@ -60,6 +61,7 @@ class Cluster:
     logs: Logs
     replicas: Replicas
     access: Access
+    acls: AclStore
     fencing: Fencing
     producer_fencing: ProducerFencing
     opening: Opening

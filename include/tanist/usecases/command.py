@@ -38,6 +38,7 @@ class CommandContext:
     `source_seconds`: how long a look waits for the source. `announce` is called with the matched topics once they are
     decided, before anything changes. `holder`: the name under which this command holds the lock of a mirror.
     `is_process_dead`: whether such a holder is certainly dead. `four_eyes`: no command approves what it runs.
+    `is_worker`: a worker runs it, which nobody has asked to.
     """
 
     clock: Clock
@@ -48,6 +49,7 @@ class CommandContext:
     holder: str = field(default_factory=lambda: f"command {uuid4().hex[:12]}")
     is_process_dead: Callable[[str], bool] = _not_known
     four_eyes: bool = False
+    is_worker: bool = False
 
     def first_contact(self) -> Deadline:
         """The deadline of a first call: FIRST_CONTACT_SECONDS from now, but never later than the command's."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.delivery import Delivery
+from tanist.domain.duties import Duty, interval_seconds
 from tanist.domain.mapped_settings import interval_ms
 from tanist.domain.state_record import stored_name
 from tanist.domain.transaction_support import REQUESTS
@@ -15,6 +16,7 @@ from tanist.usecases.mirrors.describe import row_reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from tanist.domain.duties import DutyRun
     from tanist.domain.failover.health import Status
     from tanist.domain.followed import FollowedTopic
     from tanist.domain.lag import PartitionRow
@@ -82,7 +84,7 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
 
 
 def copying_item(described: Described) -> dict[str, Any]:
-    """How a mirror copies: its offsets, its delivery, and versions.
+    """How a mirror copies: its offsets, its delivery, what else follows its source, and versions.
 
     `transaction_ms`: the interval of its transactions in ms; None: it has none. The protocol versions of a cluster that
     does not answer are None.
@@ -92,8 +94,32 @@ def copying_item(described: Described) -> dict[str, Any]:
         "offsets": spec.offsets,
         "transaction_ms": interval_ms(spec) if spec.is_mapped else None,
         "delivery": spec.delivery,
+        "sync_metadata_seconds": interval_seconds(spec, Duty.METADATA),
+        "sync_groups_seconds": spec.sync_groups_seconds,
+        "workers_sync_groups": spec.workers_sync_groups,
+        "config_exclude": list(spec.config_exclude),
+        "group_include": list(spec.group_include),
+        "group_exclude": list(spec.group_exclude),
+        "on_rewind": spec.on_rewind,
+        "duties": [_duty_item(each) for each in described.duties],
+        "acl_rules": list(spec.acl_rules),
+        "acl_principals": list(spec.acl_principals),
         "source_versions": source,
         "destination_versions": destination,
+    }
+
+
+def _duty_item(run: DutyRun) -> dict[str, Any]:
+    """The last run of what workers do for a mirror again and again; `done_ms`: of the last that left nothing undone."""
+    return {
+        "duty": run.duty,
+        "worker": run.worker,
+        "at_ms": run.at,
+        "done_ms": run.done_at or None,
+        "failures": run.failures,
+        "summary": run.summary,
+        "error": run.error,
+        "reason": run.reason,
     }
 
 
@@ -107,6 +133,14 @@ def offsets_line(spec: MirrorSpec) -> str:
             "appended in that time before a worker died is copied again"
         )
     return f"mirror {spec.mirror}: mapped offsets, a transaction every {interval_ms(spec)} ms: consumers read committed"
+
+
+def acls_line(spec: MirrorSpec) -> str:
+    """For people, which ACLs follow the source; empty: none."""
+    if not spec.acl_rules:
+        return ""
+    names = f"; principals: {', '.join(spec.acl_principals)}" if spec.acl_principals else ""
+    return f"mirror {spec.mirror}: ACLs that follow the source: {', '.join(spec.acl_rules)}{names}"
 
 
 def versions_line(described: Described) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from tanist.domain import records
+from tanist.domain.acl_entries import learnt, writers
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError, UnknownMirror
 from tanist.domain.followed import copied_here
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.acls import Acls
     from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
     from tanist.domain.fences import FenceBefore
     from tanist.domain.log_ends import LogEnds
@@ -179,10 +181,6 @@ class ClusterSnapshot(Generic[_P]):
         """Topics with their configurations, which takes DESCRIBE_CONFIGS."""
         return self._each("descriptions", topics, lambda new: self.cluster.topics.describe(new, by))
 
-    def write_rules(self, topics: Iterable[str], by: Deadline) -> dict[str, tuple[AclEntry, ...] | None]:
-        """The ACLs for writing to each topic; None: a source fence hides them."""
-        return self._each("ACLs for writing", topics, lambda new: self.cluster.access.write_rules(new, by))
-
     def partition_counts(self, topics: Iterable[str], by: Deadline) -> dict[str, int | TanistError]:
         """How many partitions each topic has, which takes DESCRIBE alone."""
         return self._each("partition counts", topics, lambda new: self.cluster.topics.partitions(new, by))
@@ -277,14 +275,23 @@ class ClusterSnapshot(Generic[_P]):
         part = ("shut out", frozenset(logins))
         return self._each(part, topics, lambda new: ask(new, by, logins, authorizer=self.authorizer(by)))
 
+    def acls(self, by: Deadline) -> Acls:
+        """All ACLs of the cluster."""
+        return self._one("ACLs", lambda: self.cluster.acls.read(by))
+
+    def write_rules(self, topics: Iterable[str], by: Deadline) -> dict[str, tuple[AclEntry, ...] | None]:
+        """The ACLs for writing to each topic; None: a source fence hides them."""
+        return {topic: learnt(found) for topic, found in self.writing(topics, by).items()}
+
     def others(self, topics: Iterable[str], by: Deadline, logins: Collection[str]) -> dict[str, frozenset[str]]:
-        """Principals besides the mirror's `logins` that may write to each topic."""
-        part = ("other writers", frozenset(logins))
-        return self._each(part, topics, lambda new: self.cluster.opening.others(new, by, logins))
+        """Principals besides the mirror's `logins`, or our own where none is known, that may write to each topic."""
+        own = self.cluster.opening.principal()
+        mirror = frozenset(logins) or frozenset({own} if own else ())
+        return {topic: writers(found, mirror) for topic, found in self.writing(topics, by).items()}
 
     def writing(self, topics: Iterable[str], by: Deadline) -> dict[str, frozenset[AclEntry]]:
         """All ACLs that concern writing to each topic."""
-        return self._each("all write ACLs", topics, lambda new: self.cluster.opening.writing(new, by))
+        return self.acls(by).writing(topics)
 
     # ── producer fences ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import closing, contextmanager
+from functools import partial
 from platform import node as host_name
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.command import CommandContext
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.mirrors.create import EXPIRATION
+from tanist.wiring.duties import RegistryDuties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -110,6 +112,7 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
                 CommandContext(clock=clock, by=by, holder=f"worker {worker}"),
             ),
         ),
+        duties=partial(RegistryDuties.of, registry, destination, worker, clock),
         access=registry.another(destination).access,
         membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),
         clock=clock,

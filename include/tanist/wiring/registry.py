@@ -276,6 +276,7 @@ def side_of(cluster: KafkaCluster) -> Cluster:
         logs=cluster.logs,
         replicas=cluster.replicas,
         access=cluster.access,
+        acls=cluster.acls,
         fencing=cluster.fencing,
         producer_fencing=cluster.producer_fencing,
         opening=cluster.opening,

@@ -23,13 +23,14 @@ _HEARD_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class InterruptedClock:
-    """`clock`, for a thread, which Ctrl-C does not reach: once `stop` is set its waits end with KeyboardInterrupt.
+    """`clock`, for a thread, which no signal reaches: once `stop` is set its waits end with what `error` makes.
 
-    `clock` has to end its own waits then.
+    `clock` has to end its own waits then, or they end late.
     """
 
     clock: Clock
     stop: Event
+    error: Callable[[], BaseException] = KeyboardInterrupt
 
     def now(self) -> EpochMs:
         return self.clock.now()
@@ -41,10 +42,10 @@ class InterruptedClock:
         return self.clock.deadline(seconds)
 
     def wait(self, seconds: float) -> None:
-        """Raises KeyboardInterrupt."""
+        """Raises what `error` makes."""
         self.clock.wait(seconds)
         if self.stop.is_set():
-            raise KeyboardInterrupt
+            raise self.error()
 
 
 def for_each(

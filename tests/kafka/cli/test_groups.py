@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.names import MirrorPartition
-from tests.kafka.groups.readers import commit, committed
+from tests.kafka.fetcher.rig import until
+from tests.kafka.groups.readers import commit, committed, consumer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,6 +61,65 @@ def test_list_translate_sync_explain(
     assert "reported by the source now" in reported.out
     assert "map: identical" in reported.out
     assert f"committed by Tanist (tanist {mirror} east@0)" in reported.out
+
+
+def test_s0_6_s3_6_which_groups_follow_is_a_setting_of_a_mirror_that_tanist_copies(
+    tanist: Tanist, mirror: str, clusters: Mapping[str, SandboxCluster], topic_name: str
+) -> None:
+    """And how often, and what becomes of one that is set back; `describe` has them all."""
+    at, names = MirrorPartition(topic_name, 0), [f"{kind} {topic_name}" for kind in ("app", "test", "other")]
+    for name in names:
+        commit(clusters["east"].bootstrap_servers, name, {at: 0})
+    wanted = ("--group-include", "app .*|test .*", "--group-exclude", "test .*")
+    altered = tanist(
+        "mirrors", "alter", mirror, "-d", "west", *wanted, "--group-sync-interval", "5m", "--on-rewind", "ask"
+    )
+    assert altered.code == 0, altered.err
+    listed = tanist("groups", "list", mirror, "-d", "west", "--json")
+    assert [each["group"] for each in listed.items] == names[:1]
+    synced = tanist("groups", "sync", mirror, "-d", "west", "--yes")
+    assert (synced.code, "committed 1 of 1" in synced.err) == (0, True), synced.err
+    assert [committed(clusters["west"].bootstrap_servers, name, at) < 0 for name in names] == [False, True, True]
+    (row,) = tanist("mirrors", "describe", mirror, "-d", "west", "--json").items
+    assert (row["group_include"], row["group_exclude"]) == (["app .*|test .*"], ["test .*"])
+    assert (row["sync_groups_seconds"], row["workers_sync_groups"], row["on_rewind"]) == (300, False, "ask")
+    assert "--on-rewind ask" in tanist("mirrors", "describe", mirror, "-d", "west").err
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (("--sync-groups", "60s", "--group-sync-interval", "30s"), "INVALID_CONFIG"),
+        (("--config-exclude", "("), "INVALID_CONFIG"),
+        (("--group-exclude", "("), "INVALID_CONFIG"),
+    ],
+)
+def test_settings_that_cannot_be_read_alter_nothing(
+    tanist: Tanist, mirror: str, options: tuple[str, ...], name: str
+) -> None:
+    before = tanist("mirrors", "describe", mirror, "-d", "west", "--json").items
+    answer = tanist("mirrors", "alter", mirror, "-d", "west", *options)
+    assert (answer.code, answer.errors) == (2, [name]), answer.err
+    assert tanist("mirrors", "describe", mirror, "-d", "west", "--json").items[0]["group_exclude"] == []
+    assert len(before) == 1
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_s3_6_a_group_is_named_by_its_protocol(
+    tanist: Tanist, mirror: str, clusters: Mapping[str, SandboxCluster], topic_name: str, protocol: str
+) -> None:
+    """Members of a KIP-848 group are counted by another request than those of a classic one."""
+    member = consumer(clusters["east"].bootstrap_servers, f"{protocol} {topic_name}", protocol)
+    try:
+        member.subscribe([topic_name])
+        until(lambda: member.poll(0.1) is None and member.assignment() != [], 30)
+        (at,) = member.assignment()
+        at.offset = 0
+        member.commit(offsets=[at], asynchronous=False)
+        listed = tanist("groups", "list", mirror, "--json", "--destination", "west")
+        assert [(each["kind"], each["members"]) for each in listed.items] == [(protocol, 1)]
+    finally:
+        member.close()
 
 
 @pytest.mark.parametrize(

@@ -60,13 +60,15 @@ def test_everything_that_a_source_changes_follows_and_once_is_enough(
     east.topic(f"{mirror}-new", 3, retention_ms="777")
     wanted = {
         (mirror, "grow"): ("4", "2"),
-        (f"{mirror}:flush.messages", "reset"): (None, "7"),
         (f"{mirror}:retention.ms", "set"): ("54321", "999"),
         (f"{mirror}:retention.ms", "remember"): ("54321", "12345"),
         (f"{mirror}:segment.ms", "set"): ("600000", None),
         (f"{mirror}-new", "add"): ("3 partition(s)", None),
     }
-    skipped = {(f"{mirror}:min.insync.replicas", "none"): ("1", None, "SKIPPED")}
+    skipped = {
+        (f"{mirror}:flush.messages", "none"): (None, "7", "SKIPPED"),
+        (f"{mirror}:min.insync.replicas", "none"): ("1", None, "SKIPPED"),
+    }
     differs = {key: (*value, "DIFFERS") for key, value in wanted.items()} | skipped
     assert rows_of(tanist, "diff", mirror, code=1) == differs
     assert rows_of(tanist, "sync", mirror, "-d", "west", "--dry-run", code=0) == differs
@@ -75,7 +77,7 @@ def test_everything_that_a_source_changes_follows_and_once_is_enough(
     assert rows_of(tanist, "sync", mirror, "-d", "west", code=0) == changed
     assert rows_of(tanist, "diff", mirror, code=0) == skipped
     again = tanist("metadata", "sync", mirror, "-d", "west")
-    assert (again.code, again.err.splitlines()) == (0, ["change no topic", "nothing to do, 1 skipped"])
+    assert (again.code, again.err.splitlines()) == (0, ["change no topic", "nothing to do, 2 skipped"])
     described = tanist("mirrors", "describe", mirror, "-d", "west", "--json").items
     assert sorted((row["topic"], row["partition"]) for row in described) == [
         *((mirror, n) for n in range(4)),
@@ -121,3 +123,24 @@ def test_bad_input_is_one_clear_error(tanist: Tanist, mirror: str) -> None:
     assert tanist("metadata", "diff", mirror, "--topic", "nothing").errors == ["TOPIC_NOT_IN_MIRROR"]
     guessed = tanist("metadata", "sync", mirror)
     assert (guessed.code, guessed.errors) == (2, ["INVALID_CONFIG"])
+
+
+def test_s3_5_drift_stays_until_a_reset_and_configs_that_are_excluded_stay_for_good(
+    tanist: Tanist, mirror: str, east: Broker, west: Broker
+) -> None:
+    """Named in each comparison, and in `status`, which reads no config for it."""
+    altered = tanist("mirrors", "alter", mirror, "-d", "west", "--config-exclude", "segment.*", "--json")
+    assert altered.items[0]["config_exclude"] == ["segment.*"]
+    alter(east, mirror, segment_ms="600000", min_insync_replicas="1")
+    alter(west, mirror, flush_messages="7")
+    synced = rows_of(tanist, "sync", mirror, "-d", "west", code=0)
+    drift, excluded = (f"{mirror}:flush.messages", "none"), (f"{mirror}:segment.ms", "none")
+    assert synced[drift] == (None, "7", "SKIPPED")
+    assert synced[excluded] == ("600000", None, "SKIPPED")
+    assert synced[f"{mirror}:min.insync.replicas", "set"] == ("1", None, "CHANGED")
+    checks = {each["name"]: each for each in tanist("status", mirror, "-d", "west", "--json").items[0]["checks"]}
+    assert f"{mirror}:flush.messages" in checks["drift"]["observed"]
+    assert rows_of(tanist, "diff", mirror, "--reset", code=1)[f"{mirror}:flush.messages", "reset"][2] == "DIFFERS"
+    reset = rows_of(tanist, "sync", mirror, "-d", "west", "--reset", code=0)
+    assert reset[f"{mirror}:flush.messages", "reset"] == (None, "7", "CHANGED")
+    assert set(rows_of(tanist, "diff", mirror, code=0)) == {excluded}

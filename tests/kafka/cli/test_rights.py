@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tanist.domain.acls import AclBinding
 from tanist.domain.names import mirror_name
-from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls
+from tanist.kafka.wire.admin import AccessFilter, create_acls, delete_acls
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.cluster import SandboxCluster

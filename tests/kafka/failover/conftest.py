@@ -19,10 +19,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import tanist.kafka.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
+from tanist.domain.acls import AclBinding
 from tanist.kafka.adapters.librdkafka import UNREACHABLE
 from tanist.kafka.protocol.client_config import client_config as connection
 from tanist.kafka.wire import admin
-from tanist.kafka.wire.admin import AccessFilter, AclBinding
+from tanist.kafka.wire.admin import AccessFilter
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.router import Router
 from tanist_testkit.sandbox import forks

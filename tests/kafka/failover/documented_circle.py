@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tests.kafka.failover.both_ways import LAG, begin, records, tanist
 from tests.kafka.failover.conftest import ALLOW, DENY, LITERAL, TOPIC, WRITE, give, running
 from tests.kafka.failover.documented_rights import grant_documented

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.acls import AclBinding, AclOperation
 from tanist.domain.rights import TABLE, ClusterRole, Each, LoginRole, Use
-from tanist.kafka.wire.admin import AclBinding
-from tanist.kafka.wire.rights import AclOperation
 from tests.kafka.failover.conftest import (
     ALL,
     ALLOW,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tests.kafka.failover.both_ways import begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.conftest import ALLOW, DENY, LITERAL, TOPIC, WRITE, give
 from tests.kafka.failover.test_real import rules_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, give, take
 from tests.kafka.failover.test_metadata import write
 from tests.kafka.fetcher.rig import until

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tests.kafka.failover.conftest import ALLOW, DENY, LITERAL, TOPIC, WRITE, give
 from tests.kafka.failover.test_real import QUICK, rules_of
 

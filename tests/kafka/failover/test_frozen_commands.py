@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.kafka.wire.admin import AclBinding, ConfigKind, ConfigResource, alter_configs
+from tanist.domain.acls import AclBinding
+from tanist.kafka.wire.admin import ConfigKind, ConfigResource, alter_configs
 from tanist.kafka.wire.router import Router
 from tests.kafka.failover.conftest import ALLOW, LITERAL, TOPIC, WRITE, Slowed, give
 from tests.kafka.fetcher.rig import until

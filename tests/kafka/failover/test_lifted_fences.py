@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.admin import AdminClient
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, take
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
+from tanist.domain.acls import AclBinding
 from tanist.domain.broker_errors import InvalidProducerEpoch, UnknownTopicOrPartition
 from tanist.domain.errors import SourceReplaced
 from tanist.domain.failover.evidence import from_json
@@ -22,7 +23,7 @@ from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import DesiredState
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.kafka.wire import requests
-from tanist.kafka.wire.admin import AccessFilter, AclBinding, describe_acls
+from tanist.kafka.wire.admin import AccessFilter, describe_acls
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import Markers
 from tanist.kafka.wire.router import Router

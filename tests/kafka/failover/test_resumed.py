@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, take
 from tests.kafka.failover.test_judge import configure
 from tests.kafka.failover.test_metadata import write

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tests.kafka.failover.conftest import DENY, DESCRIBE, GROUP, LITERAL, READ, TOPIC, WRITE, Pair, give, take
 from tests.kafka.fetcher.rig import until
 

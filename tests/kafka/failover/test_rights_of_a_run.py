@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tanist.kafka.wire.clock import SystemClock
 from tests.kafka.failover.conftest import (
     ALTER,

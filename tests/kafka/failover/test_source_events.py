@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tanist.domain.acls import AclBinding
 from tanist.domain.names import MirrorPartition
-from tanist.kafka.wire.admin import AclBinding
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, take
 from tests.kafka.failover.test_metadata import delete_before, write
 from tests.kafka.fetcher.rig import until

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tanist.usecases.failover.route import ROUTE
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, give, take
 from tests.kafka.fetcher.rig import until

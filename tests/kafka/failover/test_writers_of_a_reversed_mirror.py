@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tanist.domain.acls import AclBinding
 from tanist.domain.approval.entries import APPROVALS_TOPIC
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
-from tanist.kafka.wire.admin import AclBinding
 from tanist_testkit.sandbox import forks
 from tests.kafka.failover.both_ways import KILLED, begin, fail_over, records, reverse, tanist
 from tests.kafka.failover.conftest import ALLOW, COMMAND_SECONDS, LITERAL, TOPIC, WRITE, give, take

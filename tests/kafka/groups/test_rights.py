@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.acls import AclBinding
 from tanist.domain.broker_errors import GroupAuthorizationFailed
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition, ProducerId
 from tanist.domain.records import MirrorSpec, OffsetTailMode
 from tanist.fetcher import group_tail
 from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.adapters.topics import KafkaTopics
-from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls
+from tanist.kafka.wire.admin import AccessFilter, create_acls, delete_acls
 from tanist.kafka.wire.router import Router
 from tanist.ports.positions import CommitChange, CommittedPosition
 from tanist.ports.topics import NewTopic

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.broker_errors import UnknownMember
 from tanist.domain.errors import TanistError
+from tanist.domain.rewinds import OnRewind
 from tanist.domain.translation import Precision, Proof, Rules
 from tanist.ports.positions import CommitChange, CommittedPosition
 from tests.kafka.fetcher.rig import soon
@@ -177,3 +179,21 @@ def test_kept_positions_do_without_the_source(
     (row,) = synced.rows
     assert (row.offset, row.translation.precision, row.committed) == (11, Precision.EXACT, True)
     assert row.compared.proof is Proof.NONE
+
+
+@pytest.mark.parametrize(("policy", "there"), [(OnRewind.HOLD, 9), (OnRewind.ASK, 9), (OnRewind.FOLLOW, 4)])
+def test_s0_4_a_rewind_at_the_source_follows_by_the_policy_of_the_mirror(
+    rig: Rig, mirrored: Mirrored, at: MirrorPartition, group_name: str, policy: OnRewind, there: int
+) -> None:
+    """As `kafka-consumer-groups.sh --reset-offsets` makes it. What a consumer here has committed is never set back."""
+    mirror = replace(mirrored.mirror, spec=replace(mirrored.spec, on_rewind=policy))
+    commit(rig.source.servers, group_name, {at: 9})
+    assert mirrored.sync(group_name, mirror=mirror).rows[0].committed
+    commit(rig.source.servers, group_name, {at: 4})
+    (row,) = mirrored.sync(group_name, mirror=mirror).rows
+    assert (row.committed, row.asks) == (policy is OnRewind.FOLLOW, policy is OnRewind.ASK)
+    assert committed(rig.destination.servers, group_name, at) == there
+    commit(rig.destination.servers, group_name, {at: 20})
+    (row,) = mirrored.sync(group_name, mirror=mirror).rows
+    assert not row.committed
+    assert committed(rig.destination.servers, group_name, at) == 20

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.acls import AclBinding
 from tanist.domain.broker_errors import ClusterAuthorizationFailed, TopicAuthorizationFailed
 from tanist.domain.endpoint import Endpoint, SaslMechanism, Secret, Tls
 from tanist.domain.errors import AuthenticationFailed, CouldNotTell, Unreachable, WrongListener
@@ -159,7 +160,7 @@ def test_what_is_not_permitted_is_named_and_can_be_granted_and_taken_away(secure
         with pytest.raises(ClusterAuthorizationFailed):
             init_producer_id(app, soon())
         boss.refresh([at.topic], soon())
-        rule = admin.AclBinding(TOPIC, at.topic, LITERAL, USER, ANYONE, WRITE, ALLOW)
+        rule = AclBinding(TOPIC, at.topic, LITERAL, USER, ANYONE, WRITE, ALLOW)
         assert admin.create_acls(boss, [rule], soon()) == [None]
         until(lambda: admin.describe_acls(boss, admin.AccessFilter(principal=USER), soon()) == (rule,), 20)
         with pytest.raises(ClusterAuthorizationFailed):

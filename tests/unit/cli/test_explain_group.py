@@ -11,6 +11,7 @@ from tanist.cli import groups, options
 from tanist.domain.copier import Copier
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.records import STATE_TOPIC
+from tanist.domain.sync_settings import SyncSettings
 from tanist.usecases.mirror import OpenMirror
 from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tests.builders import a_command
@@ -32,8 +33,7 @@ def mm(monkeypatch: pytest.MonkeyPatch) -> str:
         copied_by=Copier.MM2,
         include=("orders",),
         rename=("mm2-default",),
-        group_include=("app-.*",),
-        group_exclude=("app-old",),
+        sync=SyncSettings(group_include=("app-.*",), group_exclude=("app-old",)),
     )
     spec = follow(request, east.side(), west.side(), a_command()).spec
     assert west.view(STATE_TOPIC).mirror("mm") == spec

@@ -8,11 +8,26 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
-from tanist.domain.errors import TimedOut
+from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
-from tanist.domain.metadata import EXCLUDED, Change, Decision, Kind, MetadataRules, Outcome, TopicMetadata, decide
+from tanist.domain.metadata import (
+    Change,
+    Copy,
+    Decision,
+    Kind,
+    MayFollow,
+    MetadataRules,
+    OnBoth,
+    Outcome,
+    Share,
+    TopicMetadata,
+    blocked,
+    decided,
+)
+from tanist.domain.synced.configs import EXCLUDED, following
 from tanist.domain.topic_configs import plan_configs
-from tests.builders import a_topic
+from tanist.usecases.metadata.synced import SYNCED
+from tests.builders import a_mirror, a_topic, a_view
 from tests.fakes import topics
 
 if TYPE_CHECKING:
@@ -37,14 +52,50 @@ def seen(partitions: int = 2, own: Mapping[str, str] | None = None) -> TopicMeta
         replication_factor=3,
         own=own or {},
         effective=DEFAULTS | dict(own or {}),
-        write_rules=(),
     )
+
+
+def decide(
+    topic: TopicDesired,
+    source: TopicMetadata | TanistError | None,
+    copy: TopicMetadata | TanistError | None,
+    rules: MetadataRules,
+    writers: tuple[AclEntry, ...] | TanistError | None = (),
+) -> Decision:
+    """As a sync does for one topic. `writers`: the source's ACLs for writing."""
+    if stopped := blocked(topic, source, copy, rules):
+        return stopped
+    assert isinstance(source, TopicMetadata)
+    assert not isinstance(copy, TanistError)
+    both = OnBoth(source=source, copy=copy)
+    mirror = MayFollow(spec=a_mirror(), view=a_view(), topics={topic.topic: topic}, rules=rules)
+    shares: dict[Kind, Share] = {
+        each.kind: each.decide(mirror, {topic.topic: writers if each.kind is Kind.ACL else both})[topic.topic]
+        for each in SYNCED
+        if each.kind is not Kind.ACCESS
+    }
+    return decided(topic, shares)
+
+
+def configured(decision: Decision) -> Mapping[str, str | None]:
+    """The configs to alter."""
+    found: Mapping[str, str | None] = decision.changes.get(Kind.CONFIG, {})
+    return found
+
+
+def created(decision: Decision) -> Copy:
+    """The topic to create."""
+    found = decision.changes[Kind.TOPIC]
+    assert isinstance(found, Copy)
+    return found
 
 
 def taken(source: TopicMetadata) -> tuple[TopicDesired, TopicMetadata]:
     """A topic of the mirror and its copy, as `mirrors add` leaves them."""
     planned = plan_configs(source.own, source.effective, known=RULES.known, replication_factor=3)
-    topic = a_topic("t", partitions=source.partitions, deferred_configs=planned.deferred)
+    topic = a_topic(
+        "t", partitions=source.partitions, deferred_configs=planned.deferred, synced_configs=following(planned, ())
+    )
     return topic, seen(source.partitions, dict(planned.now))
 
 
@@ -75,7 +126,7 @@ def test_what_was_just_taken_in_does_not_differ(own: dict[str, str]) -> None:
     decision = differ(own, own)
     assert decision.rows == ()
     assert decision.wanted == decision.before
-    assert not decision.configs
+    assert not decision.changes
 
 
 Case = tuple[dict[str, str], dict[str, str], dict[str, str | None], list[Said], dict[str, str | None]]
@@ -99,8 +150,8 @@ CONFIGS: dict[str, Case] = {
         {},
         {},
         {"segment.bytes": "9"},
-        [("segment.bytes", Change.RESET, None, "9", D)],
-        {"segment.bytes": None},
+        [("segment.bytes", Change.NOTHING, None, "9", S)],
+        {},
     ),
     "held, and changed at the source": (
         {"retention.ms": "5"},
@@ -180,25 +231,80 @@ def test_configs(case: str) -> None:
     before, now, tampered, rows, changes = CONFIGS[case]
     decision = differ(before, now, tampered=tampered)
     assert said(decision) == rows
-    assert decision.configs == changes
-    assert decision.due == any(row[4] is D for row in rows)
+    assert configured(decision) == changes
+    assert decision.differs == any(row[4] is D for row in rows)
     assert settled(decision, seen(own=now), dict(before), tampered)
 
 
 def settled(decision: Decision, source: TopicMetadata, before: dict[str, str], tampered: dict[str, str | None]) -> bool:
     """Whether the same sync again has nothing to do."""
     _, copy = taken(seen(own=before))
-    own: dict[str, str | None] = {**copy.own, **tampered, **decision.configs}
+    own: dict[str, str | None] = {**copy.own, **tampered, **configured(decision)}
     after = seen(own={k: v for k, v in own.items() if v is not None})
     assert decision.wanted is not None
     return not decide(decision.wanted, source, after, RULES).due
+
+
+def test_s3_5_a_config_set_on_the_copy_alone_is_drift_until_a_reset() -> None:
+    """It was removed by the next sync. It is on record, so `status` names it without reading any config."""
+    decision = differ({}, {}, tampered={"segment.bytes": "9"})
+    (row,) = decision.rows
+    assert row.reason.startswith("drift: ")
+    assert "--reset" in row.reason
+    assert not decision.differs
+    assert decision.wanted is not None
+    assert decision.wanted.drifted_configs == ("segment.bytes",)
+    reset = differ({}, {}, replace(RULES, reset=True), {"segment.bytes": "9"})
+    assert said(reset) == [("segment.bytes", Change.RESET, None, "9", D)]
+    assert configured(reset) == {"segment.bytes": None}
+    assert reset.wanted is not None
+    assert reset.wanted.drifted_configs == ()
+
+
+def test_drift_in_a_config_that_the_source_sets_later_follows_the_source_from_then_on() -> None:
+    topic, copy = taken(seen())
+    own = {**copy.own, "segment.bytes": "9"}
+    first = decide(topic, seen(), seen(own=own), RULES).wanted
+    assert first is not None
+    second = decide(first, seen(own={"segment.bytes": "7"}), seen(own=own), RULES)
+    assert configured(second) == {"segment.bytes": "7"}
+    assert second.wanted is not None
+    assert (second.wanted.drifted_configs, second.wanted.synced_configs) == ((), ("segment.bytes",))
+    third = decide(second.wanted, seen(), seen(own={**own, "segment.bytes": "7"}), RULES)
+    assert configured(third) == {"segment.bytes": None}
+
+
+def test_which_configs_a_topic_of_an_earlier_version_has_from_the_source_is_recorded_without_a_word() -> None:
+    """Where it is not known, what only the copy has may be somebody's, so it stays."""
+    topic, copy = taken(seen(own={"segment.bytes": "7"}))
+    topic = replace(topic, synced_configs=None)
+    decision = decide(topic, seen(own={"segment.bytes": "7"}), copy, RULES)
+    assert (decision.rows, decision.differs, decision.due) == ((), False, True)
+    assert decision.wanted is not None
+    assert decision.wanted.synced_configs == ("segment.bytes",)
+    gone = decide(topic, seen(), copy, RULES)
+    assert [(row.change, row.verdict) for row in gone.rows] == [(Change.NOTHING, S)]
+
+
+def test_s3_5_configs_that_a_mirror_excludes_are_left_alone_instead_of_those_of_kip_1279() -> None:
+    rules = replace(RULES, excluded=(r"segment\..*",))
+    decision = differ({}, {"segment.bytes": "7", "min.insync.replicas": "2"}, rules)
+    assert said(decision) == [
+        ("min.insync.replicas", Change.SET, "2", None, D),
+        ("segment.bytes", Change.NOTHING, "7", None, S),
+    ]
+    assert decision.rows[1].reason == "each cluster keeps its own value (--config-exclude)"
+    held = differ({}, {"retention.ms": "6"}, replace(RULES, excluded=("retention.*",)))
+    assert said(held) == [("retention.ms", Change.REMEMBER, "6", "604800000", D)], (
+        "what a failover sets is not excluded"
+    )
 
 
 def test_every_config_that_kip_1279_excludes_is_left_alone() -> None:
     """Those that a mirror topic holds are held, whatever that list says."""
     known = RULES.known or frozenset()
     decision = differ({}, dict.fromkeys(EXCLUDED, "1"), replace(RULES, known=known | frozenset(EXCLUDED)))
-    assert decision.configs == {}
+    assert configured(decision) == {}
     assert {row.verdict for row in decision.rows if row.change is not Change.REMEMBER} == {S}
     remembered = [row.name for row in decision.rows if row.change is Change.REMEMBER]
     assert remembered == ["t:message.timestamp.type"]
@@ -221,7 +327,7 @@ def test_partitions_are_added_and_never_taken_away(case: str) -> None:
     decision = decide(topic, seen(source), replace(there, partitions=copy), RULES)
     (row,) = decision.rows
     assert (row.verdict, row.source, row.destination) == (verdict, str(source), str(copy))
-    assert decision.grow == grow
+    assert decision.changes.get(Kind.PARTITIONS) == grow
     assert decision.wanted is not None
     assert decision.wanted.partitions == after
 
@@ -248,7 +354,7 @@ def test_a_fence_is_never_copied(case: str) -> None:
     fence = FENCES[case]
     rules = replace(RULES, fences={"t": fence} if fence else {})
     decision = differ({"max.message.bytes": "5000"}, {"max.message.bytes": "78", "segment.bytes": "7"}, rules)
-    assert decision.configs == {"segment.bytes": "7"}
+    assert configured(decision) == {"segment.bytes": "7"}
     assert ("max.message.bytes", Change.NOTHING, None, None, S) in said(decision)
     assert decision.wanted is not None
     assert dict(decision.wanted.deferred_configs)["max.message.bytes"] == "5000"
@@ -257,8 +363,7 @@ def test_a_fence_is_never_copied(case: str) -> None:
 def test_a_lost_copy_of_a_fenced_topic_gets_the_limit_that_was_remembered() -> None:
     topic, _ = taken(seen(own={"max.message.bytes": "5000"}))
     decision = decide(topic, seen(own={"max.message.bytes": "78"}), None, RULES)
-    assert decision.create is not None
-    assert decision.create.configs["max.message.bytes"] == "5000"
+    assert created(decision).configs["max.message.bytes"] == "5000"
     assert decision.wanted == topic
 
 
@@ -268,13 +373,12 @@ def test_a_lost_copy_is_made_anew_unless_its_map_is_of_another_log() -> None:
     source = seen(3, {"cleanup.policy": "compact"})
     decision = decide(topic, source, None, RULES)
     assert [(row.change, row.verdict) for row in decision.rows] == [(Change.CREATE, D)]
-    assert decision.create is not None
-    assert (decision.create.partitions, dict(decision.create.configs)) == (3, dict(copy.own))
+    assert (created(decision).partitions, dict(created(decision).configs)) == (3, dict(copy.own))
     assert decision.wanted is not None
     assert decision.wanted.partitions == 3
     stale = decide(topic, source, None, replace(RULES, mapped=frozenset({"t"})))
     assert [row.verdict for row in stale.rows] == [C]
-    assert stale.create is None
+    assert not stale.changes
 
 
 def test_what_could_not_be_looked_at_is_unknown_and_what_is_another_topic_is_left() -> None:
@@ -284,7 +388,7 @@ def test_what_could_not_be_looked_at_is_unknown_and_what_is_another_topic_is_lef
     gone, anew = decide(topic, None, copy, RULES), decide(topic, replace(seen(4), topic_id="other"), copy, RULES)
     unknown = decide(topic, trouble, copy, RULES), decide(topic, seen(4), trouble, RULES)
     assert [row.verdict for each in (gone, anew, *unknown) for row in each.rows] == [C, C, U, U]
-    assert not any(each.due or each.create or each.grow or each.configs for each in (gone, anew, *unknown))
+    assert not any(each.due or each.changes for each in (gone, anew, *unknown))
 
 
 def test_what_is_left_to_each_cluster_stays_as_it_was_remembered() -> None:
@@ -302,13 +406,13 @@ EVE, BOB = AclEntry("User:eve", "*", allowed=True), AclEntry("User:bob", "10.0.0
 
 def test_who_may_write_at_the_source_is_remembered_and_given_to_nobody_yet() -> None:
     topic, copy = taken(seen())
-    decision = decide(topic, replace(seen(), write_rules=(BOB, EVE)), copy, RULES)
+    decision = decide(topic, seen(), copy, RULES, (BOB, EVE))
     (row,) = decision.rows
     assert (row.kind, row.change, row.destination) == (Kind.ACL, Change.REMEMBER, "nobody")
     assert row.source == "deny User:bob from 10.0.0.1, allow User:eve"
-    assert decision.configs == {}
+    assert configured(decision) == {}
     assert decision.wanted == replace(topic, deferred_acls=(BOB, EVE))
-    again = decide(replace(topic, deferred_acls=(BOB, EVE)), replace(seen(), write_rules=(BOB, EVE)), copy, RULES)
+    again = decide(replace(topic, deferred_acls=(BOB, EVE)), seen(), copy, RULES, (BOB, EVE))
     assert not again.rows
 
 
@@ -316,9 +420,9 @@ def test_who_may_write_stays_remembered_while_a_fence_hides_it_or_nobody_tells()
     """Neither a fence nor a missing right is the news that nobody may write."""
     topic, copy = taken(seen())
     topic = replace(topic, deferred_acls=(EVE,))
-    fenced = decide(topic, replace(seen(), write_rules=None), copy, RULES)
-    blind = decide(topic, replace(seen(), write_rules=TimedOut("east")), copy, RULES)
+    fenced = decide(topic, seen(), copy, RULES, None)
+    blind = decide(topic, seen(), copy, RULES, TimedOut("east"))
     assert fenced.wanted == blind.wanted == topic
     assert [row.verdict for each in (fenced, blind) for row in each.rows] == [S, U]
-    gone = decide(topic, replace(seen(), write_rules=()), copy, RULES)
+    gone = decide(topic, seen(), copy, RULES, ())
     assert gone.wanted == replace(topic, deferred_acls=())

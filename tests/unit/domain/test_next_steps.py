@@ -70,6 +70,18 @@ def test_a_mirror_that_has_failed_over_is_not_told_what_a_planned_failover_needs
     assert [line for line in told(a_situation((DOWN,))).missing if "SOURCE_DOWN" in line]
 
 
+def test_groups_that_were_set_back_at_the_source_are_a_decision_with_both_answers() -> None:
+    rewinds = Check(name="rewinds", verdict=Verdict.FAIL, observed="1 group(s) set back", reason="why")
+    found = told(a_situation(checks=(rewinds,), rewound=("bill.ing",)))
+    assert [each.command for each in found.steps] == [
+        "tanist groups sync dr --destination west --group 'bill\\.ing' --backwards",
+        "tanist mirrors alter dr --destination west --on-rewind hold",
+    ]
+    assert all(each.decision for each in found.steps)
+    assert found.missing == ("rewinds: why",)
+    assert next_command(found) == "tanist next dr --destination west"
+
+
 def a_tail(stage: TailStage, records: int = 3) -> PendingTail:
     return PendingTail("orders", 1, stage, records)
 

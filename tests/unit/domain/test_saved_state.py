@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.fences import RESTORED, FenceBefore, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.kept_plan import KeptPlan
 from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
 from tanist.domain.records import (
     Fences,
-    KeptPlan,
     MirrorLock,
     PartitionObserved,
     PromotionEpoch,

@@ -10,6 +10,8 @@ from tanist.domain.mapped_runs import OffsetRangesWritten, encoded
 from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, OffsetMode
+from tanist.domain.translation import Proof
+from tanist.ports.positions import ProofResult
 from tanist.usecases.mirror import OpenMirror
 from tanist.usecases.offset_policy import offset_policy
 from tests.builders import AT, DR, a_mirror, a_partition, a_topic
@@ -17,10 +19,12 @@ from tests.fakes.cluster import nowhere, pair_with
 from tests.fakes.failover import GuardedCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster, ClusterPair
+    from tanist.ports.positions import Pair
 
 TOPIC_ID: Final = "id-of-orders"
 RUNS: Final = tuple(
@@ -38,6 +42,17 @@ SPEC: Final = a_mirror(
     marker_id=ProducerId(-1),
     start_id=ProducerId(-1),
 )
+
+
+class Same:
+    """The port `Proofs`: all records are the same. `asked`: of what."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
+        self.asked += [(pair.source, pair.destination) for pair in pairs]
+        return dict.fromkeys(pairs, ProofResult(Proof.MATCH, "the same record"))
 
 
 @dataclass

@@ -228,10 +228,10 @@ def test_acls_that_may_not_be_seen_are_reported_and_the_sync_continues(
         def __getattr__(self, name: str) -> Any:
             return getattr(self.real, name)
 
-        def writing(self, topics: Any, by: Any) -> Any:
+        def read(self, by: Any) -> Any:
             raise ClusterAuthorizationFailed("no")
 
-    blind: Cluster = replace(west.side(), opening=Blind(west.side().opening))
+    blind: Cluster = replace(west.side(), acls=Blind(west.side().acls))
     east.topics["orders"] = replace(east.topics["orders"], configs={"retention.ms": "5000"})
     rows = sync(MetadataRequest(mirror="dr"), blind, lambda _: east.side(), a_command()).rows
     found = {str(row.change): row for row in rows}

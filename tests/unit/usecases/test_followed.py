@@ -38,8 +38,10 @@ from tanist.domain.reconciled.published import ReconciliationPublished
 from tanist.domain.reconciliation.job import PositionRequest
 from tanist.domain.record_times import TimestampType
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition
+from tanist.domain.rewinds import OnRewind
 from tanist.domain.rights import TABLE, ClusterRole, Notice, Requirement, Use
 from tanist.domain.selection import Selection
+from tanist.domain.sync_settings import SyncSettings
 from tanist.domain.translation import Exact, Proof, Translator, Unknown
 from tanist.domain.translators.by_map import MAP
 from tanist.fetcher.planning import owned
@@ -152,7 +154,7 @@ def test_all_that_is_wrong_is_said_before_any_cluster_is_asked(east: GuardedClus
         mirror="m/m",
         copied_by=Copier.OTHER,
         include=("(",),
-        group_exclude=(")",),
+        sync=SyncSettings(group_exclude=(")",)),
         rename=("a=c", "b=c", "x"),
         strategies=("guess", "mm2=["),
         mm2_aliases=("east",),
@@ -349,11 +351,15 @@ def test_its_settings_are_altered_and_nothing_else(east: GuardedCluster, west: G
     wanted = administer.Alteration(
         include=("orders",),
         strategies=("timestamp",),
-        group_include=("billing.*",),
-        group_exclude=("billing-test",),
-        sync_groups_seconds=60,
         mm2_aliases=("primary", "backup"),
         poll_timeout_ms=250,
+        sync=SyncSettings(
+            group_include=("billing.*",),
+            group_exclude=("billing-test",),
+            sync_groups_seconds=60,
+            workers_sync_groups=True,
+            on_rewind=OnRewind.ASK,
+        ),
     )
     rehearsed = administer.alter(MM, wanted, west.side(), a_command(dry_run=True))
     assert (rehearsed.changed, rehearsed.spec) == (True, replace(spec, **wanted.given))
@@ -361,16 +367,24 @@ def test_its_settings_are_altered_and_nothing_else(east: GuardedCluster, west: G
     assert administer.alter(MM, wanted, west.side(), a_command()).changed
     assert west.view(STATE_TOPIC).mirror(MM) == replace(spec, **wanted.given)
     assert not administer.alter(MM, wanted, west.side(), a_command()).changed
-    emptied = administer.alter(MM, administer.Alteration(group_exclude=()), west.side(), a_command())
+    emptied = administer.alter(MM, administer.Alteration(sync=SyncSettings(group_exclude=())), west.side(), a_command())
     assert (emptied.spec.group_exclude, emptied.spec.group_include) == ((), ("billing.*",))
+
+
+def _sync(**settings: Any) -> administer.Alteration:
+    return administer.Alteration(sync=SyncSettings(**settings))
 
 
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
         (administer.Alteration(strategies=("hope",)), "hope"),
-        (administer.Alteration(group_include=("(",)), "not a regular expression"),
-        (administer.Alteration(sync_groups_seconds=-1), "negative"),
+        (_sync(group_include=("(",)), "not a regular expression"),
+        (_sync(sync_groups_seconds=-1), "-1 s between two syncs of groups is not 0 to 604800"),
+        (_sync(sync_metadata_seconds=604_801), "604801 s between two syncs of metadata"),
+        (_sync(config_exclude=("*",)), "not a regular expression"),
+        (_sync(sync_metadata_seconds=30), "--sync-metadata is for mirrors that Tanist copies"),
+        (_sync(config_exclude=("retention.*",)), "--config-exclude is for mirrors that Tanist copies"),
         (administer.Alteration(mm2_aliases=("one",)), "SOURCE,DESTINATION"),
         (administer.Alteration(), "nothing to alter"),
     ],
@@ -387,8 +401,8 @@ def test_a_wrong_setting_alters_nothing(
 def test_a_mirror_that_tanist_copies_has_no_settings_of_a_followed_one(west: GuardedCluster) -> None:
     own = a_mirror(destination_cluster_id="id-west")
     west.with_topic(STATE_TOPIC).write(STATE_TOPIC, own)
-    with pytest.raises(Misconfigured, match=r"--group-include is for mirrors that somebody else copies: Tanist copies"):
-        administer.alter("dr", administer.Alteration(group_include=("a",)), west.side(), a_command())
+    with pytest.raises(Misconfigured, match=r"--strategy is for mirrors that somebody else copies: Tanist copies"):
+        administer.alter("dr", administer.Alteration(strategies=("map",)), west.side(), a_command())
     assert west.view(STATE_TOPIC).mirror(MirrorName("dr")) == own
 
 
@@ -815,7 +829,7 @@ def test_the_next_step_moves_its_groups(east: GuardedCluster, west: GuardedClust
 def test_positions_that_are_not_committed_any_more_are_noticed(
     every: int, age: int, late: bool, east: GuardedCluster, west: GuardedCluster
 ) -> None:
-    registered(east, west, replace(REQUEST, sync_groups_seconds=every))
+    registered(east, west, replace(REQUEST, sync=SyncSettings(sync_groups_seconds=every)))
     at = EpochMs(a_command().clock.now() - 1000 * age)
     west.write(
         STATE_TOPIC,

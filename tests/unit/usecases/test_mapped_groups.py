@@ -10,8 +10,7 @@ from tanist.domain.fake_group import group_of
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.reconciliation.job import PositionRequest
 from tanist.domain.records import OFFSETS_TOPIC
-from tanist.domain.translation import Conservative, Exact, Proof
-from tanist.ports.positions import ProofResult
+from tanist.domain.translation import Conservative, Exact
 from tanist.usecases.groups.explain import explain
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.listing import list_groups
@@ -20,31 +19,17 @@ from tanist.usecases.offsets.lookup import LookupRequest, lookup
 from tests.builders import AT, DR, a_command
 from tests.fakes.cluster import pair_with
 from tests.fakes.logs import MemoryLogs
-from tests.unit.usecases.mapped import RUNS, SPEC, MappedMirror
+from tests.unit.usecases.mapped import RUNS, SPEC, MappedMirror, Same
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import pytest
 
     from tanist.domain.anchors import Walked
     from tanist.ports.clock import Deadline
-    from tanist.ports.positions import Pair
     from tanist.usecases.groups.sync import GroupSyncResult
 
 THERE = TopicPartition(*AT)
 GROUPS = {"early": 5, "between": 19, "later": 25, "end": 30, "ahead": 37}
-
-
-class Same:
-    """The port `Proofs`: all records are the same. `asked`: of what."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[int, int]] = []
-
-    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
-        self.asked += [(pair.source, pair.destination) for pair in pairs]
-        return dict.fromkeys(pairs, ProofResult(Proof.MATCH, "the same record"))
 
 
 def a_mirror_with_groups(published: int = 2) -> tuple[MappedMirror, Same]:

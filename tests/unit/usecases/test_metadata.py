@@ -10,6 +10,8 @@ import pytest
 from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.broker_errors import InvalidConfig
+from tanist.domain.checks import Verdict
+from tanist.domain.failover.periodic_health import periodic_checks
 from tanist.domain.metadata import Change, Outcome
 from tanist.domain.names import DestinationOffset, MirrorPartition, SourceOffset
 from tanist.domain.records import (
@@ -388,3 +390,34 @@ def test_without_the_right_to_see_rules_a_topic_is_not_taken_in_silence() -> Non
     east.denied.add(("DESCRIBE", "kafka-cluster"))
     with pytest.raises(errors.AuthorizationFailed, match="DESCRIBE on Cluster"):
         create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_command())
+
+
+def test_drift_is_named_by_status_and_removed_by_a_reset_alone(pair: Pair) -> None:
+    """S3.5: a config that somebody has set on the copy alone was removed by the next sync."""
+    drifted = replace(pair.west.topics["orders"], configs={**pair.west.topics["orders"].configs, "flush.messages": "7"})
+    pair.west.topics["orders"] = drifted
+    assert pair.verdicts() == {"orders:flush.messages": Outcome.SKIPPED}
+    assert pair.verdicts() == {"orders:flush.messages": Outcome.SKIPPED}
+    assert pair.west.topics["orders"].configs["flush.messages"] == "7"
+    view = pair.west.view(STATE_TOPIC)
+    spec = view.mirror(DR)
+    assert spec is not None
+    (check,) = periodic_checks(spec, view, a_command().clock.now())
+    assert (check.name, check.verdict) == ("drift", Verdict.PASS)
+    assert check.observed == "1 config(s) set at the destination alone: orders:flush.messages"
+    assert check.reason == "`tanist metadata sync dr --destination west --reset` removes them"
+    request = MetadataRequest(mirror="dr", reset=True)
+    reset = sync(request, pair.west.side(), lambda _name: pair.east.side(), a_command())
+    assert [(row.name, row.verdict) for row in reset.rows] == [("orders:flush.messages", Outcome.CHANGED)]
+    assert "flush.messages" not in pair.west.topics["orders"].configs
+    assert periodic_checks(spec, pair.west.view(STATE_TOPIC), a_command().clock.now()) == ()
+
+
+def test_a_config_that_was_set_by_a_sync_is_removed_once_the_source_has_it_no_more(pair: Pair) -> None:
+    pair.set("orders", segment_bytes="7")
+    assert pair.verdicts() == {"orders:segment.bytes": Outcome.CHANGED}
+    assert pair.topic("orders").synced_configs == ("segment.bytes",)
+    pair.set("orders")
+    assert pair.verdicts() == {"orders:segment.bytes": Outcome.CHANGED}
+    assert "segment.bytes" not in pair.west.topics["orders"].configs
+    assert pair.topic("orders").synced_configs == ()

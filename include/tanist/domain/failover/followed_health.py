@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Verdict, named, worst
 from tanist.domain.copier import CopiedByAnother
+from tanist.domain.duties import Duty, interval_seconds
 from tanist.domain.failover.followed_lag import lag_check
 from tanist.domain.failover.health import Status
 from tanist.domain.followed import CopyTrouble
@@ -50,7 +51,9 @@ def positions_check(spec: MirrorSpec, synced: GroupsSynced | None, now: EpochMs)
     """Whether positions of groups are committed at the destination again and again."""
     every_ms = 1000 * max(spec.sync_groups_seconds, _SCHEDULE_SECONDS)
     command = shlex.join(("tanist", "groups", "sync", spec.mirror, "--destination", spec.destination))
-    how = f"`{command}` commits them; the DAG `mirror_group_offsets` does it on schedule"
+    every = interval_seconds(spec, Duty.GROUPS)
+    regularly = f"workers do it every {every} s" if every else "the DAG `mirror_group_offsets` does it on schedule"
+    how = f"`{command}` commits them; {regularly}"
     limit = f"committed within {_MISSED * every_ms // 1000} s"
     if synced is None:
         return Check(name="positions", verdict=Verdict.UNKNOWN, observed="never committed", limit=limit, reason=how)

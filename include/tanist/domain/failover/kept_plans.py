@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.approval.entries import LONGEST_MS
 from tanist.domain.approval.words import hash_of
-from tanist.domain.records import KeptPlan, RunStatus
+from tanist.domain.kept_plan import KeptPlan
+from tanist.domain.records import RunStatus
 from tanist.domain.state_record import Tombstone
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.checks import Check, Mode, Verdict, named
+from tanist.domain.checks import Check, Mode, Verdict, named, worst
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.commands import accept_undecided_command, others_command, remove_command
 from tanist.domain.failover.facts import is_locked
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts
     from tanist.domain.failover.plan import Intent
     from tanist.domain.names import TopicPartition
+    from tanist.domain.readers import Readers
 
 
 DETACHED: Final = "TOPICS_DETACHED"
@@ -168,8 +170,28 @@ def of_access(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         yield Limitation(CHANGED, why, about=tuple(sorted(changed)))
 
 
-def access_check(found: Mapping[str, Sequence[str]] | TanistError) -> Check:
-    """Whether the producers of the old source may write to each failed-over topic. `found`: by topic, who may not."""
+def access_check(found: Mapping[str, Sequence[str]] | TanistError, readers: Readers, alter: str) -> Check:
+    """Whether the producers of the old source may write to each failed-over topic, and who reads there may read here.
+
+    `found`: by topic, who may not write. `readers`: who may not read. `alter`: the command that lets ACLs follow.
+    """
+    written = _writers_check(found)
+    if not readers:
+        return written
+    lacking = named(readers.lacking)
+    why = f"{lacking}; {alter} lets their ACLs follow, or allow them by hand" if lacking else readers.unknown
+    verdict = Verdict.FAIL if readers.lacking else Verdict.UNKNOWN if readers.unknown else Verdict.PASS
+    many = f"{len(readers.lacking)} reader(s) of the source may not read at the destination, as far as ACLs show"
+    return replace(
+        written,
+        verdict=worst((written.verdict, verdict)),
+        observed=f"{written.observed}; {many if not readers.unknown else 'who may read is not known'}",
+        limit=f"{written.limit}, and all who read at the source (super users, roles and IAM are not visible)",
+        reason="; ".join(filter(None, (written.reason, why))),
+    )
+
+
+def _writers_check(found: Mapping[str, Sequence[str]] | TanistError) -> Check:
     limit = "all who could write at the old source"
     if isinstance(found, TanistError):
         observed = "the destination does not report its ACLs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.checks import Mode
+from tanist.domain.checks import Mode, named
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTopicRecreated
 from tanist.domain.failover.commands import accept_undecided_command
 from tanist.domain.failover.limitations import REPORT_MS
@@ -76,6 +76,24 @@ def move_groups(at: MirrorSituation) -> Iterator[NextStep]:
             command=typed(at, "groups", "sync"),
             why="commits translated positions of groups without members; `mirror_group_offsets` does it on schedule",
         )
+    yield from _answer_rewinds(at)
+
+
+def _answer_rewinds(at: MirrorSituation) -> Iterator[NextStep]:
+    """Groups that were set back at the source, of a mirror that asks whether they follow."""
+    if not at.rewound:
+        return
+    groups = named(at.rewound, ", ")
+    yield NextStep(
+        command=typed(at, "groups", "sync", *exact_options("--group", at.rewound), "--backwards"),
+        why=f"{groups}: set back at the source; they read records again here after a failover",
+        decision="set them back here, too",
+    )
+    yield NextStep(
+        command=typed(at, "mirrors", "alter", "--on-rewind", "hold"),
+        why=f"{groups}: stays where it is until it has come there again; it is for the whole mirror, from now on",
+        decision="leave every group where it is",
+    )
 
 
 def _sync(at: MirrorSituation) -> Iterator[NextStep]:
@@ -238,4 +256,5 @@ _OF_CHECKS: Final[Mapping[str, Remedy]] = {
     "workers": _worker,
     "fences": _mend_fences,
     "tail_findings": _accept_findings,
+    "rewinds": _answer_rewinds,
 }

@@ -88,7 +88,8 @@ class MirrorSituation:
     failover. `void`: the approval of that failover does not permit any more what is left of it. `pending_fences`:
     source fences are left to a fetcher, which sets or lifts them. `decided`: the hash of an approved decision about
     tails that is to be carried out; empty: there is none. `detached`: topics. `way_back`: None: nobody has asked the
-    old source. `four_eyes`: no command approves what it runs. `now`: ms since 1970.
+    old source. `four_eyes`: no command approves what it runs. `rewound`: groups that were set back at the source, of
+    which a person decides. `now`: ms since 1970.
     """
 
     place: MirrorPlace
@@ -108,6 +109,7 @@ class MirrorSituation:
     detached: tuple[TopicDetached, ...] = ()
     way_back: WayBack | None = None
     four_eyes: bool = False
+    rewound: tuple[str, ...] = ()
     now: EpochMs = _NEVER
 
     @property

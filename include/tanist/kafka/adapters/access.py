@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from tanist.domain.acl_entries import learnt
 from tanist.domain.broker_errors import ClusterAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.logins import USER, Login, LoginSeen, Origin, PrincipalUnknown, nameless, unbound
 from tanist.kafka.adapters import rules
+from tanist.kafka.adapters.acls import read_acls
 from tanist.kafka.adapters.librdkafka import Asking, Operation
 from tanist.kafka.protocol import certificates
 from tanist.kafka.wire.clock import SystemClock
@@ -20,7 +20,6 @@ from tanist.ports.access import AclCheck, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.endpoint import Endpoint
     from tanist.kafka.wire.coordinators import ByGroup
     from tanist.kafka.wire.router import Router
@@ -83,7 +82,7 @@ class KafkaAccess:
             return tuple(found)
         names, operations = {each.resource for each in open_checks}, {each.operation for each in open_checks}
         try:
-            said = rules.permitted(self._router, sorted(names), sorted(operations), login, by)
+            said = read_acls(self._router, by).permitted(sorted(names), sorted(operations), login)
         except TanistError:
             return tuple(found)  # unknown, as it was
         return tuple(
@@ -92,9 +91,6 @@ class KafkaAccess:
             else each
             for each in found
         )
-
-    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
-        return {topic: learnt(found) for topic, found in rules.writing(self._router, topics, by).items()}
 
     def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
         login = login_of(self._endpoint)
@@ -105,7 +101,7 @@ class KafkaAccess:
         granted = may_write(self._router, topics, by)
         known = {topic: may for topic, may in granted.items() if isinstance(may, bool)}
         try:
-            writing = rules.writing(self._router, list(known), by)
+            writing = read_acls(self._router, by).writing(known)
         except ClusterAuthorizationFailed:
             return LoginSeen(login=login, authorizer=True, unseen="this login lacks DESCRIBE on Cluster kafka-cluster")
         sign = unbound(login.principal, known, writing)

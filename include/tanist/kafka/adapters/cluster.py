@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC
 from tanist.kafka.adapters.access import KafkaAccess
+from tanist.kafka.adapters.acls import KafkaAcls
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.bounds import LogBoundsReader
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, Shared, TopicLayout, operator_of
@@ -60,6 +61,7 @@ class KafkaCluster:
         self.configs = KafkaConfigs(self.router)
         self.logs = KafkaLogs(self.router)
         self.access = KafkaAccess(self.router)
+        self.acls = KafkaAcls(self.router)
         self.replicas = KafkaReplicas(self.router)
         self.fencing = KafkaFencing(self.router)
         self.producer_fencing = KafkaProducerFencing(self.router)

@@ -9,6 +9,7 @@ from tanist.domain.errors import BrokerError, TanistError
 from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FenceBefore, FenceKind
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.kafka.adapters import rules
+from tanist.kafka.adapters.acls import read_acls
 from tanist.kafka.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, ConfigValue, alter_configs, topic_config
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class KafkaFencing:
     ) -> Mapping[str, FenceBefore | TanistError]:
         if not (self.has_authorizer(by) if authorizer is None else authorizer):
             return self._limits(topics, by)
-        covered = rules.covered(self._router, topics, by)
-        denied = rules.denied(self._router, ANYBODY, by) if covered else frozenset()
+        acls = read_acls(self._router, by)
+        covered, denied = acls.covered(topics), acls.denied(ANYBODY)
         kind = FenceKind.DENY_WRITE
         found = {topic: FenceBefore(topic=topic, kind=kind, had_deny=topic in denied) for topic in covered}
         return found | self._limits([topic for topic in topics if topic not in covered], by)
@@ -47,7 +48,7 @@ class KafkaFencing:
     def fence_status(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, bool | TanistError]:
         found: dict[str, bool | TanistError] = {}
         if denying := _denying(before):
-            denied = rules.denied(self._router, ANYBODY, by)
+            denied = read_acls(self._router, by).denied(ANYBODY)
             found |= {topic: topic in denied for topic in denying}
         now = self._limits([each.topic for each in _limiting(before)], by)
         return found | {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry, writers
+from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry
+from tanist.domain.acls import NO_AUTHORIZER
 from tanist.domain.names import TopicPartition
 from tanist.kafka.adapters import rules
 from tanist.kafka.adapters.access import login_of
+from tanist.kafka.adapters.acls import read_acls
 from tanist.kafka.wire.rights import may_write
 from tanist.kafka.wire.transactions import empty_transaction
 from tanist.ports.access import NOBODY
@@ -15,6 +17,7 @@ from tanist.ports.access import NOBODY
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from tanist.domain.acls import Acls
     from tanist.domain.errors import TanistError
     from tanist.domain.names import MirrorName
     from tanist.kafka.wire.router import Router
@@ -39,13 +42,14 @@ class KafkaOpening:
         denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, TanistError | None]:
         """In this order: deny the mirror, create the ACLs, remove what `close` has denied, and a DENY for everybody."""
-        if not self.has_authorizer(by):
+        acls = read_acls(self._router, by)
+        if not acls.authorizer:
             return dict.fromkeys(topics)
         done: dict[str, TanistError | None] = dict.fromkeys(topics)
-        ruled = self._ruled(topics, by)
+        ruled = _ruled(topics, acls)
         for principal in sorted(self._logins(mirrors)):
             done |= rules.deny(self._router, [topic for topic in _without_error(done) if topic in ruled], principal, by)
-        lacking = self._lacking({t: topics[t] for t in _without_error(done)}, mirrors, by)
+        lacking = self._lacking({t: topics[t] for t in _without_error(done)}, mirrors, acls)
         done |= rules.give(self._router, lacking, by)
         done = self._undeny(done, _not_given(denied, topics), by)
         return done | rules.allow_again(self._router, _without_error(done), ANYBODY, by)
@@ -58,15 +62,6 @@ class KafkaOpening:
             shut = [topic for topic in _without_error(found) if topic in held]
             found |= rules.allow_again(self._router, shut, principal, by)
         return found
-
-    def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
-        return rules.writing(self._router, topics, by)
-
-    def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
-        return rules.denied_principals(self._router, topics, by)
-
-    def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
-        return rules.covered(self._router, topics, by, but={ANYBODY, *self._logins(mirrors)})
 
     def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         done: dict[str, TanistError | None] = dict.fromkeys(topics)
@@ -85,9 +80,6 @@ class KafkaOpening:
 
     def take_back(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
         return rules.take_back(self._router, topics, by) if self.has_authorizer(by) else dict.fromkeys(topics)
-
-    def operators(self, by: Deadline) -> frozenset[str]:
-        return rules.operators(self._router, by)
 
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
@@ -108,12 +100,13 @@ class KafkaOpening:
         authorizer: bool | None = None,
         denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, bool | TanistError]:
-        if not (self.has_authorizer(by) if authorizer is None else authorizer):
+        acls = NO_AUTHORIZER if authorizer is False else read_acls(self._router, by)
+        if not acls.authorizer:
             return dict.fromkeys(topics, True)
-        kept_off = rules.denied(self._router, ANYBODY, by)
+        kept_off = acls.denied(ANYBODY)
         for principal, held in _by_principal(_not_given(denied, topics)):
-            kept_off |= rules.denied(self._router, principal, by) & held
-        lacking = self._lacking(topics, mirrors, by)
+            kept_off |= acls.denied(principal) & held
+        lacking = self._lacking(topics, mirrors, acls)
         return {topic: topic not in kept_off and not lacking[topic] for topic in topics}
 
     def shut_out(
@@ -126,19 +119,14 @@ class KafkaOpening:
     ) -> Mapping[str, bool | TanistError]:
         logins = self._logins(mirrors)
         others = sorted(logins - {self._own})
-        guarded = self.has_authorizer(by) if authorizer is None else authorizer
-        denied = [rules.denied(self._router, other, by) for other in others] if guarded else []
+        asks = bool(others) and authorizer is not False
+        acls = read_acls(self._router, by) if asks else NO_AUTHORIZER
+        denied = [acls.denied(other) for other in others] if acls.authorizer else []
         by_name = {topic: len(denied) == len(others) and all(topic in each for each in denied) for topic in topics}
         if self._own not in logins and others:
             return by_name
         reported = may_write(self._router, topics, by)
         return {topic: not may and by_name[topic] if isinstance(may, bool) else may for topic, may in reported.items()}
-
-    def others(
-        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
-    ) -> Mapping[str, frozenset[str]]:
-        found, ours = rules.writing(self._router, topics, by), self._logins(mirrors)
-        return {topic: writers(found[topic], ours) for topic in topics}
 
     def principal(self) -> str | None:
         return self._own
@@ -151,20 +139,11 @@ class KafkaOpening:
         """The principals of workers; if none has reported one, that of this connection."""
         return frozenset(mirrors) or frozenset({self._own} if self._own else ())
 
-    def _ruled(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> frozenset[str]:
-        """Topics that have ACLs already, so that a DENY may be added.
-
-        On a topic without ACLs everybody may be allowed to write (`allow.everyone.if.no.acl.found`), and the first ACL
-        would block all other clients.
-        """
-        found = rules.covered(self._router, list(topics), by)
-        return frozenset(topic for topic, held in topics.items() if held or topic in found)
-
     def _lacking(
-        self, wanted: Mapping[str, Sequence[AclEntry]], mirrors: Collection[str], by: Deadline
+        self, wanted: Mapping[str, Sequence[AclEntry]], mirrors: Collection[str], acls: Acls
     ) -> dict[str, list[AclEntry]]:
         """The ACLs that do not exist in any form, without those of the mirror's principals."""
-        found, ours = rules.writing(self._router, list(wanted), by), self._logins(mirrors)
+        found, ours = acls.writing(wanted), self._logins(mirrors)
         return {
             topic: [rule for rule in held if rule not in found[topic] and rule.principal not in ours]
             for topic, held in wanted.items()
@@ -175,6 +154,16 @@ class KafkaOpening:
         name = f"tanist-{mirror}/canary"
         answers = empty_transaction(self._router, name, [TopicPartition(topic, 0) for topic in topics], by)
         return {at.topic: answer for at, answer in answers.items()}
+
+
+def _ruled(topics: Mapping[str, Sequence[AclEntry]], acls: Acls) -> frozenset[str]:
+    """Topics that have ACLs already, so that a DENY may be added.
+
+    On a topic without ACLs everybody may be allowed to write (`allow.everyone.if.no.acl.found`), and the first ACL
+    would block all other clients.
+    """
+    found = acls.covered(topics)
+    return frozenset(topic for topic, held in topics.items() if held or topic in found)
 
 
 def _without_error(answers: Mapping[str, TanistError | None]) -> list[str]:

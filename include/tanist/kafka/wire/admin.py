@@ -6,6 +6,7 @@ import time
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tanist.domain.acls import AclBinding
 from tanist.domain.broker_errors import NotController
 from tanist.domain.errors import TimedOut, Unreachable
 from tanist.domain.names import BrokerId, TopicPartition
@@ -33,18 +34,6 @@ if TYPE_CHECKING:
 
 ANY = 1
 """Of a resource type, pattern type, operation or permission in a filter."""
-
-
-class AclBinding(NamedTuple):
-    """One ACL: the codes of ResourceType, PatternType, AclOperation and AclPermissionType, known or not."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission: int
 
 
 class AccessFilter(NamedTuple):

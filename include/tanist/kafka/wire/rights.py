@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from tanist.domain.acls import AclOperation
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import MalformedFrame, TanistError
 from tanist.domain.names import TopicPartition
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 _NO_TOPIC_ID: Final = UUID(int=0)
 _LAST_WITH_CLUSTER_OPERATIONS: Final = 10  # Metadata; later ones leave that to DescribeCluster
-
-
-class AclOperation(IntEnum):
-    """Codes of org.apache.kafka.common.acl.AclOperation."""
-
-    ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = range(2, 9)
-    CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = range(9, 13)
-    CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT = range(13, 16)
 
 
 def topic_operations(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, frozenset[str] | TanistError]:

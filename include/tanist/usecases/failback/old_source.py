@@ -105,7 +105,7 @@ def admit_mirror(of: Reversing) -> None:
 def _wait_for_acls(of: Reversing, problem: Callable[[_Rules], TanistError | None]) -> None:
     """Until who may write is no `problem`: brokers learn of ACLs one after the other. Raises it in the end."""
     by = of.command.clock.deadline(_PROVE_SECONDS)
-    while (found := problem(of.old.opening.writing(of.names, of.command.by))) is not None:
+    while (found := problem(of.old.acls.read(of.command.by).writing(of.names))) is not None:
         if not by.left(of.command.clock.monotonic()):
             raise found
         of.command.clock.wait(_AGAIN_SECONDS)

@@ -267,7 +267,7 @@ def _returning(  # noqa: PLR0913, PLR0917  # what a plan is made of
     mirrors: frozenset[str],
     command: CommandContext,
 ) -> tuple[ReturningTopic, ...]:
-    writing, mirror = clusters.source.opening.writing(names, command.by), clusters.spec.mirror
+    writing, mirror = clusters.source.acls.read(command.by).writing(names), clusters.spec.mirror
     planned = plan_recreations(view, clusters, sorted(again), not_compared(found), command)
     topics = []
     for name in names:

@@ -120,10 +120,11 @@ def topics_before(made: Reversal, clusters: ReturnedMirror, command: CommandCont
     """
     names, old = [each.topic for each in made.topics], clusters.source
     described = old.topics.describe(names, command.by)
-    denied = old.opening.denied(names, command.by)
+    at_old = old.acls.read(command.by)
+    denied = at_old.denied_by_name(names)
     again = {each.topic for each in made.topics if each.recreation is not None}
     view, there = (side.state(STATE_TOPIC, command.by) for side in (clusters.destination, clusters.source))
-    mirrors, acls = mirror_logins(clusters, view, there), old.opening.writing(names, command.by)
+    mirrors, acls = mirror_logins(clusters, view, there), at_old.writing(names)
     changes = {each.name: each.changes for each in topic_plans(clusters, there, names, command, again)}
     found = []
     for topic in made.topics:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tanist.domain.acl_rules import entries_here
 from tanist.domain.answers import answered, attempt, known, raise_first
 from tanist.domain.broker_errors import ClusterAuthorizationFailed, TransactionalIdAuthorizationFailed
 from tanist.domain.errors import (
@@ -318,7 +319,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         ids=spec.names.by_copy(seen.topic_ids),
         fences=here,
         transactional=writers or {},
-        acls=spec.names.by_copy(acls or {}),
+        acls=spec.names.by_copy({name: entries_here(each, spec.acl_principals) for name, each in (acls or {}).items()}),
     )
 
 

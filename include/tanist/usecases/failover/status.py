@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.acl_rules import acl_principals
 from tanist.domain.answers import attempt
 from tanist.domain.circle import pending_reversal, reversal_check
 from tanist.domain.errors import AnotherCluster, TanistError
@@ -18,7 +20,8 @@ from tanist.domain.failover.stored_reserves import reserves_check
 from tanist.domain.kept_fences import fence_groups
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.promotions import promoted_twice, recreated, still_promoted
-from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus
+from tanist.domain.readers import NO_READERS, Readers, ReadingGroups, readers
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, FailoverRun, RunStatus
 from tanist.domain.write_access import shut_out_of
 from tanist.domain.writers import writers
 from tanist.ports.fencing import Kept, ProducerFence
@@ -70,7 +73,7 @@ def checks(both: MirrorSnapshot, silence: Silence, context: CommandContext) -> t
         findings_check(findings_of(view, spec.mirror)),
         left_behind_check(_left_behind(both, view, silence, context) if left else {}),
         _barrier(writers(view, spec, taken), {} if spec.is_mapped else _bare(spec, taken, copy, by), copy, by),
-        access_check(_locked_out(spec, view, promoted, copy, by)),
+        access_check(_locked_out(spec, view, promoted, copy, by), _readers(both, view, silence, context), _alter(spec)),
         openings_check(*_shut_out(spec, view, promoted, copy, by)),
         fences_check(*_fences(both, view, silence, context), _must_stand(both.spec, view, left), both.spec),
         runs_check(view.failovers(spec.mirror)),
@@ -199,6 +202,43 @@ def _locked_out(
     own = copy.cluster.opening.principal()  # which `open` has denied where no worker reports a login
     mirrors = principals(logins_of(view.workers())) or frozenset({own} if own else ())
     return {topic.topic: shut_out_of(topic.deferred_acls, found[topic.topic], mirrors) for topic in promoted}
+
+
+def _alter(spec: MirrorSpec) -> str:
+    where = shlex.join(("tanist", "mirrors", "alter", spec.mirror, "--destination", spec.destination, "--acl", "RULE"))
+    return f"`{where}` with `tanist metadata sync`"
+
+
+def _readers(both: MirrorSnapshot, view: StateView, silence: Silence, context: CommandContext) -> Readers:
+    """Of the groups that have positions in topics that are mirrored now."""
+    spec, source, copy = both.spec, both.source, both.destination
+    copies = {
+        spec.names.topic_at_source(each.topic): each.topic
+        for each in view.mirrored(spec.mirror)
+        if not view.promoted(spec.mirror, each.topic)
+    }
+    topics: dict[str, set[str]] = {}
+    for each in copy.state(GROUPS_TOPIC, context.by).group_positions(spec) if copies else ():
+        if each.partition.topic in copies:
+            topics.setdefault(each.group, set()).add(each.partition.topic)
+    guarded = attempt(lambda: copy.authorizer(context.by)) if topics else False
+    if guarded is False:
+        return NO_READERS
+    if isinstance(source, TanistError) or silence.of(source.name) is not None:
+        return Readers(unknown="the source does not answer, so nobody knows who may read there", groups=len(topics))
+    found = attempt(lambda: (source.acls(soon(context)), copy.acls(context.by)))
+    if isinstance(found, TanistError):
+        return Readers(unknown=f"ACLs cannot be read: {found.reason}", groups=len(topics))
+    own = (each.cluster.opening.principal() for each in (source, copy))
+    return readers(
+        ReadingGroups(
+            topics=topics,
+            copies=copies,
+            principals=acl_principals(spec.acl_principals),
+            spared=principals(logins_of(view.workers())) | {each for each in own if each is not None},
+        ),
+        *found,
+    )
 
 
 def _stands(answer: ProducerFence | TanistError) -> bool | TanistError:

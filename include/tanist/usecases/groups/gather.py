@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
+from tanist.domain.failover.periodic_health import rewound_groups
 from tanist.domain.followed import group_is_followed
 from tanist.domain.lag import KnownEnd, last_known
 from tanist.domain.lineage import copied_until, primary_until
@@ -132,6 +133,8 @@ class Gathered:
     now: EpochMs
     at_home: Mapping[str, tuple[MirrorPartition, ...]] = field(default_factory=dict)
     primary_until: Mapping[MirrorPartition, int] = field(default_factory=dict)
+    rewound: frozenset[str] = frozenset()
+    """Groups that the last sync has found set back at the source, and of which a person decides."""
     topic_ids: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """By copy that somebody else makes: the ids of the topic at the source and of the copy, where both are known."""
 
@@ -187,6 +190,7 @@ def gather(mirror: OpenMirror, chosen: Chosen, context: CommandContext, seen: Vi
         now=context.clock.now(),
         at_home=_at_home(seen.state, spec, kept, chosen) if chosen.topics is None else {},
         primary_until=_primary_until(seen.state, spec, partitions),
+        rewound=frozenset(rewound_groups(seen.state, spec.mirror)),
         topic_ids=places.topic_ids(),
     )
 

@@ -25,7 +25,13 @@ def summary(synced: GroupSyncResult, *, dry_run: bool = False) -> str:
 def group_note(group: str, seen: Gathered) -> str:
     """What people should know of a group, by what the source says of it; empty: nothing."""
     facts = seen.source_answer.groups.get(group)
-    return sink_note(group, facts.client_ids if facts else ())
+    notes = [sink_note(group, facts.client_ids if facts else ())]
+    if group in seen.rewound:
+        notes.append(
+            f"set back at the source, and not here: `tanist groups sync {seen.spec.mirror} --destination "
+            f"{seen.spec.destination} --backwards` with --group follows"
+        )
+    return "; ".join(filter(None, notes))
 
 
 def position_item(row: PositionRow) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition, UnstableOffsetCommit
+from tanist.domain.commit_marks import OUR_MARK
 from tanist.domain.errors import TanistError
 from tanist.domain.fake_group import is_fake
 from tanist.domain.names import MirrorPartition
-from tanist.domain.translation import OUR_MARK, GroupThere, Rules, objection
+from tanist.domain.translation import GroupThere, Rules, objection
 from tanist.ports.positions import CommitChange, CommittedPosition
 
 if TYPE_CHECKING:

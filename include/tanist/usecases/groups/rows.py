@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.commit_marks import OUR_MARK, marked_offset
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset, MirrorPartition, SourcePartition
 from tanist.domain.translation import (
-    OUR_MARK,
     Commit,
     Conservative,
     GroupThere,
@@ -61,7 +61,7 @@ class PositionRow:
     committed: bool = False
     error: TanistError | None = None
     settled: bool = False
-    """It was not translated again, see `usecases.groups.settled`."""
+    """It has not moved since it was committed. See `usecases.groups.settled` for those not even translated again."""
 
     @property
     def offset(self) -> DestinationOffset | None:
@@ -80,8 +80,13 @@ class PositionRow:
         return isinstance(self.decision, Commit)
 
     @property
+    def asks(self) -> bool:
+        """Whether a person decides if the group follows a rewind at the source."""
+        return isinstance(self.decision, Withheld) and self.decision.asks
+
+    @property
     def unmoved(self) -> bool:
-        """Whether it was neither translated nor committed again, because nothing has moved since."""
+        """Whether it was not committed again, because nothing has moved since."""
         return self.settled and isinstance(self.decision, Stays)
 
     @property
@@ -128,11 +133,15 @@ def _translated(seen: Gathered, group: str, at: MirrorPartition, position: Fresh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationGroups:
-    """The groups at the destination, with their committed offsets there; `primary_until` as `Gathered` has it."""
+    """The groups at the destination, with their committed offsets there; `primary_until` as `Gathered` has it.
+
+    `mark`: what the metadata of commits of this mirror in this direction begin with.
+    """
 
     groups: Mapping[str, GroupFacts]
     committed: Mapping[str, CommittedOf | TanistError]
     primary_until: Mapping[MirrorPartition, int] = field(default_factory=dict)
+    mark: str = ""
 
     def objection(self, group: str, rules: Rules) -> str | None:
         """Why no offset of `group` may be committed."""
@@ -199,11 +208,29 @@ def _judged(row: PositionRow, refused: str | None, there: DestinationGroups, rul
         )
     if refused is not None:
         return replace(row, present=present, decision=Withheld(refused))
+    if present is not None and there.mark:
+        present = replace(present, rewound_from=_rewound_from(row, present, there.mark))
     return replace(
         row,
         present=present,
-        decision=decide(row.translation, present, row.compared.proof, rules, row.translator.basis, row.trusted),
+        decision=decide(
+            row.translation,
+            present,
+            row.compared.proof,
+            rules,
+            row.translator.basis,
+            row.trusted,
+        ),
     )
+
+
+def _rewound_from(row: PositionRow, present: Present, mark: str) -> int | None:
+    """The position at the source that was committed last, if the group is at a lower one there now.
+
+    Only as the source itself says now: what is stored of a source that is silent may be older than what was committed.
+    """
+    before = marked_offset(present.metadata, mark)
+    return before if before is not None and row.position.direct and row.position.offset < before else None
 
 
 def to_commit(

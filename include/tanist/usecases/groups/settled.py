@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.commit_marks import mark_begin
 from tanist.domain.errors import TanistError
 from tanist.domain.followed import is_followed
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset
-from tanist.domain.translation import OUR_MARK, Exact, Present, Proof, Stays
+from tanist.domain.translation import Commit, Exact, Present, Proof, Stays
 from tanist.ports.positions import CommittedPosition, ProofResult
 from tanist.usecases.groups.rows import PositionRow
 from tanist.usecases.groups.strategies import candidates
@@ -29,14 +30,22 @@ if TYPE_CHECKING:
 
 _ID_LETTERS = 8
 """Of each topic's id."""
-_THERE = Stays("it was committed before, from the same position")
+THERE = Stays("it was committed before, from the same position")
 _COMPARED = ProofResult(Proof.MATCH, "compared when it was committed")
 
 
 def mark_of(seen: Gathered, row: PositionRow) -> str:
     """The metadata of a commit, as in 'tanist mm east@1234', with more behind it where it is settled."""
     exact = isinstance(row.translation, Exact) and row.compared.proof is Proof.MATCH
-    return f"{_begin(seen)}{row.position.offset}{_end(seen, row.partition, row.translator) if exact else ''}"
+    return f"{begin_of(seen)}{row.position.offset}{_end(seen, row.partition, row.translator) if exact else ''}"
+
+
+def as_committed(seen: Gathered, row: PositionRow) -> PositionRow:
+    """`row`, which stays as it is if exactly this commit is there."""
+    if not isinstance(row.decision, Commit) or row.present is None:
+        return row
+    same = (row.present.offset, row.present.metadata) == (row.decision.offset, mark_of(seen, row))
+    return replace(row, decision=THERE, settled=True) if same else row
 
 
 def may_be_settled(seen: Gathered, chosen: Chosen) -> bool:
@@ -48,7 +57,7 @@ def may_be_settled(seen: Gathered, chosen: Chosen) -> bool:
 def settled(seen: Gathered, committed: Mapping[str, CommittedOf | TanistError]) -> Iterator[PositionRow]:
     """The rows of positions whose commits are as good as a new translation."""
     places = _places(seen)
-    begin = _begin(seen)
+    begin = begin_of(seen)
     for group, positions in seen.positions.items():
         there = committed.get(group)
         if there is None or isinstance(there, TanistError):
@@ -71,7 +80,7 @@ def settled(seen: Gathered, committed: Mapping[str, CommittedOf | TanistError]) 
                     translator=translator,
                     compared=_COMPARED,
                     present=Present(offset, found.metadata),
-                    decision=_THERE,
+                    decision=THERE,
                     settled=True,
                 )
 
@@ -116,8 +125,9 @@ def without(seen: Gathered, rows: tuple[PositionRow, ...]) -> Gathered:
     return replace(seen, positions=left)
 
 
-def _begin(seen: Gathered) -> str:
-    return f"{OUR_MARK}{seen.spec.mirror} {seen.spec.source}@"
+def begin_of(seen: Gathered) -> str:
+    """What the metadata of commits of the mirror begin with."""
+    return mark_begin(seen.spec.mirror, seen.spec.source)
 
 
 def _end(seen: Gathered, at: MirrorPartition, translator: Translator) -> str:

@@ -6,16 +6,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.commit_marks import marked_offset
 from tanist.domain.errors import GroupCommitFenced, TanistError
 from tanist.domain.followed import is_followed
 from tanist.domain.groups_synced import GroupsSynced
+from tanist.domain.names import MirrorPartition
+from tanist.domain.records import STATE_TOPIC
 from tanist.domain.translation import Commit, Proof, Rules, Withheld
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import ProofResult, unasked
 from tanist.usecases.groups.gather import Chosen, gather
 from tanist.usecases.groups.gather import views as read_views
 from tanist.usecases.groups.rows import DestinationGroups, decided, to_commit, translated
-from tanist.usecases.groups.settled import mark_of, may_be_settled, settled, without
+from tanist.usecases.groups.settled import as_committed, begin_of, mark_of, may_be_settled, settled, without
 from tanist.usecases.groups.strategies import answered
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.snapshot import DestinationSnapshot
@@ -23,7 +26,9 @@ from tanist.usecases.snapshot import DestinationSnapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.names import MirrorPartition
+    from tanist.domain.names import EpochMs
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.ports.positions import Outcome, Pair
     from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.gather import Gathered, Views
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 PROVE_SECONDS: Final = 10.0
 _RENEW_MS: Final = 3_600_000
 """Kafka deletes committed offsets of groups without members after a week (`offsets.retention.minutes`) by default."""
+_UNMOVED: Final = ProofResult(Proof.NONE, "it has not moved since it was committed")
 _MOST_AGAIN: Final = 2
 """How often a fenced commit is tried again before the other command is left to finish."""
 
@@ -135,35 +141,49 @@ def sync_groups(
 def sync_locked(mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     """`sync_groups` under the mirror's lock, which a failover may take over at any time.
 
-    Of a mirror that somebody else copies it is recorded that all of its groups were synced, and when.
+    It is recorded that all of its groups were synced, and when. What has not moved is committed again once an hour.
 
     Raises:
         MirrorLocked: another operation holds the lock, or a failover has taken it over: what was not yet visible at the
         destination never will be. Otherwise as `sync_groups`.
     """
     if context.dry_run:
-        return sync_groups(mirror, request, context)
+        return sync_groups(mirror, _rehearsed(mirror, request, context), context)
     purpose = Purpose(operation="groups sync", preemptible=True)
     with mirror_lock(mirror.destination, mirror.spec.mirror, purpose, context) as lock:
         held, asked = replace(mirror, spec=lock.spec), replace(request, confirm=lock.confirm)
-        if is_followed(lock.spec) and request.chosen.is_all:
+        if request.chosen.is_all:
             return _sync_all(held, asked, context, lock)
         return sync_groups(held, asked, context)
 
 
+def _rehearsed(mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> SyncRequest:
+    """With what the same request would renew now."""
+    if not request.chosen.is_all:
+        return request
+    view = mirror.destination.state(STATE_TOPIC, context.by)
+    return replace(request, renew=_renewed_at(view, mirror.spec, context.clock.now()) is None)
+
+
+def _renewed_at(view: StateView, spec: MirrorSpec, now: EpochMs) -> EpochMs | None:
+    """When all positions were committed last; None: that is due again."""
+    before = view.groups_synced(spec.mirror)
+    return before.renewed_at if before is not None and now - before.renewed_at < _RENEW_MS else None
+
+
 def _sync_all(mirror: OpenMirror, request: SyncRequest, context: CommandContext, lock: LockedMirror) -> GroupSyncResult:
-    """Of all groups of a mirror that somebody else copies: it is recorded, and only once an hour all are renewed."""
+    """Of all groups of a mirror: it is recorded, and only once an hour all are renewed."""
     spec, now = mirror.spec, context.clock.now()
-    before = lock.view().groups_synced(spec.mirror)
-    renewed = now if before is None or now - before.renewed_at >= _RENEW_MS else before.renewed_at
-    done = sync_groups(mirror, replace(request, renew=renewed == now), context)
+    last = _renewed_at(lock.view(), spec, now)
+    done = sync_groups(mirror, replace(request, renew=last is None), context)
     synced = GroupsSynced(
         mirror=spec.mirror,
         mirror_id=spec.mirror_id,
         positions=len(done.rows),
         withheld=len(done.withheld),
         at=now,
-        renewed_at=renewed,
+        renewed_at=now if last is None else last,
+        rewound=tuple(sorted({row.group for row in done.rows if row.asks})),
     )
     lock.append([synced])
     return done
@@ -216,14 +236,18 @@ def _settled(mirror: OpenMirror, seen: Gathered, chosen: Chosen, context: Comman
 
 def _planned(look: _Look, mirror: OpenMirror, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
     there = _there(mirror, look.seen, look.busy, context)
-    return GroupSyncResult(rows=decided(look.rows, there, request.rules, request.renew), seen=look.seen, there=there)
+    rules = replace(request.rules, on_rewind=mirror.spec.on_rewind)
+    rows = decided(look.rows, there, rules, request.renew)
+    if not request.renew:
+        rows = tuple(as_committed(look.seen, row) for row in rows)
+    return GroupSyncResult(rows=rows, seen=look.seen, there=there)
 
 
 def _there(mirror: OpenMirror, seen: Gathered, names: Sequence[str], context: CommandContext) -> DestinationGroups:
     positions = mirror.destination.positions(mirror.spec.mirror)
     groups = positions.groups(context.by)
     committed = positions.committed(names, context.by) if names else {}
-    return DestinationGroups(groups=groups, committed=committed, primary_until=seen.primary_until)
+    return DestinationGroups(groups=groups, committed=committed, primary_until=seen.primary_until, mark=begin_of(seen))
 
 
 def _prover(mirror: OpenMirror, seen: Gathered, request: SyncRequest, context: CommandContext) -> Prove:
@@ -232,12 +256,31 @@ def _prover(mirror: OpenMirror, seen: Gathered, request: SyncRequest, context: C
     if seen.source_answer.down is not None or isinstance(pair, TanistError):
         silent = ProofResult(Proof.NONE, "the source does not answer")
         return lambda pairs: dict.fromkeys(pairs, silent)
-    proofs = pair.proofs
+    proves_again = request.renew or is_followed(seen.spec) or bool(request.chosen.strategy)
+    proofs, known = pair.proofs, frozenset() if proves_again else _committed(mirror, seen, context)
 
     def prove(pairs: Sequence[Pair]) -> Mapping[Pair, ProofResult]:
-        return proofs.compare(pairs, Deadline(min(context.by.at, context.clock.deadline(request.prove_seconds).at)))
+        unmoved = [each for each in pairs if (each.at, each.source, each.destination) in known]
+        left = [each for each in pairs if (each.at, each.source, each.destination) not in known]
+        by = Deadline(min(context.by.at, context.clock.deadline(request.prove_seconds).at))
+        return dict.fromkeys(unmoved, _UNMOVED) | dict(proofs.compare(left, by) if left else {})
 
     return prove
+
+
+def _committed(
+    mirror: OpenMirror, seen: Gathered, context: CommandContext
+) -> frozenset[tuple[MirrorPartition, int, int]]:
+    """Partitions with a position at the source, and the offset here that was committed for it: none is proved again."""
+    found = mirror.destination.positions(mirror.spec.mirror).committed(sorted(seen.positions), context.by)
+    begin = begin_of(seen)
+    return frozenset(
+        (at, source, there.offset)
+        for positions in found.values()
+        if not isinstance(positions, TanistError)
+        for at, there in ((MirrorPartition(*each), there) for each, there in positions.items())
+        if not isinstance(there, TanistError) and (source := marked_offset(there.metadata, begin)) is not None
+    )
 
 
 def _done(row: PositionRow, outcome: Mapping[str, Outcome | TanistError]) -> PositionRow:

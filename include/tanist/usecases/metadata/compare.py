@@ -6,11 +6,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain import metadata
-from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.detached import detached_topics, explained
 from tanist.domain.errors import MirrorProducerFenced, TanistError, TopicNotInMirror
 from tanist.domain.growth import new_topics
-from tanist.domain.metadata import Change, Copy, Decision, Kind, MetadataRow, MetadataRules, Outcome, TopicMetadata
+from tanist.domain.metadata import (
+    MIRROR_WIDE,
+    Change,
+    Copy,
+    Decision,
+    Kind,
+    MayFollow,
+    MetadataRow,
+    MetadataRules,
+    Outcome,
+)
 from tanist.domain.names import mirror_name
 from tanist.domain.offset_policy import OffsetPolicy
 from tanist.domain.problems import ProblemCollector, exit_code
@@ -19,37 +28,43 @@ from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import DesiredState
-from tanist.usecases import rights, snapshot
+from tanist.usecases import snapshot
 from tanist.usecases.lock import ensure_unlocked
 from tanist.usecases.metadata.denying import denied_writers
+from tanist.usecases.metadata.synced import SYNCED, MetadataLook
 from tanist.usecases.mirror import same_as_pinned, spec_at
-from tanist.usecases.mirrors import observe, take
+from tanist.usecases.mirrors import take
 from tanist.usecases.mirrors.observe import promotion_epochs_on_add, read_promotions
-from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot, SourceSnapshot
+from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
-    from tanist.ports.topics import TopicFacts
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.metadata.synced import Seen
     from tanist.usecases.mirrors.take import Situation, TopicPlan
-    from tanist.usecases.snapshot import ClusterSnapshot, SourceSnapshot
-
-_Seen = TopicMetadata | TanistError | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequest:
-    """Which topics of which mirror: regular expressions that match whole names."""
+    """Which topics of which mirror: regular expressions that match whole names.
+
+    `reset`: remove configs, too, that somebody has set on a mirror topic alone.
+    """
 
     mirror: str
     include: tuple[str, ...] = EVERYTHING
     exclude: tuple[str, ...] = ()
+    reset: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is about all topics, and about what belongs to none."""
+        return self.include == EVERYTHING and not self.exclude
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,20 +135,22 @@ def _compare(
     source_id = at_source.cluster_id(context.first_contact())
     same_as_pinned(spec, source_id, None)
     names = at_source.topic_names(context.by)
+    chosen = None if only is None or MIRROR_WIDE in only else only
     inside, outside, apart = (
-        tuple(name for name in some if only is None or name in only) for some in _names(request, spec, view, names)
+        tuple(name for name in some if chosen is None or name in chosen) for some in _names(request, spec, view, names)
     )
     reported = read_promotions(at_source, context.by)
-    there = [spec.names.topic_at_source(name) for name in inside]
-    source = _with_rules(at_source, _seen(at_source, there, context), context)
-    copies = _seen(both.destination, inside, context)
+    look = MetadataLook(both=both, names=inside, by=context.by, whole=chosen is None and request.whole)
+    seen = look.seen()
+    found = {synced.kind: synced.read(look) for synced in SYNCED}
     # The record is read after the source: a fence that shows in what was read has its run on record by now.
     view = both.destination.cluster.state(STATE_TOPIC, context.by)
     ensure_unlocked(view, spec.mirror)
     situation = take.situation(both.destination, view, spec, context.by)
-    rules = _rules(both, view, situation, lost=any(copies[name] is None for name in inside), context=context)
+    rules = _rules(both, view, situation, lost=any(copy is None for _, copy in seen.values()), context=context)
+    rules = replace(rules, reset=request.reset)
     decisions = [
-        *_of_mirror((view, reported), spec, source, copies, rules),
+        *_of_mirror((view, reported), spec, seen, found, rules),
         *_outside(both, outside, view, situation, context),
         *(
             metadata.left(each.topic, Outcome.SKIPPED, explained(each, spec))
@@ -142,7 +159,7 @@ def _compare(
         ),
     ]
     if spec.deny_writers:
-        decisions = denied_writers(decisions, view, spec.mirror, both.destination.cluster, context.by)
+        decisions = denied_writers(decisions, view, spec.mirror, both.destination, context.by)
     return MetadataComparison(spec=spec, decisions=tuple(sorted(decisions, key=lambda each: each.topic)))
 
 
@@ -162,41 +179,6 @@ def _names(
     return inside, outside, apart
 
 
-def _seen(cluster: ClusterSnapshot[Any], names: Sequence[str], context: CommandContext) -> dict[str, _Seen]:
-    described = cluster.described(names, context.by)
-    return {name: _one(cluster.cluster, name, answer) for name, answer in described.items()}
-
-
-def _with_rules(source: SourceSnapshot, seen: Mapping[str, _Seen], context: CommandContext) -> dict[str, _Seen]:
-    """`seen` with the ACLs for writing. If they cannot be read, each topic gets a row; the comparison continues."""
-    there = [name for name, each in seen.items() if isinstance(each, TopicMetadata)]
-    found: Mapping[str, tuple[AclEntry, ...] | None] | TanistError
-    try:
-        found = observe.write_rules(source, there, context.by)
-    except TanistError as error:
-        found = error
-    return {
-        name: replace(each, write_rules=found if isinstance(found, TanistError) else found[name])
-        if isinstance(each, TopicMetadata)
-        else each
-        for name, each in seen.items()
-    }
-
-
-def _one(cluster: Cluster, name: str, answer: TopicFacts | TanistError) -> _Seen:
-    if isinstance(answer, UnknownTopicOrPartition):
-        return None
-    if isinstance(answer, TanistError):
-        return rights.named(answer, cluster, f"DESCRIBE or DESCRIBE_CONFIGS on Topic {name}")
-    return TopicMetadata(
-        topic_id=answer.topic_id,
-        partitions=answer.partitions,
-        replication_factor=answer.replication_factor,
-        own=answer.configs,
-        effective=answer.effective,
-    )
-
-
 def _rules(
     both: MirrorSnapshot, view: StateView, situation: Situation, *, lost: bool, context: CommandContext
 ) -> MetadataRules:
@@ -208,21 +190,23 @@ def _rules(
         is_mapped=both.spec.is_mapped,
         fences={both.spec.names.mirrored_topic(each.topic): each for each in view.source_fences(both.spec.mirror)},
         mapped=frozenset(at.topic for at in OffsetPolicy.of(runs, both.spec).with_ranges),
+        excluded=both.spec.config_exclude,
     )
 
 
 def _of_mirror(
     views: tuple[StateView, StateView],
     spec: MirrorSpec,
-    source: Mapping[str, _Seen],
-    copies: Mapping[str, _Seen],
+    seen: Mapping[str, tuple[Seen, Seen]],
+    found: Mapping[Kind, Any],
     rules: MetadataRules,
 ) -> Iterator[Decision]:
-    """`views`: of the state topics of destination and source."""
+    """`views`: of the state topics of destination and source. `found`: what each kind has read."""
     view, reported = views
+    topics: dict[str, TopicDesired] = {}
     for topic in view.topics(spec.mirror):
         name = topic.topic
-        if name not in copies:
+        if name not in seen:
             continue  # not asked for, or taken in while we looked
         bar = copy_blocked_reason(view, reported, spec.mirror, name)
         if isinstance(bar, MirrorProducerFenced):
@@ -231,8 +215,16 @@ def _of_mirror(
             yield metadata.left(name, Outcome.CONFLICT, str(bar))
         elif topic.desired is DesiredState.PAUSED:
             yield metadata.left(name, Outcome.SKIPPED, metadata.PAUSED)
+        elif stopped := metadata.blocked(topic, *seen[name], rules):
+            yield stopped
         else:
-            yield metadata.decide(topic, source[spec.names.topic_at_source(name)], copies[name], rules)
+            topics[name] = topic
+    mirror = MayFollow(spec=spec, view=view, topics=topics, rules=rules)
+    shares = {synced.kind: synced.decide(mirror, found[synced.kind]) for synced in SYNCED}
+    for name, topic in topics.items():
+        yield metadata.decided(topic, {kind: each[name] for kind, each in shares.items() if name in each})
+    if wide := {kind: each[MIRROR_WIDE] for kind, each in shares.items() if MIRROR_WIDE in each}:
+        yield metadata.mirror_wide(wide)
 
 
 # ── topics of the source that the mirror's filters match, and that are not in it ──────────────────────────────────
@@ -268,12 +260,10 @@ def _addition(plan: TopicPlan, spec: MirrorSpec, promotion_epoch: int, now: Epoc
         destination="empty" if plan.exists else None,
         reason="not in the mirror, but matched by its filters",
     )
+    copy = Copy(partitions=new.partitions, replication_factor=new.replication_factor, configs=new.configs)
     return Decision(
         topic=plan.name,
         rows=(row,),
-        create=None
-        if plan.exists
-        else Copy(partitions=new.partitions, replication_factor=new.replication_factor, configs=new.configs),
-        configs=plan.changes,
+        changes=({} if plan.exists else {Kind.TOPIC: copy}) | {Kind.CONFIG: plan.changes},
         wanted=plan.desired(spec, promotion_epoch, now),
     )

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.usecases.lock import LockedMirror
+    from tanist.usecases.snapshot import DestinationSnapshot
 
 _RIGHT = "ALTER on Cluster kafka-cluster"
 
 
 def denied_writers(
-    decisions: Sequence[Decision], view: StateView, mirror: MirrorName, destination: Cluster, by: Deadline
+    decisions: Sequence[Decision], view: StateView, mirror: MirrorName, destination: DestinationSnapshot, by: Deadline
 ) -> list[Decision]:
     """`decisions` with whom to deny WRITE, of topics that the mirror has, paused or not, and of those it takes in.
 
@@ -41,7 +42,7 @@ def denied_writers(
     """
     topics = {name: topic for each in decisions if (topic := _mirrored(each, view, mirror)) for name in (each.topic,)}
     try:
-        gone = _copies_gone(topics, view, mirror, destination, by)
+        gone = _copies_gone(topics, view, mirror, destination.cluster, by)
         topics = {name: each for name, each in topics.items() if name not in gone}
         found = writers.denials(tuple(topics.values()), view, destination, by)
     except TanistError as error:

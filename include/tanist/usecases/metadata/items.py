@@ -18,8 +18,11 @@ COLUMNS = ("kind", "name", "change", "source", "destination", "verdict", "reason
 
 
 def metadata_item(mirror: MirrorName, row: MetadataRow) -> dict[str, Any]:
-    """One difference; `source` and `destination` are None if the value does not exist there."""
-    return {"mirror": mirror, "topic": row.topic} | {name: getattr(row, name) for name in COLUMNS}
+    """One difference; `source` and `destination` are None if the value does not exist there.
+
+    `topic`: None: it is about the whole mirror.
+    """
+    return {"mirror": mirror, "topic": row.topic or None} | {name: getattr(row, name) for name in COLUMNS}
 
 
 def counts(rows: Iterable[MetadataRow]) -> dict[str, int]:

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
-from tanist.domain.metadata import Change, Outcome
-from tanist.ports.topics import NewTopic
-from tanist.usecases import rights
+from tanist.domain.metadata import MIRROR_WIDE, Change, Outcome
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata.compare import comparing
 from tanist.usecases.metadata.denying import deny
+from tanist.usecases.metadata.synced import SYNCED, Destination
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror
@@ -58,8 +56,8 @@ class _Done:
             else:
                 yield replace(row, verdict=Outcome.CHANGED)
 
-    def failed(self, change: Change) -> bool:
-        return (change, self.decision.topic) in self.errors
+    def failed(self, row: MetadataRow) -> bool:
+        return (row.change, row.name) in self.errors
 
 
 def sync(
@@ -72,13 +70,14 @@ def sync(
     compare = comparing(request, destination, connect, context)
     compared = compare(None)
     spec, due = compared.spec, compared.due
-    context.announce([*due])
+    context.announce([name for name, decision in due.items() if decision.differs and name != MIRROR_WIDE])
     if context.dry_run or not due:
         return MetadataSyncResult(spec=spec, rows=compared.rows)
     purpose = Purpose(operation="metadata sync", preemptible=True)
     with mirror_lock(destination, spec.mirror, purpose, context) as lock:
         now = compare(due)  # a whole failover may have been between the first look and the lock
-        done = {name: _act(each, destination, lock, context.by) for name, each in now.due.items()}
+        at = Destination(cluster=destination, lock=lock, by=context.by)
+        done = {name: _act(each, at) for name, each in now.due.items()}
         _record(list(done.values()), lock)
         _deny(done, destination, lock)
     last = {each.topic: each for each in compared.decisions} | {each.topic: each for each in now.decisions}
@@ -86,39 +85,22 @@ def sync(
     return MetadataSyncResult(spec=spec, rows=tuple(row for some in rows for row in some))
 
 
-def _act(decision: Decision, destination: Cluster, lock: LockedMirror, by: Deadline) -> _Done:
+def _act(decision: Decision, at: Destination) -> _Done:
     """Change the destination. A failover or an outage that began meanwhile is an error of this topic."""
     done = _Done(decision, {})
     try:
-        _change(done, destination, lock, by)
+        _change(done, at)
     except TanistError as error:
         for row in decision.rows:
             done.errors.setdefault((row.change, row.name), error)
     return done
 
 
-def _change(done: _Done, destination: Cluster, lock: LockedMirror, by: Deadline) -> None:
-    decision, topics, name = done.decision, destination.topics, done.decision.topic
-    if decision.create is not None:
-        new = NewTopic(
-            name=name,
-            partitions=decision.create.partitions,
-            replication_factor=decision.create.replication_factor,
-            configs=decision.create.configs,
-        )
-        lock.confirm()
-        if error := topics.create([new], by)[name]:
-            raise rights.named(error, destination, f"CREATE on Topic {name}")
-    if decision.grow is not None:
-        lock.confirm()
-        if error := topics.grow(name, decision.grow, by):
-            done.errors[Change.GROW, name] = rights.named(error, destination, f"ALTER on Topic {name}")
-    for config, value in decision.configs.items():  # one by one: a config that is refused holds up no other
-        if error := topics.alter_configs(name, {config: value}, lock.confirm_action()):
-            reported = rights.named(error, destination, f"ALTER_CONFIGS on Topic {name}")
-            change = Change.SET if value is not None else Change.RESET
-            done.errors[change, f"{name}:{config}"] = reported
-            done.errors[Change.ADD, name] = reported  # a new topic is taken in whole
+def _change(done: _Done, at: Destination) -> None:
+    for synced in SYNCED:
+        change = done.decision.changes.get(synced.kind)
+        if synced.apply is not None and change is not None:
+            done.errors.update(synced.apply(done.decision.topic, change, at))
 
 
 # ── the record ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -148,7 +130,8 @@ def _deny(done: Mapping[str, _Done], destination: Cluster, lock: LockedMirror) -
 
 
 def _news(done: _Done) -> bool:
-    return any(row.change in _ON_RECORD and row.verdict is Outcome.CHANGED for row in done.rows())
+    changed = any(row.change in _ON_RECORD and row.verdict is Outcome.CHANGED for row in done.rows())
+    return changed or done.decision.unrecorded
 
 
 def _recorded(done: _Done, view: StateView, now: EpochMs) -> TopicDesired | None:
@@ -161,8 +144,7 @@ def _recorded(done: _Done, view: StateView, now: EpochMs) -> TopicDesired | None
     found = view.topic(wanted.mirror, wanted.topic)
     if found is None or view.promoted(wanted.mirror, wanted.topic):
         return None
-    partitions = found.partitions if done.failed(Change.GROW) else wanted.partitions
-    changed = replace(
-        found, partitions=partitions, deferred_configs=wanted.deferred_configs, deferred_acls=wanted.deferred_acls
-    )
+    failed = {row.kind for row in done.decision.rows if row.change in _ON_RECORD and done.failed(row)}
+    fields = (each for kind, each in done.decision.recorded.items() if kind not in failed)
+    changed = replace(found, **{name: value for each in fields for name, value in each.items()})
     return replace(changed, changed_at=now) if changed != found else None

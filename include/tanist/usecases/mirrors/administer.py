@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.acl_rules import acl_principals, acl_rules
 from tanist.domain.detached import detached_elsewhere, detached_here
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused, TanistError
 from tanist.domain.fences import not_lifted
@@ -22,6 +23,7 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
 from tanist.domain.selection import pattern_problems
+from tanist.domain.sync_settings import SyncSettings, not_of_followed
 from tanist.usecases import snapshot
 from tanist.usecases.lock import changing
 from tanist.usecases.mirror import identify, spec_at
@@ -56,13 +58,12 @@ _OF_COPYING: Final = frozenset(
         "delivery",
         "fence_source",
         "grant_writers",
+        "acl_rules",
+        "acl_principals",
     }
 )
 _OF_FOLLOWING: Final = {
     "strategies": "--strategy",
-    "group_include": "--group-include",
-    "group_exclude": "--group-exclude",
-    "sync_groups_seconds": "--group-sync-interval",
     "mm2_aliases": "--mm2-aliases",
     "poll_timeout_ms": "--poll-timeout",
 }
@@ -86,17 +87,17 @@ class Alteration:
     fence_source: bool | None = None
     grant_writers: bool | None = None
     strategies: tuple[str, ...] | None = None
-    group_include: tuple[str, ...] | None = None
-    group_exclude: tuple[str, ...] | None = None
-    sync_groups_seconds: int | None = None
     mm2_aliases: tuple[str, ...] | None = None
     poll_timeout_ms: int | None = None
+    sync: SyncSettings = field(default_factory=SyncSettings)
+    acl_rules: tuple[str, ...] | None = None
+    acl_principals: tuple[str, ...] | None = None
 
     @property
     def given(self) -> dict[str, Any]:
         """The new values by field."""
-        values = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return {name: value for name, value in values if value is not None}
+        values = ((each.name, getattr(self, each.name)) for each in fields(self) if each.name != "sync")
+        return {name: value for name, value in values if value is not None} | self.sync.given
 
     def of(self, spec: MirrorSpec) -> MirrorSpec:
         """`spec` with this alteration."""
@@ -104,10 +105,14 @@ class Alteration:
 
     def problems(self) -> Iterator[TanistError]:
         """What is wrong without asking any cluster."""
-        lists = (self.include, self.exclude, self.group_include, self.group_exclude)
-        yield from pattern_problems(text for texts in lists for text in texts or ())
+        yield from pattern_problems((*(self.include or ()), *(self.exclude or ())))
+        yield from self.sync.problems()
         yield from option_problems(self.replication_factor, self.max_start_fill or 0)
-        yield from setting_problems(self.strategies or (), self.sync_groups_seconds or 0, self.mm2_aliases or ())
+        yield from setting_problems(self.strategies or (), self.mm2_aliases or ())
+        found = ProblemCollector()
+        found.attempt(lambda: acl_rules(self.acl_rules or ()))
+        found.attempt(lambda: acl_principals(self.acl_principals or ()))
+        yield from found.problems
         if self.transaction_ms is not None and (problem := interval_problem(self.transaction_ms)):
             yield problem
         if not self.given:
@@ -121,6 +126,7 @@ class Alteration:
         """
         if _OF_COPYING & self.given.keys():
             copied_here(spec)
+        ProblemCollector(not_of_followed(spec, self.sync)).raise_all()
         if not is_followed(spec):
             why = f"is for mirrors that somebody else copies: {spec.copied_by.in_words} copies {spec.mirror!r}"
             refuse_options({flag: name in self.given for name, flag in _OF_FOLLOWING.items()}, why)
@@ -156,9 +162,9 @@ class Altered:
 def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
     """Change settings of a mirror.
 
-    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss`, `transaction_ms`, `delivery` and
-    `deny_writers` apply only to topics added later. If `deny_writers` is given, it is carried out on all topics, also
-    if that was interrupted before.
+    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss`, `transaction_ms`, `delivery`,
+    `deny_writers` and `sync` apply only to topics added later. If `deny_writers` is given, it is carried out on all
+    topics, also if that was interrupted before.
 
     Raises:
         Misconfigured, NotSupported, or several: a value is wrong, or the setting is not one of this mirror.

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from tanist.domain.acl_rules import acl_principals, acl_rules
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
-from tanist.domain.errors import MirrorExists, Misconfigured, SameCluster, TanistError
+from tanist.domain.errors import Misconfigured, SameCluster, TanistError
 from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import (
     ADOPT,
@@ -36,13 +37,15 @@ from tanist.domain.renaming import rename_problems
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.starting import start_setting
 from tanist.domain.states import DesiredState
+from tanist.domain.sync_settings import SyncSettings, kept
 from tanist.domain.writer_identity import transactional_id_prefix
 from tanist.usecases import snapshot
-from tanist.usecases.mirror import distinct, same_as_pinned
+from tanist.usecases.mirror import distinct
 from tanist.usecases.mirrors import take, transactions, writers
 from tanist.usecases.mirrors.adopting import Adoption
 from tanist.usecases.mirrors.desire import must_be_free, take_in
 from tanist.usecases.mirrors.observe import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.mirrors.same_settings import same_settings
 from tanist.usecases.mirrors.starts import behind_records, with_source_starts
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 
@@ -98,6 +101,10 @@ class CreateRequest:
     fence_source: bool | None = None
     grant_writers: bool | None = None
     """None: yes for a new mirror; whatever an existing one has."""
+    sync: SyncSettings = field(default_factory=SyncSettings)
+    acl_rules: tuple[str, ...] | None = None
+    """None: none for a new mirror, as a right at another cluster is given by a person; whatever an existing one has."""
+    acl_principals: tuple[str, ...] | None = None
 
     @property
     def mapped(self) -> bool:
@@ -142,7 +149,10 @@ def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
     found.attempt(lambda: mirror_name(request.mirror))
     found.problems += option_problems(request.replication_factor)
     found.problems += _unfit_options(request)
+    found.problems += request.sync.problems()
     found.attempt(lambda: start_setting(request.start))
+    found.attempt(lambda: acl_rules(request.acl_rules or ()))
+    found.attempt(lambda: acl_principals(request.acl_principals or ()))
     if request.engine is not Engine.BATCHES:
         found.problems.append(NotSupported(f"--engine {request.engine}: only {Engine.BATCHES}"))
     return tuple(found.problems)
@@ -268,6 +278,9 @@ def spec_of_request(
         delivery=request.delivery or Delivery.EXACTLY_ONCE,
         fence_source=request.fence_source is not False,
         grant_writers=request.grant_writers is not False,
+        **request.sync.given,
+        acl_rules=request.acl_rules or (),
+        acl_principals=request.acl_principals or (),
     )
 
 
@@ -283,50 +296,10 @@ def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest)
         delivery=request.delivery or existing.delivery,
         fence_source=existing.fence_source if request.fence_source is None else request.fence_source,
         grant_writers=existing.grant_writers if request.grant_writers is None else request.grant_writers,
+        acl_rules=existing.acl_rules if request.acl_rules is None else request.acl_rules,
+        acl_principals=existing.acl_principals if request.acl_principals is None else request.acl_principals,
+        **kept(existing, request.sync),
     )
-
-
-_ASKED: Final = (
-    "copied_by",
-    "source",
-    "destination",
-    "include",
-    "exclude",
-    "offsets",
-    "engine",
-    "holes",
-    "on_loss",
-    "deny_writers",
-    "replication_factor",
-    "merge_small_batches",
-    "rename",
-    "start",
-    "strategies",
-    "group_include",
-    "group_exclude",
-    "sync_groups_seconds",
-    "mm2_aliases",
-    "poll_timeout_ms",
-    "transaction_ms",
-    "delivery",
-    "fence_source",
-    "grant_writers",
-)
-
-
-def same_settings(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
-    """`existing`, if its settings are those of `wanted`."""
-    for name in _ASKED:
-        if (ours := getattr(wanted, name)) != (theirs := getattr(existing, name)):
-            raise MirrorExists(
-                f"mirror {wanted.mirror!r} exists with {name} {_describe(theirs)}, not {_describe(ours)}"
-            )
-    same_as_pinned(existing, wanted.source_cluster_id, wanted.destination_cluster_id)
-    return existing
-
-
-def _describe(value: object) -> str:
-    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
 def create(

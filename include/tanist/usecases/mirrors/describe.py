@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tanist.domain import losses, records
 from tanist.domain.circle import locate
@@ -13,7 +13,7 @@ from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.followed import is_followed, selected_by
 from tanist.domain.growth import Growth, growth
 from tanist.domain.lag import KnownEnd, PartitionRow, is_loss_accepted, last_known
-from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.domain.states import MIRROR_STATES, DesiredState, MirrorState
 from tanist.domain.topic_configs import LOG_APPEND_TIME, TIMESTAMP_TYPE
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.domain.detached_record import TopicDetached
+    from tanist.domain.duties import DutyRun
     from tanist.domain.followed import FollowedTopic, FollowedTopics
     from tanist.domain.names import MirrorPartition, SourcePartition, TopicNames
     from tanist.domain.offset_policy import OffsetPolicy
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
 
 _P = TypeVar("_P", bound=TopicPartition)
+_NEVER: Final = EpochMs(0)
 _ROWS = {row.number: row for row in MIRROR_STATES}
 
 
@@ -49,7 +51,8 @@ class Described:
     `detached`: all that were detached from it; `detached_rows`: of those whose copies are here, and which are selected.
 
     `sources`: of a mirror that somebody else copies, its topics by their names at the source, which select them, too.
-    `versions`: with which protocol versions records are copied, of source and destination; None: unknown.
+    `versions`: with which protocol versions records are copied, of source and destination; None: unknown. `duties`: the
+    last runs of what workers do for it; `at`: when this was read.
     """
 
     spec: MirrorSpec
@@ -61,6 +64,8 @@ class Described:
     detached_rows: tuple[PartitionRow, ...] = ()
     source_down: TanistError | None = None
     versions: tuple[Mapping[str, int] | None, Mapping[str, int] | None] = (None, None)
+    duties: tuple[DutyRun, ...] = ()
+    at: EpochMs = _NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,6 +299,8 @@ class Describer:
                 ask_versions(found.source_down or source, context.first_contact()),
                 ask_versions(both.destination, context.by),
             ),
+            duties=both.destination.state(records.STATE_TOPIC, context.by).duty_runs(spec.mirror),
+            at=context.clock.now(),
         )
 
     def _described(self, both: MirrorSnapshot, context: CommandContext) -> Described:
@@ -332,6 +339,8 @@ class Describer:
                 ask_versions(down or source, context.first_contact()),
                 ask_versions(both.destination, context.by),
             ),
+            duties=state.duty_runs(spec.mirror),
+            at=context.clock.now(),
         )
 
     def _source(self, both: MirrorSnapshot, context: CommandContext) -> SourceSnapshot | TanistError:

@@ -5,7 +5,7 @@ Only its spec is written. No topic but state topics is created, no producer id a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -17,11 +17,12 @@ from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, OffsetMode
 from tanist.domain.renaming import rename_problems
 from tanist.domain.selection import pattern_problems
+from tanist.domain.sync_settings import SyncSettings, not_of_followed
 from tanist.usecases import snapshot
 from tanist.usecases.mirror import distinct
 from tanist.usecases.mirrors import take
-from tanist.usecases.mirrors.create import same_settings
 from tanist.usecases.mirrors.followed import followed_in
+from tanist.usecases.mirrors.same_settings import same_settings
 from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
@@ -45,29 +46,23 @@ class FollowRequest:
     exclude: tuple[str, ...] = ()
     rename: tuple[str, ...] = ()
     strategies: tuple[str, ...] = ()
-    group_include: tuple[str, ...] = ()
-    group_exclude: tuple[str, ...] = ()
-    sync_groups_seconds: int = 0
+    sync: SyncSettings = field(default_factory=SyncSettings)
     mm2_aliases: tuple[str, ...] = ()
     poll_timeout_ms: int = 0
 
     def problems(self, source: str) -> tuple[TanistError, ...]:
         """What is wrong without asking any cluster. `source`: the name of the connection to it."""
-        patterns = (*self.include, *self.exclude, *self.group_include, *self.group_exclude)
-        found = ProblemCollector(pattern_problems(patterns))
+        found = ProblemCollector(pattern_problems((*self.include, *self.exclude)))
         found.attempt(lambda: mirror_name(self.mirror))
         found.problems += rename_problems(self.rename, source)
-        found.problems += setting_problems(self.strategies, self.sync_groups_seconds, self.mm2_aliases)
+        found.problems += self.sync.problems()
+        found.problems += setting_problems(self.strategies, self.mm2_aliases)
         return tuple(found.problems)
 
 
-def setting_problems(
-    strategies: Sequence[str], sync_groups_seconds: int, mm2_aliases: Sequence[str]
-) -> Iterator[TanistError]:
+def setting_problems(strategies: Sequence[str], mm2_aliases: Sequence[str]) -> Iterator[TanistError]:
     """What is wrong with the settings of a mirror that somebody else copies; empty: nothing, or they are not given."""
     yield from strategy_problems(strategies)
-    if sync_groups_seconds < 0:
-        yield Misconfigured(f"{sync_groups_seconds} s between two syncs of groups is negative")
     if mm2_aliases and (len(mm2_aliases) != _BOTH or not all(mm2_aliases)):
         yield Misconfigured(f"--mm2-aliases {','.join(mm2_aliases)!r} is not SOURCE,DESTINATION")
 
@@ -109,6 +104,7 @@ def follow(request: FollowRequest, source: Cluster, destination: Cluster, contex
     ids = distinct(source, destination, context)
     by, view = context.by, destination.state(STATE_TOPIC, context.by)
     wanted = _spec(request, (source, destination), ids, context)
+    ProblemCollector(not_of_followed(wanted, request.sync)).raise_all()
     existing = view.mirror(wanted.mirror)
     spec = wanted if existing is None else same_settings(existing, wanted)
     topics = followed_in(MirrorSnapshot.of(spec, source, destination), context)
@@ -156,11 +152,9 @@ def _spec(
         copied_by=request.copied_by,
         rename=request.rename,
         strategies=request.strategies,
-        group_include=request.group_include,
-        group_exclude=request.group_exclude,
-        sync_groups_seconds=request.sync_groups_seconds,
         mm2_aliases=request.mm2_aliases,
         poll_timeout_ms=request.poll_timeout_ms,
+        **request.sync.given,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tanist.domain.acl_rules import entries_here
 from tanist.domain.approval.entries import APPROVALS_TOPIC
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError, UnknownTopic
@@ -72,17 +73,18 @@ def source_topics(source: SourceSnapshot, names: Sequence[str], by: Deadline) ->
 
 
 def write_rules(
-    source: SourceSnapshot, names: Sequence[str], by: Deadline
+    source: SourceSnapshot, names: Sequence[str], by: Deadline, principals: Sequence[str] = ()
 ) -> Mapping[str, tuple[AclEntry, ...] | None]:
-    """The ACLs for writing to `names` at the source.
+    """The ACLs for writing to `names` at the source. `principals`: as `MirrorSpec.acl_principals`.
 
     Raises:
         AuthorizationFailed: with the missing permission.
     """
     try:
-        return source.write_rules(names, by)
+        found = source.write_rules(names, by)
     except TanistError as error:
         raise rights.named(error, source.cluster, "DESCRIBE on Cluster kafka-cluster") from error
+    return {name: entries_here(each, principals) for name, each in found.items()}
 
 
 def destination_topics(

@@ -21,13 +21,13 @@ from tanist.domain.errors import (
     UnsafeStateTopic,
 )
 from tanist.domain.failover.plan import is_another_topic
-from tanist.domain.metadata import is_fenced
 from tanist.domain.names import SAME_NAMES
 from tanist.domain.originals import Originals
 from tanist.domain.owners import Owners
 from tanist.domain.problems import ProblemCollector, about
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import DesiredState
+from tanist.domain.synced.configs import following, is_fenced
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, differences, plan_configs
 from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
@@ -80,7 +80,7 @@ class Situation:
     mirror are mapped, and the rights of a producer suffice. `into_existing`: topics may have records of others, behind
     which the copies begin. `detached`: topics that were detached here, as they were before that: so are theirs.
     `given_up`: those of mapped offsets, with which no copy goes on. `replaced`: topics that are deleted at the
-    destination, and created again. `pair`: the ids of both clusters. `names`: of the copies.
+    destination, and created again. `pair`: the ids of both clusters. `names`: of the copies; `principals`: of writers.
     """
 
     destination: str
@@ -98,6 +98,7 @@ class Situation:
     replaced: frozenset[str] = frozenset()
     pair: tuple[str, str] = ("", "")
     names: TopicNames = SAME_NAMES
+    principals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,6 @@ class TopicPlan:
     """One topic that can be added. `name`: of its copy. `changes`: configs to alter if the mirror topic exists already.
 
     `writers_known`: whether `deferred_acls` are those of the source, which this login may not read everywhere.
-
     `copy_starts`: as `TopicDesired` has them, of a topic that is adopted; of one that `continues`, because it was
     detached, the ends of its copy. `source_starts`: as there, too.
     """
@@ -148,6 +148,7 @@ class TopicPlan:
             partitions=self.source.partitions,
             offsets=spec.offsets,
             deferred_configs=self.configs.deferred,
+            synced_configs=following(self.configs, spec.config_exclude),
             deferred_acls=self.deferred_acls,
             promotion_epoch=promotion_epoch,
             copy_starts=self.copy_starts,
@@ -249,9 +250,7 @@ def examine(
     found.problems += found.attempt(lambda: rights.refusals(destination.cluster, needs, by)) or ()
     found.problems += [about(topic.name, fenced) for topic in at_source if (fenced := _fenced(topic, writers or {}))]
     copies = {topic.name: copy_of(topic.name) for topic in at_source}
-    answers = {
-        copies[topic.name]: plan_topic(topic, existing.get(copies[topic.name]), situation) for topic in at_source
-    }
+    answers = {copies[t.name]: plan_topic(t, existing.get(copies[t.name]), situation) for t in at_source}
     renamed = any(topic != copy for topic, copy in copies.items())
     if (existing or renamed) and not situation.returning:
         originals = found.attempt(lambda: Originals.of(read_promotions(source, by), *situation.pair))
@@ -277,7 +276,7 @@ def _write_rules(
 ) -> Mapping[str, tuple[AclEntry, ...] | None] | None:
     """The ACLs for writing; None: this login may not read them, which a mirror with mapped offsets can do without."""
     try:
-        return observe.write_rules(source, names, by)
+        return observe.write_rules(source, names, by, situation.principals)
     except AuthorizationFailed:
         if situation.mapped:
             return None
@@ -329,6 +328,7 @@ def situation(
         detached=detached or {},
         pair=(wanted.source_cluster_id, wanted.destination_cluster_id),
         names=wanted.names,
+        principals=wanted.acl_principals,
     )
 
 

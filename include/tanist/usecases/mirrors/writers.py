@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.acl_entries import denied_by_name, writers
+from tanist.domain.acl_entries import ANYBODY, denied_by_name, writers
 from tanist.domain.checks import Verdict, named
 from tanist.domain.errors import AuthorizationFailed, BrokerError, Interrupted
 from tanist.domain.failback.reversal import MIRROR_TOPIC_WRITABLE, by_reason
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.write_access import AUTHORIZER_CONFIGS, Authorizer, denial, may_allow_without_acls, others_may_write
 from tanist.usecases import rights
+from tanist.usecases.snapshot import DestinationSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -51,7 +52,7 @@ def must_be_permitted(destination: Cluster, by: Deadline) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _WriteAccess:
-    """Who may write to topics. `mirror`: principals that copy, and our own; `operators`: as `Opening.operators`."""
+    """Who may write to topics. `mirror`: principals that copy, and our own; `operators`: as `Acls.operators`."""
 
     rules: Mapping[str, frozenset[AclEntry]]
     workers: frozenset[str]
@@ -72,23 +73,25 @@ class _WriteAccess:
         return {name: f"{named(who, ', ')} {why}" for name, who in found.items() if who}
 
 
-def _read(names: Sequence[str], view: StateView, destination: Cluster, by: Deadline) -> _WriteAccess:
-    opening = destination.opening
-    own = opening.principal()
+def _read(names: Sequence[str], view: StateView, at: DestinationSnapshot, by: Deadline) -> _WriteAccess:
+    own = at.cluster.opening.principal()
     try:
-        rules, operators = opening.writing(names, by), opening.operators(by)
+        acls = at.acls(by)
     except BrokerError as error:
-        raise rights.named(error, destination, "DESCRIBE on Cluster kafka-cluster") from error
-    return _WriteAccess(rules, principals(logins_of(view.workers())), frozenset({own} if own else ()), operators)
+        raise rights.named(error, at.cluster, "DESCRIBE on Cluster kafka-cluster") from error
+    ours = frozenset({own} if own else ())
+    return _WriteAccess(acls.writing(names), principals(logins_of(view.workers())), ours, acls.operators())
 
 
-def denials(topics: Sequence[TopicDesired], view: StateView, destination: Cluster, by: Deadline) -> dict[str, Denial]:
+def denials(
+    topics: Sequence[TopicDesired], view: StateView, destination: DestinationSnapshot, by: Deadline
+) -> dict[str, Denial]:
     """By topic, what is to change so that only the mirror may write; without an authorizer nothing.
 
     Raises:
         AuthorizationFailed: this login may not see ACLs.
     """
-    if not topics or not destination.opening.has_authorizer(by):
+    if not topics or not destination.cluster.opening.has_authorizer(by):
         return {}
     found = _read([each.topic for each in topics], view, destination, by)
     return {each.topic: change for each in topics if (change := found.denial(each)) is not None}
@@ -108,7 +111,7 @@ def with_denied(
         return tuple(topics), ()
     must_be_permitted(destination, by)
     names = [each.topic for each in topics]
-    found = _read(names, view, destination, by)
+    found = _read(names, view, DestinationSnapshot(cluster=destination), by)
     changes = {each.topic: found.denial(each) for each in topics}
     denied = tuple(
         replace(each, denied=change.before(each.denied)) if (change := changes[each.topic]) else each for each in topics
@@ -129,7 +132,7 @@ def left_denied(names: Sequence[str], destination: Cluster, by: Deadline) -> tup
     if not destination.opening.has_authorizer(by):
         return ()
     try:
-        rules = destination.opening.writing(names, by)
+        rules = destination.acls.read(by).writing(names)
     except BrokerError as error:
         missing = rights.named(error, destination, "DESCRIBE on Cluster kafka-cluster")
         return (f"whom the lost mirror has denied WRITE is unknown: {missing.reason}",)
@@ -152,15 +155,15 @@ def writable(
     Raises:
         ClusterAuthorizationFailed: this login may not see ACLs.
     """
-    opening = cluster.opening
-    if not opening.has_authorizer(by):
+    acls, own = cluster.acls.read(by), cluster.opening.principal()
+    if not acls.authorizer:
         authorizer = Authorizer(enabled=False)
     else:
         configs = cluster.configs.each_broker(AUTHORIZER_CONFIGS, by)
-        asks = may_allow_without_acls(configs)
-        bare = frozenset(names) - opening.covered(names, by, mirrors) if asks else frozenset()
+        ours = {ANYBODY, *(mirrors or ({own} if own else ()))}
+        bare = frozenset(names) - acls.covered(names, ours) if may_allow_without_acls(configs) else frozenset()
         authorizer = Authorizer(enabled=True, configs=configs, bare=bare)
-    rules = {name: found - {*taken_back.get(name, ())} for name, found in opening.writing(names, by).items()}
+    rules = {name: found - {*taken_back.get(name, ())} for name, found in acls.writing(names).items()}
     return {name: why for name in names if (why := others_may_write(name, rules[name], authorizer, mirrors))}
 
 

@@ -24,10 +24,11 @@ from tanist.domain.state_view import NOTHING_YET
 from tanist.usecases.mirror import distinct
 from tanist.usecases.mirrors import observe, take, writers
 from tanist.usecases.mirrors.adopting import Adoption
-from tanist.usecases.mirrors.create import remember_longer, same_settings, spec_of_request, with_choices, wrong
+from tanist.usecases.mirrors.create import remember_longer, spec_of_request, with_choices, wrong
 from tanist.usecases.mirrors.desire import must_be_free, take_in
 from tanist.usecases.mirrors.observe import raised_promotions, read_promotions
 from tanist.usecases.mirrors.published_ranges import publish
+from tanist.usecases.mirrors.same_settings import same_settings
 from tanist.usecases.snapshot import DestinationSnapshot, SourceSnapshot
 from tanist.usecases.state.found_state import FoundState, absent, epochs
 from tanist.usecases.state.rebuild_mapped import MappedMirrorNotRebuilt, OwnPositions, examine_mapped

@@ -224,7 +224,7 @@ def _access(
     there = [spec.names.topic_at_source(name) for name in names]
     of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
     returning = f"reversal of {spec.mirror}"
-    denying = rights.denying_needs() if spec.deny_writers else ()
+    denying = rights.denying_needs() if spec.deny_writers or spec.acl_rules else ()
     of_destination = (*rights.fetcher_needs(names, mapped=spec.is_mapped), *rights.position_needs(spec))
     back = () if spec.is_mapped else names[:_MOST_TOPICS]
     failover = partial(rights.failover_needs, spec=spec)

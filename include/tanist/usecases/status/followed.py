@@ -11,6 +11,7 @@ from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failover.followed_health import followed_status, positions_check
 from tanist.domain.failover.followed_lag import Compared, LastRecords, not_compared
 from tanist.domain.failover.health import groups_check, workers_check
+from tanist.domain.failover.periodic_health import periodic_checks, rewound_groups
 from tanist.domain.followed import FollowedTopics
 from tanist.domain.next_steps.situation import MirrorSituation
 from tanist.domain.reconciled.published import headers
@@ -54,13 +55,14 @@ def followed_situation(
     last = _last_records(seen, [row for row in rows if row.partition in apart], context)
     compared = Compared(published=published, now=now, apart=apart, last=last)
     positions = positions_check(spec, view.groups_synced(spec.mirror), now)
-    past = (workers_check(view.workers(), now), groups_check(kept, now), positions)
+    past = (workers_check(view.workers(), now), groups_check(kept, now), positions, *periodic_checks(spec, view, now))
     return MirrorSituation(
         place=locate(spec.mirror, view),
         destination=both.destination.name,
         status=followed_status(spec, topics, rows, compared, past),
         source_answers=topics.source_down is None,
         rows=rows,
+        rewound=rewound_groups(view, spec.mirror),
         now=now,
     )
 

@@ -17,6 +17,7 @@ from tanist.domain.failback.pending import findings_of, last_tails, pending
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.failover.past_checks import losses_check
+from tanist.domain.failover.periodic_health import periodic_checks, rewound_groups
 from tanist.domain.fences import LEFT_TO_A_FETCHER
 from tanist.domain.followed import is_followed
 from tanist.domain.kept_fences import fence_groups
@@ -164,6 +165,7 @@ def _seen(
         groups_check(followed, now),
         losses_check(spec, rows),
         *status.checks(both, reading.silence, run),
+        *periodic_checks(spec, view, now),
     )
     intents = {mode: intent_of(spec, FailoverRequest(mode=mode), wanted) for mode in Mode}
     situation = _situation(reading, clusters, view, look.facts, judged(intents, look.facts, past), rows)
@@ -205,6 +207,7 @@ def _situation(
         findings=findings_of(view, mirror),
         decided=begun or approved_decision(view, mirror, entries, facts.now),
         detached=tuple(detached_here(view, clusters.spec).values()),
+        rewound=rewound_groups(view, mirror),
         four_eyes=run.four_eyes,
         now=facts.now,
     )

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, running, take
 from tests.kafka.fetcher.rig import until
 

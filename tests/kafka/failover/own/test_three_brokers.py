@@ -86,15 +86,6 @@ class Watched:
         self.opened += 1
         return self.real.open(topics, by, mirrors, denied=denied)
 
-    def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
-        return self.real.writing(topics, by)
-
-    def denied(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[str]]:
-        return self.real.denied(topics, by)
-
-    def covered(self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()) -> frozenset[str]:
-        return self.real.covered(topics, by, mirrors)
-
     def deny(self, topics: Mapping[str, Collection[str]], by: Deadline) -> Mapping[str, TanistError | None]:
         return self.real.deny(topics, by)
 
@@ -106,9 +97,6 @@ class Watched:
 
     def take_back(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> Mapping[str, TanistError | None]:
         return self.real.take_back(topics, by)
-
-    def operators(self, by: Deadline) -> frozenset[str]:
-        return self.real.operators(by)
 
     def close(
         self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
@@ -135,11 +123,6 @@ class Watched:
         authorizer: bool | None = None,
     ) -> Mapping[str, bool | TanistError]:
         return self.real.shut_out(topics, by, mirrors, authorizer=authorizer)
-
-    def others(
-        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
-    ) -> Mapping[str, frozenset[str]]:
-        return self.real.others(topics, by, mirrors)
 
     def principal(self) -> str | None:
         return self.real.principal()

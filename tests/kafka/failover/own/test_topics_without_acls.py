@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tanist.kafka.wire.admin import AclBinding
+from tanist.domain.acls import AclBinding
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, Pair, give, grant, running
 from tests.kafka.failover.test_real import QUICK, rules_of

@@ -12,8 +12,11 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.anchors import OffsetAnchorsWritten
 from tanist.domain.copier import Copier
 from tanist.domain.detached_record import TopicDetached
+from tanist.domain.duties import Duty, DutyRun
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.given_acls import AclsGiven, GivenAcl
 from tanist.domain.groups_synced import GroupsSynced
+from tanist.domain.kept_plan import KeptPlan
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange, TombstonesMissed
 from tanist.domain.mapped_runs import OffsetRangesWritten, encoded
@@ -38,7 +41,6 @@ from tanist.domain.records import (
     Fences,
     GroupPosition,
     GroupSyncStatus,
-    KeptPlan,
     MirrorLock,
     MirrorSpec,
     OffsetMode,
@@ -516,6 +518,25 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         '{"v":1,"mirror":"east.to-west_1","positions":7,"withheld":2,"at":4,"renewed_at":3}',
     ),
     (
+        DutyRun(
+            mirror=MIRROR,
+            duty=Duty.METADATA,
+            worker="w1",
+            at=EpochMs(9),
+            done_at=EpochMs(4),
+            failures=2,
+            summary="1 conflict",
+            error="SYNC_INCOMPLETE",
+            reason="why",
+            mirror_id="i",
+        ),
+        "duty/east.to-west_1/metadata",
+        (
+            '{"v":1,"mirror":"east.to-west_1","duty":"metadata","worker":"w1","at":9,"done_at":4,"failures":2,'
+            '"summary":"1 conflict","error":"SYNC_INCOMPLETE","reason":"why","mirror_id":"i"}'
+        ),
+    ),
+    (
         GroupSyncStatus(
             mirror=MIRROR,
             worker="w",
@@ -637,6 +658,21 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             '"","error":null,"last_mirrored_epoch":7,"claim_epoch":0,"generation":0,"topic_id":"","at":9,"mirror_'
             'id":"i","resumes":0,"copied_until":6,"record_until":null,"record_epoch":null}],"at":10,"mirror_id":"'
             'i"}'
+        ),
+    ),
+    (
+        AclsGiven(
+            mirror=MIRROR,
+            resource_type="GROUP",
+            pattern_type="PREFIXED",
+            resource_name="a/b",
+            acls=(GivenAcl("User:app", "*", "READ", "ALLOW"),),
+            mirror_id="i",
+        ),
+        "acls/east.to-west_1/GROUP/PREFIXED/a%2Fb",
+        (
+            '{"v":1,"mirror":"east.to-west_1","resource_type":"GROUP","pattern_type":"PREFIXED","resource_name":"a/b","acls"'
+            ':[{"principal":"User:app","host":"*","operation":"READ","permission":"ALLOW"}],"mirror_id":"i"}'
         ),
     ),
 )
@@ -767,6 +803,10 @@ WRITTEN: tuple[str, ...] = (
     ),
     '{"v":1,"mirror":"east.to-west_1","positions":7,"withheld":2,"at":4,"renewed_at":3,"mirror_id":""}',
     (
+        '{"v":1,"mirror":"east.to-west_1","duty":"metadata","worker":"w1","at":9,"done_at":4,"failures":2,'
+        '"summary":"1 conflict","error":"SYNC_INCOMPLETE","reason":"why","mirror_id":"i"}'
+    ),
+    (
         '{"v":1,"mirror":"east.to-west_1","worker":"w","how":"polling","reason":"r","groups":2,"upto":3,"at":'
         '4,"mirror_id":""}'
     ),
@@ -797,6 +837,10 @@ WRITTEN: tuple[str, ...] = (
         '"","error":null,"last_mirrored_epoch":7,"claim_epoch":0,"generation":0,"topic_id":"","at":9,"mirror_'
         'id":"i","resumes":0,"copied_until":6,"record_until":null,"record_epoch":null}],"at":10,"mirror_id":"'
         'i","data_id":-1}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","resource_type":"GROUP","pattern_type":"PREFIXED","resource_name":"a/b","acls"'
+        ':[{"principal":"User:app","host":"*","operation":"READ","permission":"ALLOW"}],"mirror_id":"i"}'
     ),
 )
 """The same records as they are written today. A field more is added here; a name that is here never changes."""

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
+from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResource
 from tanist.domain.approval.entries import NotPermitted
 from tanist.domain.checks import Mode, Readiness, Verdict
-from tanist.domain.records import RunStatus
+from tanist.domain.names import SourceOffset, SourcePartition
+from tanist.domain.records import GROUPS_TOPIC, GroupPosition, RunStatus
 from tanist.usecases.command import Silence
 from tanist.usecases.failover import status
 from tests.builders import DR
+from tests.fakes.state import WORKER, MemoryStateStore
 from tests.unit.usecases.failover.in_memory import WRITER, FailoverWorld, Killed
 
 if TYPE_CHECKING:
@@ -111,3 +114,61 @@ def test_what_open_gives_is_on_record_before_it_exists() -> None:
     assert again is not None
     assert again.given == (WRITER,)
     assert ("orders", WRITER) in world.west.given
+
+
+# ── who may read ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+READER = "User:reader"
+
+
+def reads(kind: AclResource, name: str) -> AclBinding:
+    return AclBinding(kind, name, AclPattern.LITERAL, READER, "*", AclOperation.READ, AclPermission.ALLOW)
+
+
+GROUP, TOPIC = reads(AclResource.GROUP, "billing"), reads(AclResource.TOPIC, "orders")
+
+
+def read_by_a_group() -> FailoverWorld:
+    """A reader of the source, whose group has a position."""
+    world = FailoverWorld()
+    at = SourcePartition("orders", 0)
+    position = GroupPosition(mirror=DR, group="billing", partition=at, offset=SourceOffset(3), at=world.clock.now())
+    MemoryStateStore(world.west, GROUPS_TOPIC, WORKER).append([position], world.soon())
+    world.east.bindings = {GROUP, TOPIC}
+    return world
+
+
+def test_a_reader_of_the_source_who_may_not_read_at_the_destination_is_named() -> None:
+    """S3.7. With the way on; the verdict on a failover stays, as ACLs do not show everything."""
+    world = read_by_a_group()
+    check = access(world)
+    assert check.verdict is Verdict.FAIL
+    assert check.observed.endswith("; 1 reader(s) of the source may not read at the destination, as far as ACLs show")
+    assert f"{READER} (group billing): group billing, topic orders; `tanist mirrors alter dr" in check.reason
+    assert "super users, roles and IAM are not visible" in check.limit
+    assert world.plan(Mode.PLANNED).word is Readiness.GO
+    world.west.bindings = {GROUP, TOPIC}
+    assert access(world).verdict is Verdict.PASS
+
+
+def test_without_groups_nobody_reads_and_without_an_authorizer_everybody_may() -> None:
+    """S3.7."""
+    world = FailoverWorld()
+    world.east.bindings = {GROUP, TOPIC}
+    assert (access(world).verdict, "reader" in access(world).observed) == (Verdict.PASS, False)
+    world = read_by_a_group()
+    world.west.authorizer = False
+    assert access(world).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("blind", ["east", "west", "silent"])
+def test_who_may_read_is_unknown_where_acls_are_not_shown(blind: str) -> None:
+    """S3.7. Unknown is never green."""
+    world = read_by_a_group()
+    world.west.bindings = {GROUP, TOPIC}
+    if blind == "silent":
+        world.east.dead = True
+    else:
+        getattr(world, blind).denied.add(("DESCRIBE", "kafka-cluster"))
+    assert access(world).verdict is Verdict.UNKNOWN
+    assert "who may read is not known" in access(world).observed

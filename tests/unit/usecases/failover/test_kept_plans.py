@@ -20,9 +20,10 @@ from tanist.domain.errors import TimedOut
 from tanist.domain.failover.commands import approve_command, plan_command
 from tanist.domain.failover.kept_plans import KEPT_MS, LEFT_KEPT, MOST_KEPT, REFRESH_MS, kept_plan, to_keep
 from tanist.domain.failover.plan import Intent, TopicIntent
+from tanist.domain.kept_plan import KeptPlan
 from tanist.domain.limitation import Limitation
 from tanist.domain.names import EpochMs, iso_time
-from tanist.domain.records import STATE_TOPIC, KeptPlan, RunStatus
+from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
 from tanist.usecases.approvals import ApprovalTerms

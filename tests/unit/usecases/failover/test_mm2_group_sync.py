@@ -46,8 +46,9 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strategies, "TRANSLATORS", {"mm2": by_syncs()})
 
 
-def asking(**rules: bool) -> SyncRequest:
-    return SyncRequest(chosen=Chosen(strategy="mm2"), rules=Rules(unproved=True, **rules))
+def asking(*, existing: bool = False, backwards: bool = False) -> SyncRequest:
+    rules = Rules(unproved=True, existing=existing, backwards=backwards)
+    return SyncRequest(chosen=Chosen(strategy="mm2"), rules=rules)
 
 
 def translated(moving: Moving) -> GroupSyncResult:
@@ -65,6 +66,7 @@ def test_s2_1_nothing_is_written_until_somebody_asks_for_it_and_then_each_time()
     for _ in range(2):
         (row,) = moving.sync(request=asking()).rows
         assert (row.committed, moving.stands()) == (True, 41)
+        moving.world.clock.wait(3_600)  # what has not moved is committed again once an hour
     moving.groups.commit(GROUP, AT, 41, "")
     assert not [row for row in moving.sync(request=asking()).rows if row.error]
 

@@ -77,7 +77,7 @@ def _record(context: StepContext) -> None:
     due = [topic for topic in context.taking_over() if topic.given is None]
     if not due:
         return
-    found = context.destination.opening.writing([topic.topic for topic in due], context.by)
+    found = context.destination.acls.read(context.by).writing([topic.topic for topic in due])
     own, now = context.destination.opening.principal(), context.clock.now()
     mirrors = principals(context.facts.logins) or frozenset({own} if own else ())
     context.session.write(

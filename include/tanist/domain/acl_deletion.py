@@ -1,0 +1,59 @@
+"""The plan to delete ACLs of a destination that have gone at the source: what an approver accepts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.acls import AclBinding
+from tanist.domain.approval.words import PlanHash, canonical, hash_of
+
+if TYPE_CHECKING:
+    from tanist.domain.records import MirrorSpec
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclDeletion:
+    """Exactly these ACLs are deleted, each only while it is still gone at the source."""
+
+    mirror: str
+    mirror_id: str
+    destination_cluster_id: str
+    acls: tuple[AclBinding, ...]
+
+    @classmethod
+    def of(cls, spec: MirrorSpec, acls: tuple[AclBinding, ...]) -> AclDeletion:
+        return cls(
+            mirror=spec.mirror,
+            mirror_id=spec.id,
+            destination_cluster_id=spec.destination_cluster_id,
+            acls=tuple(sorted(acls)),
+        )
+
+    @property
+    def canonical_plan(self) -> str:
+        """Canonical JSON: what an approval binds."""
+        words = {"v": VERSION, "delete_acls": self.mirror, "mirror_id": self.mirror_id}
+        return canonical({**words, "destination": self.destination_cluster_id, "acls": [[*each] for each in self.acls]})
+
+    @property
+    def hash(self) -> PlanHash:
+        return hash_of(self.canonical_plan)
+
+    @classmethod
+    def read(cls, plan_json: str) -> AclDeletion:
+        """Raises ValueError, KeyError or TypeError if this is not the plan of a deletion of ACLs."""
+        found: dict[str, Any] = json.loads(plan_json)
+        return cls(
+            mirror=found["delete_acls"],
+            mirror_id=found["mirror_id"],
+            destination_cluster_id=found["destination"],
+            acls=tuple(AclBinding(*each) for each in found["acls"]),
+        )
+
+    def fits(self, spec: MirrorSpec) -> bool:
+        """Whether it is of the mirror as it is now."""
+        return (self.mirror_id, self.destination_cluster_id) == (spec.id, spec.destination_cluster_id)
