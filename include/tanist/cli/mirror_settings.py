@@ -19,6 +19,7 @@ from tanist.cli.options import ExcludeOption, MirrorArgument, Session, TopicsOpt
 from tanist.cli.output import emit, say
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
+from tanist.domain.limits import NO_LIMIT, rate
 from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, LONGEST_INTERVAL_MS, SHORTEST_INTERVAL_MS
 from tanist.domain.records import MirrorSpec, OffsetMode, SmallBatches
@@ -118,6 +119,33 @@ GrantWritersOption = Annotated[
         "and each plan says so.",
     ),
 ]
+LimitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--limit",
+        metavar="RATE",
+        help="Most bytes per second that all workers together copy, for example 10MB/s (default for a new mirror: "
+        f"{NO_LIMIT}).",
+    ),
+]
+TopicLimitOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic-limit",
+        metavar="REGEX=RATE",
+        help="Most bytes per second of each topic that matches, for example 'orders.*=1MB/s', or none; repeatable, the "
+        "first match counts.",
+    ),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        help="With identical offsets: threads of each worker for each broker of the source (default for a new mirror: "
+        "1).",
+    ),
+]
 
 
 @asking(changes=True)
@@ -146,6 +174,9 @@ def alter(
     deny_writers: DenyWritersOption = None,
     fence_source: FenceSourceOption = None,
     grant_writers: GrantWritersOption = None,
+    limit: LimitOption = None,
+    topic_limit: TopicLimitOption = None,
+    threads: ThreadsOption = None,
     strategy: StrategyOption = None,
     group_include: GroupIncludeOption = None,
     group_exclude: GroupExcludeOption = None,
@@ -155,10 +186,10 @@ def alter(
 ) -> None:
     """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
 
-    --topic and --exclude replace the mirror's filters. --merge-small-batches, --on-loss, --transaction-ms and
-    --delivery apply to all topics within seconds: with --on-loss continue, partitions that FAILED with
-    UNCOPIED_RECORDS_DELETED continue behind the loss. --no-deny-writers allows exactly those again that were denied;
-    run the same command again if it was interrupted.
+    --topic and --exclude replace the mirror's filters. --merge-small-batches, --on-loss, --transaction-ms, --delivery,
+    --limit, --topic-limit and --threads apply to all topics within seconds: with --on-loss continue, partitions that
+    FAILED with UNCOPIED_RECORDS_DELETED continue behind the loss. --no-deny-writers allows exactly those again that
+    were denied; run the same command again if it was interrupted.
 
     Of a mirror that somebody else copies, --strategy, --mm2-aliases, --poll-timeout and the options for groups apply
     from the next translation on. An empty value takes a filter, a strategy or aliases away: --group-exclude ''.
@@ -178,6 +209,9 @@ def alter(
         deny_writers=deny_writers,
         fence_source=fence_source,
         grant_writers=grant_writers,
+        limit=rate_given(limit),
+        topic_limits=rules_given(topic_limit),
+        threads=threads,
         strategies=_given(strategy),
         group_include=_given(group_include),
         group_exclude=_given(group_exclude),
@@ -196,6 +230,16 @@ def alter(
 def _given(texts: Sequence[str] | None) -> tuple[str, ...] | None:
     """Without the empty ones, so that a single one takes away what the mirror has; None: the option was not given."""
     return None if texts is None else tuple(filter(None, texts))
+
+
+def rate_given(text: str | None) -> int | None:
+    """Bytes per second of --limit, 0: none; None: the option was not given."""
+    return None if text is None else rate("--limit", text or NO_LIMIT)
+
+
+def rules_given(texts: Sequence[str] | None) -> tuple[str, ...] | None:
+    """As `_given`; a single 'none' takes away what the mirror has, too."""
+    return () if texts == [NO_LIMIT] else _given(texts)
 
 
 def show_spec(now: Session, spec: MirrorSpec, **more: Any) -> None:

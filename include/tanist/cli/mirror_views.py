@@ -21,6 +21,7 @@ from tanist.cli.output import emit, none, say
 from tanist.domain.detached import since
 from tanist.domain.followed import is_followed
 from tanist.domain.lag import DETACHED_STATE, FOLLOWED_STATE, counted
+from tanist.domain.limits import limit_line
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
@@ -131,7 +132,7 @@ def describe(
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
     if not now.as_json:
         for each in found:
-            if line := offsets_line(each.spec):
+            for line in filter(None, (offsets_line(each.spec), limit_line(each.spec))):
                 say(line)
             say(versions_line(each))
             apart = f"; {len(each.detached_rows):,} {DETACHED_STATE}" if each.detached_rows else ""

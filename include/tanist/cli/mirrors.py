@@ -26,12 +26,17 @@ from tanist.cli.mirror_settings import (
     GrantWritersOption,
     HolesOption,
     IntoExistingOption,
+    LimitOption,
     OnLossOption,
     PausedOption,
     ReplicationOption,
     SmallBatchesOption,
     StartOption,
+    ThreadsOption,
+    TopicLimitOption,
     TransactionOption,
+    rate_given,
+    rules_given,
     show_spec,
 )
 from tanist.cli.options import (
@@ -118,6 +123,9 @@ def create(
     paused: PausedOption = False,
     fence_source: FenceSourceOption = None,
     grant_writers: GrantWritersOption = None,
+    limit: LimitOption = None,
+    topic_limit: TopicLimitOption = None,
+    threads: ThreadsOption = None,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
@@ -159,6 +167,9 @@ def create(
         "--paused": paused,
         "--fence-source": fence_source is not None,
         "--grant-writers": grant_writers is not None,
+        "--limit": limit is not None,
+        "--topic-limit": topic_limit is not None,
+        "--threads": threads is not None,
     }
     if copied_by is not Copier.TANIST:
         refuse_options(copying, mirror_following.NOT_COPIED_HERE)
@@ -197,6 +208,9 @@ def create(
         into_existing=into_existing,
         fence_source=fence_source,
         grant_writers=grant_writers,
+        limit=rate_given(limit),
+        topic_limits=rules_given(topic_limit),
+        threads=threads,
         desired=DesiredState.PAUSED if paused else DesiredState.MIRRORING,
     )
     destination = now.destination()

@@ -82,16 +82,18 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
 
 
 def copying_item(described: Described) -> dict[str, Any]:
-    """How a mirror copies: its offsets, its delivery, and versions.
+    """How a mirror copies: its offsets, its delivery, its limits, and versions.
 
-    `transaction_ms`: the interval of its transactions in ms; None: it has none. The protocol versions of a cluster that
-    does not answer are None.
+    `transaction_ms`: the interval of its transactions in ms; None: it has none. `limit`: bytes per second; None: it has
+    none. The protocol versions of a cluster that does not answer are None.
     """
     spec, (source, destination) = described.spec, described.versions
     return {
         "offsets": spec.offsets,
         "transaction_ms": interval_ms(spec) if spec.is_mapped else None,
         "delivery": spec.delivery,
+        "limit": spec.limit or None,
+        "topic_limits": list(spec.topic_limits),
         "source_versions": source,
         "destination_versions": destination,
     }

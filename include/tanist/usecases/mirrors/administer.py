@@ -10,8 +10,10 @@ from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused, TanistE
 from tanist.domain.fences import not_lifted
 from tanist.domain.followed import copied_here, is_followed
 from tanist.domain.kept_fences import fence_groups
+from tanist.domain.limits import limit_problems
 from tanist.domain.mapped_settings import (
     DENIES_FOR_GOOD,
+    ONE_THREAD,
     ONLY_IDENTICAL,
     ONLY_MAPPED,
     NotSupported,
@@ -56,6 +58,9 @@ _OF_COPYING: Final = frozenset(
         "delivery",
         "fence_source",
         "grant_writers",
+        "limit",
+        "topic_limits",
+        "threads",
     }
 )
 _OF_FOLLOWING: Final = {
@@ -85,6 +90,9 @@ class Alteration:
     deny_writers: bool | None = None
     fence_source: bool | None = None
     grant_writers: bool | None = None
+    limit: int | None = None
+    topic_limits: tuple[str, ...] | None = None
+    threads: int | None = None
     strategies: tuple[str, ...] | None = None
     group_include: tuple[str, ...] | None = None
     group_exclude: tuple[str, ...] | None = None
@@ -106,7 +114,8 @@ class Alteration:
         """What is wrong without asking any cluster."""
         lists = (self.include, self.exclude, self.group_include, self.group_exclude)
         yield from pattern_problems(text for texts in lists for text in texts or ())
-        yield from option_problems(self.replication_factor, self.max_start_fill or 0)
+        yield from option_problems(self.replication_factor, self.max_start_fill or 0, self.threads)
+        yield from limit_problems(self.topic_limits or ())
         yield from setting_problems(self.strategies or (), self.sync_groups_seconds or 0, self.mm2_aliases or ())
         if self.transaction_ms is not None and (problem := interval_problem(self.transaction_ms)):
             yield problem
@@ -135,6 +144,8 @@ class Alteration:
             )
         if spec.is_mapped and self.max_start_fill is not None:
             yield Misconfigured(ONLY_IDENTICAL.format("--max-start-fill"))
+        if spec.is_mapped and self.threads not in {None, 1}:
+            yield Misconfigured(ONE_THREAD)
         if not spec.is_mapped and self.transaction_ms is not None:
             yield Misconfigured(ONLY_MAPPED.format("--transaction-ms"))
         if not spec.is_mapped and self.delivery is not None:
@@ -156,9 +167,9 @@ class Altered:
 def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
     """Change settings of a mirror.
 
-    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss`, `transaction_ms`, `delivery` and
-    `deny_writers` apply only to topics added later. If `deny_writers` is given, it is carried out on all topics, also
-    if that was interrupted before.
+    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss`, `transaction_ms`, `delivery`, the limits,
+    `threads` and `deny_writers` apply only to topics added later. If `deny_writers` is given, it is carried out on all
+    topics, also if that was interrupted before.
 
     Raises:
         Misconfigured, NotSupported, or several: a value is wrong, or the setting is not one of this mirror.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
 from tanist.domain.errors import MirrorExists, Misconfigured, SameCluster, TanistError
+from tanist.domain.limits import limit_problems
 from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import (
     ADOPT,
     DEFAULT_INTERVAL_MS,
     DENIES_FOR_GOOD,
+    ONE_THREAD,
     ONLY_IDENTICAL,
     ONLY_MAPPED,
     NotSupported,
@@ -62,6 +64,7 @@ LONGEST_EXPIRATION_MS: Final = 2_147_483_647
 """24.8 days, the maximum of producer.id.expiration.ms: how long brokers can reject duplicates of our producer ids."""
 
 _MOST_REPLICAS: Final = 32_767
+MOST_THREADS: Final = 16
 _NO_ID: Final = ProducerId(-1)
 
 
@@ -98,6 +101,10 @@ class CreateRequest:
     fence_source: bool | None = None
     grant_writers: bool | None = None
     """None: yes for a new mirror; whatever an existing one has."""
+    limit: int | None = None
+    topic_limits: tuple[str, ...] | None = None
+    threads: int | None = None
+    """None: no limit and one thread for a new mirror; whatever an existing one has."""
 
     @property
     def mapped(self) -> bool:
@@ -140,7 +147,8 @@ def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
     """The errors in `request` that can be found without querying a cluster."""
     found = ProblemCollector(pattern_problems((*request.include, *request.exclude)))
     found.attempt(lambda: mirror_name(request.mirror))
-    found.problems += option_problems(request.replication_factor)
+    found.problems += option_problems(request.replication_factor, threads=request.threads)
+    found.problems += limit_problems(request.topic_limits or ())
     found.problems += _unfit_options(request)
     found.attempt(lambda: start_setting(request.start))
     if request.engine is not Engine.BATCHES:
@@ -162,19 +170,25 @@ def _unfit_options(request: CreateRequest) -> Iterator[TanistError]:
         return
     if request.holes is not None:
         yield Misconfigured(ONLY_IDENTICAL.format("--holes"))
+    if request.threads not in {None, 1}:
+        yield Misconfigured(ONE_THREAD)
     if request.deny_writers and request.grant_writers is False:
         yield Misconfigured(DENIES_FOR_GOOD)
     if request.transaction_ms is not None and (problem := interval_problem(request.transaction_ms)):
         yield problem
 
 
-def option_problems(replication_factor: int | None, max_start_fill: int = 0) -> tuple[Misconfigured, ...]:
+def option_problems(
+    replication_factor: int | None, max_start_fill: int = 0, threads: int | None = None
+) -> tuple[Misconfigured, ...]:
     """The errors in the numbers of a spec."""
     found = []
     if replication_factor is not None and not 0 < replication_factor <= _MOST_REPLICAS:
         found.append(Misconfigured(f"--replication-factor {replication_factor} is not 1 to {_MOST_REPLICAS}"))
     if max_start_fill < 0:
         found.append(Misconfigured(f"--max-start-fill {max_start_fill} is negative"))
+    if threads is not None and not 0 < threads <= MOST_THREADS:
+        found.append(Misconfigured(f"--threads {threads} is not 1 to {MOST_THREADS}"))
     return tuple(found)
 
 
@@ -268,6 +282,9 @@ def spec_of_request(
         delivery=request.delivery or Delivery.EXACTLY_ONCE,
         fence_source=request.fence_source is not False,
         grant_writers=request.grant_writers is not False,
+        limit=request.limit or 0,
+        topic_limits=request.topic_limits or (),
+        threads=request.threads or 1,
     )
 
 
@@ -283,40 +300,22 @@ def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest)
         delivery=request.delivery or existing.delivery,
         fence_source=existing.fence_source if request.fence_source is None else request.fence_source,
         grant_writers=existing.grant_writers if request.grant_writers is None else request.grant_writers,
+        limit=existing.limit if request.limit is None else request.limit,
+        topic_limits=existing.topic_limits if request.topic_limits is None else request.topic_limits,
+        threads=request.threads or existing.threads,
     )
 
 
-_ASKED: Final = (
-    "copied_by",
-    "source",
-    "destination",
-    "include",
-    "exclude",
-    "offsets",
-    "engine",
-    "holes",
-    "on_loss",
-    "deny_writers",
-    "replication_factor",
-    "merge_small_batches",
-    "rename",
-    "start",
-    "strategies",
-    "group_include",
-    "group_exclude",
-    "sync_groups_seconds",
-    "mm2_aliases",
-    "poll_timeout_ms",
-    "transaction_ms",
-    "delivery",
-    "fence_source",
-    "grant_writers",
+_PINNED: Final = frozenset(
+    {"mirror", "source_cluster_id", "destination_cluster_id", "max_start_fill", "data_id", "marker_id", "start_id"}
+    | {"created_at", "mirror_id", "transactional_id"}
 )
+"""The fields of a spec that a request does not have: generated or found at creation, or set by `alter` alone."""
 
 
 def same_settings(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
     """`existing`, if its settings are those of `wanted`."""
-    for name in _ASKED:
+    for name in (each.name for each in fields(MirrorSpec) if each.name not in _PINNED):
         if (ours := getattr(wanted, name)) != (theirs := getattr(existing, name)):
             raise MirrorExists(
                 f"mirror {wanted.mirror!r} exists with {name} {_describe(theirs)}, not {_describe(ours)}"
