@@ -315,7 +315,8 @@ _PINNED: Final = frozenset(
 
 def same_settings(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
     """`existing`, if its settings are those of `wanted`."""
-    for name in (each.name for each in fields(MirrorSpec) if each.name not in _PINNED):
+    names = [each.name for each in fields(MirrorSpec) if each.name not in _PINNED]
+    for name in sorted(names, key=lambda each: each != "copied_by"):  # who copies decides what the others mean
         if (ours := getattr(wanted, name)) != (theirs := getattr(existing, name)):
             raise MirrorExists(
                 f"mirror {wanted.mirror!r} exists with {name} {_describe(theirs)}, not {_describe(ours)}"
