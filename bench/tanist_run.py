@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME: Final = "tanist"
 MIRROR: Final = "bench"
 _TANIST: Final = (sys.executable, "-m", "tanist.cli.main")
-_COMMAND_SECONDS: Final = 60.0
+_COMMAND_SECONDS: Final = 300.0
 
 
 def start(pair: Pair, load: Load, *, options: Sequence[str] = ()) -> Process:
@@ -52,7 +52,7 @@ def tanist(pair: Pair, at: str, *arguments: str) -> str:
     """What a command prints, with the destination `at`.
 
     Raises:
-        ProcessFailed: it failed, or took longer than a minute.
+        ProcessFailed: it failed, or took longer than five minutes.
     """
     command = [*_TANIST, *arguments, "--config", str(pair.config), "--destination", at]
     try:

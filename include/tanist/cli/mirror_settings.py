@@ -27,6 +27,7 @@ from tanist.cli.sync_options import (
 )
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
+from tanist.domain.limits import NO_LIMIT, rate
 from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import DEFAULT_INTERVAL_MS, LONGEST_INTERVAL_MS, SHORTEST_INTERVAL_MS
 from tanist.domain.records import MirrorSpec, OffsetMode, SmallBatches
@@ -141,6 +142,33 @@ AclPrincipalOption = Annotated[
         help="The name that a principal of the source has at the destination, as User:app=User:app-dr. Repeatable.",
     ),
 ]
+LimitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--limit",
+        metavar="RATE",
+        help="Most bytes per second that all workers together copy, for example 10MB/s (default for a new mirror: "
+        f"{NO_LIMIT}).",
+    ),
+]
+TopicLimitOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic-limit",
+        metavar="REGEX=RATE",
+        help="Most bytes per second of each topic that matches, for example 'orders.*=1MB/s', or none; repeatable, the "
+        "first match counts.",
+    ),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        help="With identical offsets: threads of each worker for each broker of the source (default for a new mirror: "
+        "1).",
+    ),
+]
 
 
 @asking(changes=True)
@@ -173,6 +201,9 @@ def alter(
     sync_groups: SyncGroupsOption = None,
     group_sync_interval: GroupIntervalOption = None,
     config_exclude: ConfigExcludeOption = None,
+    limit: LimitOption = None,
+    topic_limit: TopicLimitOption = None,
+    threads: ThreadsOption = None,
     group_include: GroupIncludeOption = None,
     group_exclude: GroupExcludeOption = None,
     on_rewind: OnRewindOption = None,
@@ -186,10 +217,10 @@ def alter(
 
     --topic and --exclude replace the mirror's filters. What follows the source (--sync-metadata, --sync-groups,
     --group-sync-interval, --config-exclude, --group-include, --group-exclude, --on-rewind), --merge-small-batches,
-    --on-loss, --transaction-ms and --delivery apply to all topics within seconds: with --on-loss continue, partitions
-    that FAILED with UNCOPIED_RECORDS_DELETED continue behind the loss. --no-deny-writers allows exactly those again
-    that were denied; run the same command again if it was interrupted. --acl and --acl-principal replace what the
-    mirror has, from the next `metadata sync` on.
+    --on-loss, --transaction-ms, --delivery, --limit, --topic-limit and --threads apply to all topics within seconds:
+    with --on-loss continue, partitions that FAILED with UNCOPIED_RECORDS_DELETED continue behind the loss.
+    --no-deny-writers allows exactly those again that were denied; run the same command again if it was interrupted.
+    --acl and --acl-principal replace what the mirror has, from the next `metadata sync` on.
 
     Of a mirror that somebody else copies, --strategy, --mm2-aliases and --poll-timeout apply from the next
     translation on. An empty value takes a filter, a strategy, aliases or rules away: --group-exclude ''.
@@ -209,6 +240,9 @@ def alter(
         deny_writers=deny_writers,
         fence_source=fence_source,
         grant_writers=grant_writers,
+        limit=rate_given(limit),
+        topic_limits=rules_given(topic_limit),
+        threads=threads,
         strategies=given(strategy),
         mm2_aliases=None if mm2_aliases is None else split_aliases(mm2_aliases),
         poll_timeout_ms=None if poll_timeout is None else round(1000 * poll_timeout),
@@ -230,6 +264,16 @@ def alter(
     if not altered.changed:
         say(f"mirror {name} already has these values: nothing was changed")
     show_spec(now, altered.spec, changed=altered.changed and not now.context.dry_run)
+
+
+def rate_given(text: str | None) -> int | None:
+    """Bytes per second of --limit, 0: none; None: the option was not given."""
+    return None if text is None else rate("--limit", text or NO_LIMIT)
+
+
+def rules_given(texts: list[str] | None) -> tuple[str, ...] | None:
+    """As `given`; a single 'none' takes away what the mirror has, too."""
+    return () if texts == [NO_LIMIT] else given(texts)
 
 
 def show_spec(now: Session, spec: MirrorSpec, **more: Any) -> None:

@@ -22,6 +22,7 @@ from tanist.domain.detached import since
 from tanist.domain.failover.periodic_health import duty_lines
 from tanist.domain.followed import is_followed
 from tanist.domain.lag import DETACHED_STATE, FOLLOWED_STATE, counted
+from tanist.domain.limits import limit_line
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import MirrorState
@@ -134,7 +135,8 @@ def describe(
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
     if not now.as_json:
         for each in found:
-            for line in filter(None, (offsets_line(each.spec), acls_line(each.spec), versions_line(each))):
+            texts = (offsets_line(each.spec), limit_line(each.spec), acls_line(each.spec), versions_line(each))
+            for line in filter(None, texts):
                 say(line)
             if line := settings_line(each.spec):
                 say(line)

@@ -25,12 +25,17 @@ from tanist.cli.mirror_settings import (
     GrantWritersOption,
     HolesOption,
     IntoExistingOption,
+    LimitOption,
     OnLossOption,
     PausedOption,
     ReplicationOption,
     SmallBatchesOption,
     StartOption,
+    ThreadsOption,
+    TopicLimitOption,
     TransactionOption,
+    rate_given,
+    rules_given,
     show_spec,
 )
 from tanist.cli.options import (
@@ -133,6 +138,9 @@ def create(
     grant_writers: GrantWritersOption = None,
     acl: AclOption = None,
     acl_principal: AclPrincipalOption = None,
+    limit: LimitOption = None,
+    topic_limit: TopicLimitOption = None,
+    threads: ThreadsOption = None,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
@@ -182,6 +190,9 @@ def create(
         "--grant-writers": grant_writers is not None,
         "--acl": acl is not None,
         "--acl-principal": acl_principal is not None,
+        "--limit": limit is not None,
+        "--topic-limit": topic_limit is not None,
+        "--threads": threads is not None,
     }
     if copied_by is not Copier.TANIST:
         refuse_options(copying, mirror_following.NOT_COPIED_HERE)
@@ -221,6 +232,9 @@ def create(
         sync=sync,
         acl_rules=None if acl is None else tuple(acl),
         acl_principals=None if acl_principal is None else tuple(acl_principal),
+        limit=rate_given(limit),
+        topic_limits=rules_given(topic_limit),
+        threads=threads,
         desired=DesiredState.PAUSED if paused else DesiredState.MIRRORING,
     )
     destination = now.destination()

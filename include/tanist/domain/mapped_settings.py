@@ -30,6 +30,12 @@ ONLY_IDENTICAL: Final = (
 )
 
 
+ONE_THREAD: Final = (
+    "--threads: a mirror with mapped offsets has one thread in each worker, because a transaction spans partitions of "
+    "all brokers: run more workers instead"
+)
+
+
 DENIES_FOR_GOOD: Final = (
     "--deny-writers needs failovers that allow these writers again, and --no-grant-writers leaves ACLs alone: give one "
     "of them only"

@@ -82,8 +82,7 @@ class MirrorSpec(StateRecord):
     start_id: ProducerId
     created_at: EpochMs
     mirror_id: str = ""  # generated at creation and never used again, unlike the name
-    merge_small_batches: SmallBatches = SmallBatches.OFF
-    """Off in a spec that an earlier version has stored: its workers cannot recover on a merged batch."""
+    merge_small_batches: SmallBatches = SmallBatches.OFF  # earlier: their workers cannot recover on merged ones
     holes: Holes = Holes.REFUSE  # what offsets hold whose records the source has compacted away; earlier: refused
     on_loss: OnLoss = OnLoss.CONTINUE  # what is done about records deleted before they were copied; earlier: continued
     deny_writers: bool = False  # whether other writers of a mirror topic are denied WRITE by name
@@ -107,6 +106,9 @@ class MirrorSpec(StateRecord):
     on_rewind: OnRewind = field(default=OnRewind.HOLD, metadata=stored_since(1))
     acl_rules: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # ACLs that follow, see `domain.acl_rules`
     acl_principals: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # SOURCE=DESTINATION
+    limit: int = field(default=0, metadata=stored_since(1))  # bytes per second of the mirror; 0: none
+    topic_limits: tuple[str, ...] = field(default=(), metadata=stored_since(1))  # REGEX=RATE, see `domain.limits`
+    threads: int = field(default=1, metadata=stored_since(1))  # of a worker, for each broker of the source
 
     @property
     def is_mapped(self) -> bool:
@@ -153,9 +155,8 @@ class TopicDesired(MirrorRecord):
     changed_at: EpochMs
     mirror_id: str = ""
     copy_starts: tuple[int, ...] = ()
-    """The offset from which on each partition is copied, the same at source and destination, if the mirror topic had
-    records when it was added. What lies below is history: it is neither compared with the source nor a foreign write.
-    Empty: the mirror topic was empty."""
+    """The offset from which each partition is copied, the same on both clusters, if the mirror topic had records when
+    it was added; empty: it had none. What lies below is history: it is neither compared nor a foreign write."""
     source_starts: tuple[int, ...] = field(default=(), metadata=stored_since(1))
     """Of mapped offsets: where the copy of each partition begins at the source, by number; no entry: at its start."""
     denied: tuple[str, ...] = ()  # principals that are denied WRITE at the destination by name, until a failover
@@ -230,10 +231,9 @@ class PartitionObserved(MirrorRecord):
     at: EpochMs
     mirror_id: str = ""
     resumes: int = 0  # `TopicDesired.resumes` when this was written
-    copied_until: SourceOffset | None = None
+    copied_until: SourceOffset | None = None  # how far it was copied when it FAILED, as in `SourceEnd`, as the next two
     record_until: SourceOffset | None = None
     record_epoch: int | None = None
-    """How far a partition was copied when it FAILED, as in `SourceEnd`, which stays as it was before."""
 
     @property
     def state_of_copy(self) -> MirrorState:

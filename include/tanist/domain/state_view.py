@@ -38,7 +38,7 @@ from tanist.domain.states import DesiredState
 from tanist.domain.tails import FindingsAccepted, ReplayProgress, RetentionHeld, TailDecision, TopicTails
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import MirrorName, MirrorPartition, SourceOffset, SourcePartition
@@ -80,6 +80,11 @@ class StateView(Mapping[str, StateRecord]):
     def items(self) -> ItemsView[str, StateRecord]:
         """As `Mapping` has it, without a call for each key."""
         return self._records.items()
+
+    @property
+    def latest(self) -> Callable[[str], StateRecord | None]:
+        """The record of a key, whichever mirror of its name it belongs to; without a call for each layer of `get`."""
+        return self._records.get
 
     # ── mirrors and topics ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.limits import LimitKey
     from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.states import Finding
@@ -36,6 +37,11 @@ class FetcherThreadKey(NamedTuple):
     broker: BrokerId
     number: int
 
+    @property
+    def client_id(self) -> str:
+        """By which brokers know its requests: always the same, so that a quota can be set on it (KIP-1279)."""
+        return f"broker-{self.broker}-fetcher-{self.number}-mirror-{self.mirror}"
+
 
 @dataclass(frozen=True)
 class Assigned:
@@ -46,7 +52,7 @@ class Assigned:
     topic that is not compacted from the first hole on that is found. `source_topic_id`: the topic that was added to the
     mirror, None: its brokers are older than 2.8. `tombstones_kept_ms`: `delete.retention.ms` of the source.
     `copy_start`: as `TopicDesired.copy_starts` has it, 0: the mirror topic was empty.
-    `source_start`: where the copy begins at the source, 0: at its log start.
+    `source_start`: where the copy begins at the source, 0: at its log start. `limits`: those that it is read under.
     `caught_up_at`, `copied_until`: as stored when the partition was assigned; the worker knows better afterwards.
     """
 
@@ -62,6 +68,7 @@ class Assigned:
     tombstones_kept_ms: int = DEFAULT_DELETE_RETENTION_MS
     copy_start: DestinationOffset = DestinationOffset(0)  # noqa: RUF009
     source_start: SourceOffset = SourceOffset(0)  # noqa: RUF009
+    limits: tuple[LimitKey, ...] = ()
     caught_up_at: EpochMs | None = field(default=None, compare=False)
     copied_until: SourceOffset | None = field(default=None, compare=False)
 

@@ -14,10 +14,11 @@ from tanist.domain.records import WorkerAlive
 from tanist.domain.states import SETTLED
 from tanist.fetcher.assignment import NO_NEWS, PartitionKey
 from tanist.fetcher.claims import held_epoch
-from tanist.fetcher.planning import Moment, Owned, assigned, next_observed, owned
+from tanist.fetcher.planning import Moment, Owned, assigned, limit_shares, next_observed, owned
 from tanist.fetcher.rounds import RoundThread
 from tanist.fetcher.source_ends import ends_news, source_ends
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
+from tanist.fetcher.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tanist.domain.source_ends import SourceEnds
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import Assigned, Report
+    from tanist.fetcher.assignment import Assigned, Assignment, Report
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.fetcher_threads import FetcherThreads
     from tanist.fetcher.sources import SourceTopic
@@ -91,6 +92,8 @@ class OwnLogin:
 ROUND_SECONDS: Final = 0.2
 SETTLED_SECONDS: Final = 1.0
 """So often everything is derived again where nothing is on its way: of thousands of partitions that is work."""
+ASSIGN_SECONDS: Final = 30.0
+"""So often partitions are assigned again, although nothing has changed: the versions of workers count, too."""
 WRITE_SECONDS: Final = 10.0
 ENDS_EVERY_SECONDS: Final = 1.0
 STOP_SECONDS: Final = 8.0
@@ -123,6 +126,7 @@ class Coordination(RoundThread):
         resolve: Callable[[str], Endpoint],
         state_partitions: int,
         clock: Clock,
+        throttle: Throttle | None = None,
         own_login: OwnLogin | None = None,
     ) -> None:
         super().__init__("coordination")
@@ -134,8 +138,9 @@ class Coordination(RoundThread):
         self._resolve = resolve
         self._state_partitions = state_partitions
         self._clock = clock
+        self._throttle = throttle or Throttle(clock)
         self._own_login = own_login
-        self.reports: dict[PartitionKey, Report] = {}
+        self.reports: Mapping[PartitionKey, Report] = {}
         self._epochs: dict[int, int] = {}
         self._basis: tuple[tuple[MirrorSpec | TopicDesired, ...], frozenset[int]] | None = None
         """What `_owned` was derived from."""
@@ -145,7 +150,18 @@ class Coordination(RoundThread):
         self._settled = False
         """Every partition is in the state in which it is wished to be."""
         self._derived_at = float("-inf")
+        self._derived: dict[PartitionKey, tuple[StateRecord | None, Report]] = {}
+        """What each partition that is settled was last derived from; while both are the same, nothing comes of it."""
+        self._ended: dict[PartitionKey, Report] = {}
+        """The report of each partition that `_ends` were last made of."""
+        self._ended_reports: object = None
+        self._basis_of_derived: tuple[object, object, object] = (None, None, None)
+        """View, reports and desired states that everything was last derived from, if it was settled."""
+        self._looks = 0
+        """How often sources had been looked at when that was done."""
         self._assigned: dict[PartitionKey, Assigned] = {}
+        self._assignment: Assignment = {}
+        self._assigned_at = float("-inf")
         self._leaders: dict[MirrorName, SourceLeaders] = {}
         self._ends: dict[str, SourceEnds] = {}
         """As last observed."""
@@ -177,14 +193,19 @@ class Coordination(RoundThread):
                 return
             self._derived_at = now
             self.reports = self._threads.reports()
-            self._write_down(view)
-            self._assign(self._state.view())
+            looks = sum(each.looks for each in self._leaders.values())
+            if changed or looks != self._looks:
+                self._derived, self._ended, self._looks = {}, {}, looks
+            if self._write_down(view) or now - self._assigned_at >= ASSIGN_SECONDS:
+                self._assign(self._state.view())
+            self._threads.apply(self._assignment)
             self._write_ends()
         except Stopped:
             raise
         except TanistError as why:
             log.warning("round failed, going on", extra={"error": why.name, "reason": why.reason})
             self._assign(self._state.view())
+            self._threads.apply(self._assignment)
             self._stopping.wait(ROUND_SECONDS)
 
     def _claim(self, ownership: Ownership) -> None:
@@ -210,24 +231,38 @@ class Coordination(RoundThread):
             changed = changed or stale
         return changed
 
-    def _write_down(self, view: StateView) -> None:
-        now = Moment(self._clock.now(), self._clock.monotonic())
+    def _write_down(self, view: StateView) -> bool:
+        """Record what has become of each partition; whether any may have to be assigned in another way."""
+        now, latest = Moment(self._clock.now(), self._clock.monotonic()), view.latest
         records: list[StateRecord] = []
-        self._settled = True
-        for mine in self._owned:
+        basis = (view, self.reports, self._derived)
+        same = self._settled and all(new is old for new, old in zip(basis, self._basis_of_derived, strict=True))
+        self._settled, moved, self._basis_of_derived = True, False, basis
+        for mine in () if same else self._owned:
+            stored, reported = latest(mine.record_key), self.reports.get(mine.key, NO_NEWS)
+            before = self._derived.get(mine.key)
+            if before is not None and before[0] is stored and before[1] is reported:
+                continue
             held = view.observed(mine.spec.mirror, mine.partition)
-            report = self._leaders[mine.spec.mirror].report(mine) or self.reports.get(mine.key, NO_NEWS)
+            report = self._leaders[mine.spec.mirror].report(mine) or reported
             new = next_observed(mine, held, report, self._epochs[mine.state_partition], now)
             if new is not None:
                 if held is None or (held.row, held.error) != (new.row, new.error):
                     _log_transition(new, changed=held is None or held.row != new.row)
                 records.append(new)
-            self._settled = self._settled and new is None and held is not None and held.state in SETTLED
+            is_settled = new is None and held is not None and held.state in SETTLED
+            self._settled = self._settled and is_settled
+            moved = moved or not is_settled or before is None or before[0] is not stored
+            if is_settled and report is reported and report.error is None:
+                self._derived[mine.key] = stored, reported
+            else:
+                self._derived.pop(mine.key, None)
         if 1000 * (now.monotonic - self._alive_at) >= REPORT_MS:
             self._alive_at = now.monotonic
             records.append(self._alive(view, now.epoch))
         if records:
             self._state.append(records, self._clock.deadline(WRITE_SECONDS))
+        return moved
 
     def _alive(self, view: StateView, now: EpochMs) -> WorkerAlive:
         who, login = self._worker, self._own_login.seen(view) if self._own_login else NOBODY
@@ -243,21 +278,40 @@ class Coordination(RoundThread):
         )
 
     def _assign(self, view: StateView) -> None:
+        self._assigned_at = self._clock.monotonic()
         self._assigned = assigned(self._owned, view, self._epochs, self._assigned, self._clock.now())
-        self._threads.apply(by_lane(self._assigned, self._leaders))
+        new = by_lane(self._assigned, self._leaders)
+        self._assignment = {
+            key: old if (old := self._assignment.get(key)) == each else each for key, each in new.items()
+        }
+        self._throttle.share(limit_shares(self._owned, view, self._assignment))
 
     def _write_ends(self) -> None:
+        """Of the state partitions in which anything was reported since."""
         now = self._clock.monotonic()
         if now - self._ends_at < ENDS_EVERY_SECONDS:
             return
         self._ends_at, view = now, self._state.view()
-        contacts = {
-            copied: self._leaders[copied.mirror].contact(each.at_source) for copied, each in self._assigned.items()
+        if self._ended and self.reports is self._ended_reports:
+            return
+        self._ended_reports = self.reports
+        news = {
+            (mine.spec.mirror, mine.state_partition)
+            for mine in self._owned
+            if self.reports.get(mine.key, NO_NEWS) is not self._ended.get(mine.key)
         }
-        self._ends = source_ends(self._owned, self.reports, contacts, view, self._ends)
-        news = [new for new in self._ends.values() if ends_news(new, view.source_chunk(new.mirror, new.chunk))]
-        if news:
-            self._state.append(news, self._clock.deadline(WRITE_SECONDS))
+        some = [mine for mine in self._owned if (mine.spec.mirror, mine.state_partition) in news]
+        contacts = {
+            mine.key: self._leaders[mine.spec.mirror].contact(mine.at_source)
+            for mine in some
+            if mine.key in self._assigned
+        }
+        found = source_ends(some, self.reports, contacts, view, self._ends)
+        self._ends = {key: each for key, each in self._ends.items() if self._ended} | found
+        self._ended |= {mine.key: self.reports.get(mine.key, NO_NEWS) for mine in some}
+        records = [new for new in found.values() if ends_news(new, view.source_chunk(new.mirror, new.chunk))]
+        if records:
+            self._state.append(records, self._clock.deadline(WRITE_SECONDS))
 
 
 def _log_transition(new: PartitionObserved, *, changed: bool) -> None:

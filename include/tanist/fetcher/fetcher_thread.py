@@ -26,7 +26,7 @@ from tanist.fetcher.rounds import RoundThread
 from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.domain.appending import Halt
     from tanist.domain.state_view import StateView
@@ -174,6 +174,8 @@ ENGINES: Final[Mapping[OffsetMode, Callable[..., CopyEngine[Any]]]] = MappingPro
 )
 """How a fetcher thread creates its engine: from its routers (source, destination), its broker and its tools."""
 IDLE_SECONDS: Final = 0.1
+WHOLE_SECONDS: Final = 5.0
+"""How often something is done for each partition, also for those that rest: their reports are as old as that."""
 GATE_SECONDS: Final = 5.0
 """Timeout for reading both state topics."""
 
@@ -193,6 +195,9 @@ class FetcherThread(RoundThread):
         self._claims = tools.claims
         self._clock = tools.clock
         self._states: dict[PartitionKey, PartitionFetchState[Any]] = {}
+        self._active: dict[PartitionKey, PartitionFetchState[Any]] = {}
+        """Those of them that something has to be done for in each round."""
+        self._whole_at = float("-inf")
         pinned = tools.spec.source_cluster_id or None, tools.spec.destination_cluster_id or None
         self._source = Router(tools.source, tools.client_id, pinned[0])
         self._destination = Router(tools.destination, tools.client_id, pinned[1])
@@ -221,20 +226,42 @@ class FetcherThread(RoundThread):
     # ── one round ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _round(self) -> None:
-        self._adopt()
-        states = list(self._states.values())
+        whole = self._adopt() or self._clock.monotonic() >= self._whole_at
+        if whole:
+            self._whole_at, self._active = self._clock.monotonic() + WHOLE_SECONDS, dict(self._states)
+        states = list(self._active.values())
         self._recover(states)
         waiting = any(state.phase in {Phase.RECOVER, Phase.FILL_START} for state in states)
         partitions = [state.partition for state in states]
+        self._engine.leave([state.partition for state in states if not state.fetchable])
         incoming = self._engine.read([state.partition for state in states if state.fetchable], hurry=waiting)
-        self._engine.append(partitions, until=incoming.ready if incoming else _never)
+        self._engine.append(partitions, until=incoming.ready if incoming else self._idled())
         if incoming:
             incoming.take()
         elif not any(state.phase is Phase.FILL_START for state in states):
             self._stopping.wait(IDLE_SECONDS)
-        self._engine.idle(partitions)
-        self._look_for_halts(states)
-        self._publish()
+        self._engine.idle(partitions, whole=whole)
+        self._follow_news()
+        self._look_for_halts(self._active.values())
+        self._publish(whole=whole)
+        self._active = {copied: state for copied, state in self._active.items() if not self._rests(state)}
+
+    def _follow_news(self) -> None:
+        for partition in self._engine.news():
+            state = self._states.get(partition.assigned.key)
+            if state is not None and state.partition is partition:
+                self._active[partition.assigned.key] = state
+
+    def _rests(self, state: PartitionFetchState[Any]) -> bool:
+        """Whether nothing has to be done for it before it has news, or all are looked at again."""
+        if state.phase is Phase.BROKEN:
+            return not state.partition.in_flight
+        return state.fetchable and state.error is None and self._engine.rests(state.partition)
+
+    def _idled(self) -> Callable[[], bool]:
+        """Whether `IDLE_SECONDS` have passed since this was called: nothing was fetched, and others may be due."""
+        until = self._clock.monotonic() + IDLE_SECONDS
+        return lambda: self._clock.monotonic() >= until
 
     def _recover(self, states: Sequence[PartitionFetchState[Any]]) -> None:
         now = self._clock.monotonic()
@@ -267,18 +294,22 @@ class FetcherThread(RoundThread):
                 admitted.append(state)
         return admitted
 
-    def _look_for_halts(self, states: Sequence[PartitionFetchState[Any]]) -> None:
+    def _look_for_halts(self, states: Iterable[PartitionFetchState[Any]]) -> None:
         for state in states:
             if state.phase is Phase.COPY and (halt := state.partition.halted):
                 state.halted(halt)
 
-    def _adopt(self) -> None:
+    def _adopt(self) -> bool:
+        """Apply the assignment; False: it was in force already."""
         wanted = self.assignment
+        if wanted is self.adopted:
+            return False
         for copied in self._states.keys() - wanted.keys():
             leaving = self._states[copied].partition
             if leaving.in_flight:  # it lands first: whoever is next must find it in the log
                 leaving.assign(replace(leaving.assigned, draining=True))
             else:
+                self._engine.leave([leaving])
                 del self._states[copied]
         for copied, assigned in wanted.items():
             held = self._states.get(copied)
@@ -289,10 +320,14 @@ class FetcherThread(RoundThread):
                 held.partition.assign(assigned)
         if self._states.keys() <= wanted.keys():
             self.adopted = wanted
+        return True
 
-    def _publish(self) -> None:
+    def _publish(self, *, whole: bool) -> None:
+        """Of what rests the report stays: the same object."""
         now = self._clock.monotonic()
-        self.reports = {copied: self._report(state, now) for copied, state in self._states.items()}
+        fresh = {copied: self._report(state, now) for copied, state in self._active.items()}
+        if whole or fresh:
+            self.reports = fresh if whole else {**self.reports, **fresh}
         self.stale_leaders = self._engine.stale_leaders
 
     def _report(self, state: PartitionFetchState[Any], now: float) -> Report:

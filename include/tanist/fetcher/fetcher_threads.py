@@ -31,12 +31,18 @@ class FetcherThreads:
         self._threads: dict[FetcherThreadKey, FetcherThread] = {}
         self._leaving: list[FetcherThread] = []
         self._not_before: dict[FetcherThreadKey, float] = {}
+        self._parts: list[Mapping[PartitionKey, Report]] = []
+        self._reports: dict[PartitionKey, Report] = {}
+        """Of all threads, made of `_parts`."""
+        self._given: dict[FetcherThreadKey, Mapping[PartitionKey, Assigned]] = {}
+        """Of each thread what was assigned to it, once it has all of that."""
 
     def apply(self, wanted: Assignment) -> None:
         """Assign `wanted`; partitions that another thread still holds follow at a later call."""
         self._bury()
         for key in self._threads.keys() - wanted.keys():
             thread = self._threads.pop(key)
+            self._given.pop(key, None)
             thread.assignment = {}
             thread.stop()
             self._leaving.append(thread)
@@ -55,12 +61,17 @@ class FetcherThreads:
 
     def _shrink(self, key: FetcherThreadKey, partitions: Mapping[PartitionKey, Assigned]) -> None:
         thread = self._threads.get(key)
-        if thread is not None and not thread.assignment.keys() <= partitions.keys():
+        if thread is None or self._given.get(key) is partitions:
+            return
+        if not thread.assignment.keys() <= partitions.keys():
             thread.assignment = {copied: each for copied, each in thread.assignment.items() if copied in partitions}
 
     def _give(self, key: FetcherThreadKey, partitions: Mapping[PartitionKey, Assigned]) -> None:
-        free = {copied: each for copied, each in partitions.items() if not self._held_elsewhere(key, copied)}
         thread = self._threads.get(key)
+        if thread is not None and self._given.get(key) is partitions:
+            return
+        others = [each for at, each in (*self._threads.items(), *((None, each) for each in self._leaving)) if at != key]
+        free = {copied: each for copied, each in partitions.items() if not any(o.may_hold(copied) for o in others)}
         if thread is None:
             if not free or self._clock.monotonic() < self._not_before.get(key, 0.0):
                 return
@@ -69,17 +80,15 @@ class FetcherThreads:
             thread.start()
         elif thread.assignment != free:
             thread.assignment = free
+        if len(free) == len(partitions):
+            self._given[key] = partitions
 
-    def _held_elsewhere(self, key: FetcherThreadKey, copied: PartitionKey) -> bool:
-        others = [thread for at, thread in self._threads.items() if at != key]
-        return any(thread.may_hold(copied) for thread in [*others, *self._leaving])
-
-    def reports(self) -> dict[PartitionKey, Report]:
-        """The reports of all fetcher threads."""
-        found: dict[PartitionKey, Report] = {}
-        for thread in self._threads.values():
-            found |= thread.reports
-        return found
+    def reports(self) -> Mapping[PartitionKey, Report]:
+        """The reports of all fetcher threads; the same object as before, if nothing was reported since."""
+        each = [thread.reports for thread in self._threads.values()]
+        if len(each) != len(self._parts) or any(new is not old for new, old in zip(each, self._parts, strict=True)):
+            self._parts, self._reports = each, {copied: found for some in each for copied, found in some.items()}
+        return self._reports
 
     def stale(self, mirror: str) -> bool:
         """Whether a fetcher thread of `mirror` has seen a leader move."""

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import PartitionKey, Report
     from tanist.fetcher.service import Service
+    from tanist.fetcher.throttle import ThrottledBy
 
 
 class FetcherCollector(Collector):
@@ -55,7 +57,19 @@ class FetcherCollector(Collector):
             [(copied.mirror, int(report.error is not None)) for copied, report in reports.items()],
             sum,
         )
+        yield _throttled(self._service.throttled_seconds())
         yield _latencies(reports)
+
+
+def _throttled(seconds: Mapping[tuple[MirrorName, ThrottledBy], float]) -> Metric:
+    family = CounterMetricFamily(
+        "tanist_throttled_seconds",
+        "How long threads of this worker were made to wait by quotas of the brokers of a cluster",
+        labels=["mirror", "cluster"],
+    )
+    for (mirror, cluster), found in sorted(seconds.items()):
+        family.add_metric([mirror, cluster], found)
+    return family
 
 
 def _latencies(reports: Mapping[PartitionKey, Report]) -> Metric:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import filterfalse
@@ -11,6 +12,7 @@ from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTI
 from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.followed import is_followed
 from tanist.domain.lag import is_loss_accepted
+from tanist.domain.limits import limit_keys, shares
 from tanist.domain.names import SourcePartition, topic_id_of, topic_id_text
 from tanist.domain.records import PartitionObserved
 from tanist.domain.small_batches import may_merge
@@ -31,10 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
+    from tanist.domain.limits import LimitKey, Share
     from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import Report
+    from tanist.fetcher.assignment import Assignment, Report
 
 TELL_AFTER_SECONDS: Final = 3.0
 """An error that recovers by itself is recorded only if it lasts this long."""
@@ -60,6 +63,11 @@ class Owned:
     @cached_property
     def key(self) -> PartitionKey:
         return PartitionKey(self.spec.mirror, self.partition)
+
+    @cached_property
+    def record_key(self) -> str:
+        """Of its `PartitionObserved`."""
+        return f"{PartitionObserved.stored_as}/{self.spec.mirror}/{self.partition.topic}/{self.partition.partition}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +247,25 @@ def assigned(
     return found
 
 
+def limit_shares(mine: Iterable[Owned], view: StateView, assignment: Assignment) -> dict[LimitKey, Share]:
+    """This worker's share in each limit, by the partitions that it owns. `assignment`: of its threads."""
+    owned_partitions: defaultdict[MirrorName, Counter[str]] = defaultdict(Counter)
+    specs: dict[MirrorName, MirrorSpec] = {}
+    for each in mine:
+        if each.spec.limit or each.spec.topic_limits:
+            specs[each.spec.mirror] = each.spec
+            owned_partitions[each.spec.mirror][each.topic.topic] += 1
+    if not specs:
+        return {}
+    threads = Counter(
+        key for some in assignment.values() for key in {key for one in some.values() for key in one.limits}
+    )
+    found: dict[LimitKey, Share] = {}
+    for mirror, spec in specs.items():
+        found |= shares(spec, view.topics(mirror), owned_partitions[mirror], threads)
+    return found
+
+
 def _settings(spec: MirrorSpec, topic: TopicDesired) -> Mapping[str, Any]:
     """What all partitions of a topic are assigned with."""
     configs = dict(topic.deferred_configs)
@@ -248,6 +275,7 @@ def _settings(spec: MirrorSpec, topic: TopicDesired) -> Mapping[str, Any]:
         "holes": Holes.MARKERS if spec.is_mapped else holes_of(spec.holes, compacted=compacted),
         "source_topic_id": topic_id_of(topic.source_topic_id),
         "tombstones_kept_ms": int(configs.get(DELETE_RETENTION, DEFAULT_DELETE_RETENTION_MS)),
+        "limits": limit_keys(spec, topic.topic),
     }
 
 

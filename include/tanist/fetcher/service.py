@@ -19,18 +19,21 @@ from tanist.fetcher.fence_reconciler import FenceReconciler, Guards
 from tanist.fetcher.fetcher_thread import FetcherThread
 from tanist.fetcher.fetcher_threads import FetcherThreads
 from tanist.fetcher.group_tail import GroupTails, TailsTools
+from tanist.fetcher.throttle import Throttle
 from tanist.fetcher.tools import FetcherThreadTools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from threading import Event
 
     from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
     from tanist.fetcher.duties import DutyRunner
     from tanist.fetcher.rounds import RoundThread
+    from tanist.fetcher.throttle import ThrottledBy
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -75,11 +78,13 @@ class Service:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._claims = Claims(parts.worker.id, parts.state, parts.clock)
+        self._throttle = Throttle(parts.clock)
         self._coordination = Coordination(
             worker=parts.worker,
             state=parts.state,
             membership=parts.membership(self._claims.renew),
             claims=self._claims,
+            throttle=self._throttle,
             threads=FetcherThreads(self._thread, parts.clock),
             resolve=parts.resolve,
             state_partitions=parts.state_partitions,
@@ -133,8 +138,8 @@ class Service:
                 maps=parts.maps,
                 claims=self._claims,
                 clock=parts.clock,
-                # deterministic, so that a quota can be set on it at the source (KIP-1279, throttling)
-                client_id=f"broker-{key.broker}-fetcher-{key.number}-mirror-{key.mirror}",
+                client_id=key.client_id,
+                throttle=self._throttle,
                 remembered_ms=parts.remembered_ms,
                 state=parts.state.catch_up,
                 losses=parts.state,
@@ -169,9 +174,13 @@ class Service:
         """The number of rounds of the coordination thread; grows unless the service hangs."""
         return self._coordination.rounds
 
-    def reports(self) -> dict[PartitionKey, Report]:
+    def reports(self) -> Mapping[PartitionKey, Report]:
         """The current reports of the fetcher threads; frozen values."""
         return self._coordination.reports
+
+    def throttled_seconds(self) -> dict[tuple[MirrorName, ThrottledBy], float]:
+        """How long threads have waited for quotas of brokers, by mirror."""
+        return self._throttle.seconds()
 
     def view(self) -> StateView:
         return self._parts.state.view()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import MirrorName, SourcePartition
+    from tanist.domain.names import MirrorName, SourceOffset, SourcePartition
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import PartitionKey, Report
     from tanist.fetcher.planning import Owned
@@ -83,7 +83,9 @@ def source_ends(
 
 def _later(stored: SourceEnds | None, seen: SourceEnds | None) -> dict[SourcePartition, SourceEnd]:
     """Each partition as it was last seen, by this worker or by the one whose record is stored; `at` is set in all."""
-    found = {end.partition: replace(end, at=stored.seen(end)) for end in stored.ends} if stored else {}
+    found: dict[SourcePartition, SourceEnd] = {}
+    for end in stored.ends if stored else ():  # nearly always `at` is set: of thousands each `replace` is work
+        found[end.partition] = end if end.at is not None else replace(end, at=stored.at if stored else None)
     for end in seen.ends if seen else ():
         before = found.get(end.partition)
         if before is None or (before.at or 0) < (end.at or 0):
@@ -96,7 +98,8 @@ def _end(at: SourcePartition, report: Report, contact: Contact | None, held: Sou
     last = _answer(at, report, held) or held
     if last is None or contact is None:
         return last
-    return replace(last, silent_since=_silent_since(last, held, report, contact))
+    silent_since = _silent_since(last, held, report, contact)
+    return last if silent_since == last.silent_since else replace(last, silent_since=silent_since)
 
 
 def _answer(at: SourcePartition, report: Report, held: SourceEnd | None) -> SourceEnd | None:
@@ -104,10 +107,11 @@ def _answer(at: SourcePartition, report: Report, held: SourceEnd | None) -> Sour
     high, stable, seen = report.source_high_watermark, report.source_last_stable, report.observed_at
     if high is None or stable is None or seen is None:
         return None
-    end = SourceEnd(
+    return SourceEnd(
         at,
         high,
         stable,
+        rate=_rate(high, seen, held) if held is not None else 0.0,
         log_start=report.source_log_start,
         caught_up_at=report.caught_up_at,
         copied_until=report.position,
@@ -116,19 +120,20 @@ def _answer(at: SourcePartition, report: Report, held: SourceEnd | None) -> Sour
         log_end=report.source_log_end,
         at=seen,
     )
-    return end if held is None else replace(end, rate=_rate(end, held))
 
 
-def _rate(end: SourceEnd, held: SourceEnd) -> float:
+def _rate(high: SourceOffset, seen: EpochMs, held: SourceEnd) -> float:
     """Growth since the answer before, in offsets per second.
 
     The highest rate counts, halved after each `RATE_HALVED_SECONDS`, so that a forecast is not too optimistic. Without
     a new answer it stays.
     """
-    seconds = ((end.at or 0) - (held.at or 0)) / 1000
+    seconds = (seen - (held.at or 0)) / 1000
     if seconds <= 0:
         return held.rate
-    grown = max(0, end.high_watermark - held.high_watermark) / max(seconds, SHORTEST_SECONDS)
+    grown = max(0, high - held.high_watermark) / max(seconds, SHORTEST_SECONDS)
+    if not grown and not held.rate:
+        return 0.0
     fading: float = 0.5 ** (seconds / RATE_HALVED_SECONDS)
     return round(max(grown, held.rate * fading), 3)
 

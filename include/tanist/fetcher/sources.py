@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.deletion import Absence, deleted
@@ -100,6 +101,8 @@ class SourceLeaders:
     def __init__(self, resolve: Callable[[], Endpoint], client_id: str, clock: Clock) -> None:
         self.error: TanistError | None = None
         self.failing_since: float | None = None
+        self.looks = 0
+        """How often the source was looked at: what this says changes with a look alone."""
         self._resolve = resolve
         self._client_id = client_id
         self._router: Router | None = None
@@ -153,6 +156,7 @@ class SourceLeaders:
             self._contact = Contact(asked_at)
             self._led = {name: len(info.partitions) for name, info in found.items() if _led(info)}
         self._reports.clear()
+        self.looks += 1
         self._looked_at = self._clock.monotonic()
 
     def _without_leader(self, found: Mapping[str, TopicInfo], now: EpochMs) -> dict[SourcePartition, Contact]:
@@ -173,6 +177,7 @@ class SourceLeaders:
         replaced = {name for name, topic_id in topic_ids.items() if self._topic_ids.get(name, topic_id) != topic_id}
         self._topic_ids = topic_ids
         if replaced:
+            self.looks += 1
             self._reports.clear()
             self._deletions.forget(replaced)
             self._looked_at = float("-inf")
@@ -184,7 +189,7 @@ class SourceLeaders:
         if spec.is_mapped:  # a transactional id has partitions of all brokers, and one thread
             return FetcherThreadKey(spec.mirror, ALL_BROKERS, 0)
         try:
-            return FetcherThreadKey(spec.mirror, self._router.leader(partition), 0)
+            return FetcherThreadKey(spec.mirror, self._router.leader(partition), _number(spec, partition))
         except TanistError:
             return None
 
@@ -216,6 +221,11 @@ class SourceLeaders:
     def close(self) -> None:
         if self._router is not None:
             self._router.close()
+
+
+def _number(spec: MirrorSpec, partition: SourcePartition) -> int:
+    """Which of the threads for its leader has a partition: the partitions of a topic take turns."""
+    return (crc32(partition.topic.encode()) + partition.partition) % spec.threads if spec.threads > 1 else 0
 
 
 def _led(info: TopicInfo) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.fetcher.claims import Claims
+    from tanist.fetcher.throttle import Throttle
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.state import StateStore
 
@@ -33,6 +34,7 @@ class FetcherThreadTools:
     claims: Claims
     clock: Clock
     client_id: str
+    throttle: Throttle
     remembered_ms: int
     """`producer.id.expiration.ms` of the destination, counted from the timestamp of the last batch."""
     state: Callable[[Deadline], StateView] = field(default=_nothing)
@@ -41,3 +43,7 @@ class FetcherThreadTools:
     """Reads the source's state topic again; called only if it exists."""
     losses: StateStore | None = None
     """The destination's state topic, for `LostOffsets`; None: losses are not recorded."""
+
+    def throttled(self, milliseconds: int) -> None:
+        """The destination reads no append of the mirror for so long."""
+        self.throttle.mute(self.spec.mirror, milliseconds / 1000)

@@ -84,10 +84,10 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
 
 
 def copying_item(described: Described) -> dict[str, Any]:
-    """How a mirror copies: its offsets, its delivery, what else follows its source, and versions.
+    """How a mirror copies: its offsets, its delivery, its limits, what else follows its source, and versions.
 
-    `transaction_ms`: the interval of its transactions in ms; None: it has none. The protocol versions of a cluster that
-    does not answer are None.
+    `transaction_ms`: the interval of its transactions in ms; None: it has none. `limit`: bytes per second; None: it has
+    none. The protocol versions of a cluster that does not answer are None.
     """
     spec, (source, destination) = described.spec, described.versions
     return {
@@ -104,6 +104,8 @@ def copying_item(described: Described) -> dict[str, Any]:
         "duties": [_duty_item(each) for each in described.duties],
         "acl_rules": list(spec.acl_rules),
         "acl_principals": list(spec.acl_principals),
+        "limit": spec.limit or None,
+        "topic_limits": list(spec.topic_limits),
         "source_versions": source,
         "destination_versions": destination,
     }

@@ -52,6 +52,10 @@ def out_of_trio(sides: tuple[RigCluster, RigCluster], trio: RigCluster) -> Rig:
 
 @pytest.fixture(autouse=True)
 def lively(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a second is what a lane waits for new records, and then for its end; a hundred tests wait for neither."""
+    """Half a second is what a lane waits for new records, and then for its end; a hundred tests wait for neither.
+
+    Nor do they wait until it looks at all its partitions again.
+    """
     if "idle" not in request.node.nodeid:
         monkeypatch.setattr("tanist.fetcher.engines.batches.reading.WAIT_MS", 50)
+        monkeypatch.setattr("tanist.fetcher.fetcher_thread.WHOLE_SECONDS", 0.1)

@@ -14,6 +14,7 @@ from tanist.fetcher.claims import Claims, held_epoch
 from tanist.fetcher.fetcher_thread import FetcherThread
 from tanist.fetcher.fetcher_threads import FetcherThreads
 from tanist.fetcher.sources import SourceLeaders, SourceTopic, by_lane
+from tanist.fetcher.throttle import Throttle
 from tanist.fetcher.tools import FetcherThreadTools
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.membership import Ownership
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.endpoint import Endpoint
+    from tanist.domain.limits import LimitKey
     from tanist.domain.names import EpochMs, MirrorPartition
     from tanist.domain.records import MirrorSpec
     from tanist.fetcher.assignment import FetcherThreadKey, Report
@@ -57,9 +59,12 @@ class Copier:
     """As stored by the worker before."""
     copy_starts: Mapping[MirrorPartition, DestinationOffset] = field(default_factory=dict)
     """Of mirror partitions that had records before the mirror."""
+    limits: tuple[LimitKey, ...] = ()
+    """Under which all partitions are read; `throttle` is given their shares."""
 
     def __post_init__(self) -> None:
         self.claims = Claims(self.name, self.store, self.clock)
+        self.throttle = Throttle(self.clock)
         self._leaders = SourceLeaders(lambda: self.source, f"test-{self.name}", self.clock)
         self.lanes = FetcherThreads(self._lane, self.clock)
         self._assigned: dict[PartitionKey, Assigned] = {}
@@ -106,6 +111,7 @@ class Copier:
                 tombstones_kept_ms=self.tombstones_kept_ms,
                 copy_start=self.copy_starts.get(at, DestinationOffset(0)),
                 caught_up_at=self.caught_up_at,
+                limits=self.limits,
             )
             for at in self.partitions
         }
@@ -136,6 +142,7 @@ class Copier:
                 claims=self.claims,
                 clock=self.clock,
                 client_id=f"test-{self.name}-{key.broker}",
+                throttle=self.throttle,
                 remembered_ms=self.remembered_ms,
                 losses=self.store,
                 state=self.store.catch_up,

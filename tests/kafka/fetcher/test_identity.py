@@ -87,7 +87,7 @@ def test_transactions_leave_their_offsets_and_nothing_else(
     """Off: aborted data is copied like any other."""
     if rule == "off":
         real = copying.decide
-        for room in ("reading", "evidence"):
+        for room in ("decisions", "evidence"):
             monkeypatch.setattr(
                 f"tanist.fetcher.engines.batches.{room}.decide",
                 lambda at, batches, _, ends, **how: real(at, batches, [], ends, **how),

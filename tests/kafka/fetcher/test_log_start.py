@@ -9,7 +9,7 @@ import pytest
 
 from tanist.domain.errors import LogStartTooFar
 from tanist.domain.states import Finding
-from tanist.fetcher.engines.batches import appending
+from tanist.fetcher.engines.batches import idle_checks
 from tanist.kafka.protocol.batch import filler_batch
 from tanist.kafka.protocol.frames import ProduceBatch
 from tanist.kafka.wire import requests
@@ -30,7 +30,7 @@ MILLIONS = 3_000_000
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(idle_checks, "CHECK_IDLE_EVERY_SECONDS", 0.1)
 
 
 def batches(rig: Rig, at: MirrorPartition, count: int = 5) -> None:
@@ -87,6 +87,7 @@ def test_a_log_start_beyond_the_limit_is_refused_by_name_and_nothing_is_written(
         rig.copied(copier, only=[near])
         until(lambda: copier.reports()[far].finding is Finding.BROKEN, 20, copier.reports)
         assert isinstance(copier.reports()[far].error, LogStartTooFar)
+        until(lambda: rig.destination.end(near, End.EARLIEST) == 39, 10)  # it follows that of the source
     assert rig.destination.end(far, End.LOG_END) == 0
     assert rig.identical([near]) == ""
 

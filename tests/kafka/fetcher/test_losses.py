@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.losses import OnLoss
-from tanist.fetcher.engines.batches import appending
+from tanist.fetcher.engines.batches import idle_checks
 from tanist.kafka.wire.requests import End
 from tests.kafka.fetcher.rig import until
 from tests.kafka.fetcher.test_log_start import batches
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(idle_checks, "CHECK_IDLE_EVERY_SECONDS", 0.1)
 
 
 def lost(rig: Rig, at: MirrorPartition) -> list[tuple[int, int]]:

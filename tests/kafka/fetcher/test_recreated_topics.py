@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.fetcher.engines.batches import appending
+from tanist.fetcher.engines.batches import idle_checks
 from tanist.kafka.wire.connection import Connection
 from tanist.kafka.wire.requests import End
 from tests.kafka.fetcher.raw import surplus
@@ -45,7 +45,7 @@ def test_a_record_meant_for_a_copy_that_was_deleted_does_not_land_in_the_new_one
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
     """Off: topics are called by their names, as before Kafka 4.1. Nobody looks at idle copies here."""
-    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", NEVER)
+    monkeypatch.setattr(idle_checks, "CHECK_IDLE_EVERY_SECONDS", NEVER)
     if rule == "off":
         monkeypatch.setattr(Connection, "speaks", lambda *_: False)
     at = rig.create(topic_name, 3)
@@ -70,7 +70,7 @@ def test_an_idle_copy_that_was_deleted_is_missed_and_the_new_one_filled_without_
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where topics are called by their names."""
-    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(idle_checks, "CHECK_IDLE_EVERY_SECONDS", 0.1)
     monkeypatch.setattr(Connection, "speaks", lambda *_: False)
     at = rig.create(topic_name, 2)
     for each in at:
@@ -125,7 +125,7 @@ def test_a_copy_that_is_made_anew_without_its_map_being_forgotten_is_refused_by_
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The map tells of shifts that the new copy does not have."""
-    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(idle_checks, "CHECK_IDLE_EVERY_SECONDS", 0.1)
     [at] = rig.create(topic_name)
     batches(rig, at)
     with rig.copier([at]) as copier:

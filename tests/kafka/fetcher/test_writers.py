@@ -13,7 +13,7 @@ from tanist.domain import recovery, small_batches
 from tanist.domain.appending import Pipeline
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.states import Finding
-from tanist.fetcher.engines.batches import appending
+from tanist.fetcher.engines.batches import idle_checks
 from tanist.fetcher.engines.batches.appending import Appending
 from tanist.kafka.protocol.batch import patch
 from tanist.kafka.wire.requests import End
@@ -191,7 +191,7 @@ def test_a_foreign_record_in_an_idle_partition_is_found_without_another_append(
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is copied any more, so no append can land elsewhere: the worker looks by itself."""
-    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.2)
+    monkeypatch.setattr(idle_checks, "CHECK_IDLE_EVERY_SECONDS", 0.2)
     [at] = rig.create(topic_name)
     batches(rig, at, 1)
     with rig.copier([at]) as copier:

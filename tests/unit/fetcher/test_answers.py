@@ -26,9 +26,9 @@ class Leader:
     def __init__(self, clock: JumpingClock, answer: FetchAnswer, late: float) -> None:
         self.clock, self.answer, self.late = clock, answer, late
         self.limits: FetchLimits | None = None
-        self.connection, self.lost = self, False
+        self.connection, self.lost, self.readable = self, False, True
 
-    def post(self, _positions: object, limits: FetchLimits, _by: object) -> None:
+    def post(self, _positions: object, limits: FetchLimits, *_: object) -> None:
         self.limits = limits
 
     def receive(self, _buffer: object, _by: object) -> FetchAnswer:
@@ -40,7 +40,7 @@ def answered(answer: FetchAnswer, late: float, of: BatchPartition) -> tuple[Epoc
     """When it was asked, and when it counts as seen."""
     clock = JumpingClock()
     reading = SourceReading(cast("Any", None), BrokerId(1), clock)
-    reading._fetches = cast("Any", Leader(clock, answer, late))
+    reading._busy._fetches = cast("Any", Leader(clock, answer, late))
     asked = clock.now()
     assert reading.post([of], hurry=False)
     reading.take()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.errors import Unreachable
-from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
+from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.states import DesiredState, Finding, MirrorState
+from tanist.fetcher import coordination as coordination_module
+from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
 from tanist.fetcher.fetcher_threads import FetcherThreads
+from tanist.fetcher.source_ends import Contact
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.ports import free_ports
 from tests.builders import a_mirror, a_partition, a_topic
@@ -27,8 +31,8 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
-    from tanist.fetcher.assignment import PartitionKey, Report
 
 M, NOW = MirrorName("m"), EpochMs(0)
 WISHES: tuple[StateRecord, ...] = (
@@ -157,3 +161,75 @@ def test_a_leader_that_moved_is_followed_in_the_next_round() -> None:
     worker.derived(1, every=1.0)
     worker.threads.moved = True
     assert worker.derived(3) == 3
+
+
+class Answering:
+    """A source whose leaders are known, and do not move."""
+
+    error, looks = None, 1
+
+    def __init__(self, *_: object) -> None: ...
+    def look(self, *_: object, **__: object) -> None: ...
+    def close(self) -> None: ...
+    def report(self, _: object) -> None: ...
+
+    def contact(self, _: object) -> Contact:
+        return Contact(NOW)
+
+    def thread_key(self, spec: MirrorSpec, _: object) -> FetcherThreadKey:
+        return FetcherThreadKey(spec.mirror, BrokerId(1), 0)
+
+
+class Reporting(Threads):
+    """Threads that report the same as before, until a test says otherwise."""
+
+    def __init__(self, partitions: int) -> None:
+        super().__init__()
+        self.found = {PartitionKey(M, MirrorPartition("orders", n)): self.aligned(5) for n in range(partitions)}
+
+    @staticmethod
+    def aligned(offset: int) -> Report:
+        return Report(
+            finding=Finding.ALIGNED,
+            position=SourceOffset(offset),
+            source_high_watermark=SourceOffset(offset),
+            source_last_stable=SourceOffset(offset),
+            observed_at=EpochMs(offset),
+        )
+
+    def reports(self) -> dict[PartitionKey, Report]:
+        return self.found
+
+
+def test_nothing_is_derived_of_partitions_that_have_reported_nothing_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3.8: of 10,000 idle ones, once a second, that was a third of a core."""
+    worker, derived, ends = Paused(), list[Any](), list[Any]()
+    monkeypatch.setattr(coordination_module, "SourceLeaders", Answering)
+    real, real_ends = coordination_module.next_observed, coordination_module.source_ends
+    monkeypatch.setattr(
+        coordination_module, "next_observed", lambda mine, *how: derived.append(mine) or real(mine, *how)
+    )
+    monkeypatch.setattr(
+        coordination_module, "source_ends", lambda mine, *how: ends.extend(mine) or real_ends(mine, *how)
+    )
+    worker.coordination._leaders.clear()
+    threads: Any = Reporting(40)
+    worker.coordination._threads = threads
+    states = [a_partition(MirrorState.MIRRORING, mirror=M, partition=key.partition, at=NOW) for key in threads.found]
+    topic = a_topic(mirror=M, source_topic_id="", partitions=40, changed_at=NOW)
+    worker.state.append([topic, *states], worker.clock.deadline(5))
+    worker.derived(20)
+    assert {each.partition.partition for each in derived} == set(range(40))
+    derived.clear()
+    ends.clear()
+    worker.derived(20)
+    assert (derived, ends) == ([], [])
+    key = PartitionKey(M, MirrorPartition("orders", 7))
+    threads.found = threads.found | {key: Reporting.aligned(6)}
+    worker.derived(20)
+    assert [each.partition for each in derived] == [key.partition]
+    assert key.partition in [each.partition for each in ends]
+    assert len(ends) < 40, "only those of its state partition"
+    worker.state.append([replace(states[3], reason="as a person has it")], worker.clock.deadline(5))
+    worker.derived(20)
+    assert [each.partition.partition for each in derived] == [7, 3]

@@ -11,9 +11,9 @@ from tanist.domain.appending import Move, next_move
 from tanist.domain.compaction import Holes
 from tanist.domain.copying import Append, Fill
 from tanist.domain.errors import CompactionHole, Diverged
-from tanist.domain.names import BrokerId, DestinationOffset, SourceOffset
+from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
-from tanist.fetcher.engines.batches.reading import REST_SECONDS, SourceReading
+from tanist.fetcher.engines.batches.decisions import REST_SECONDS, AnswerTimes, Decisions
 from tanist.kafka.protocol.frames import FetchedPartition
 from tanist.kafka.wire.clock import SystemClock
 from tests.unit.fetcher.test_pipeline import copying, steps
@@ -81,13 +81,12 @@ def test_offsets_without_a_record_rest_anew_once_a_record_has_followed() -> None
     """They got gap markers at once: the time counted from the ones before the record."""
     of, now = partition(Holes.COPIES, compacted=True), CLOCK.monotonic()
     of.resting_since = now - 3 * REST_SECONDS
-    reading = SourceReading(cast("Any", None), BrokerId(1), CLOCK)
-    reading._posted = [of]
-    reading._take(of, fetched(encode_batch([b"a"], base_offset=2)), CLOCK.now(), is_whole=True)
+    decisions, look = Decisions(CLOCK), AnswerTimes(CLOCK.now(), CLOCK.now())
+    decisions.take(of, fetched(encode_batch([b"a"], base_offset=2)), look, is_whole=True)
     assert [of.resting_since] == [None]
     of.pipeline.steps.clear()  # they have landed
     of.pipeline.end = DestinationOffset(3)
-    reading._take(of, fetched(encode_marker(3, 1)), CLOCK.now(), is_whole=True)
+    decisions.take(of, fetched(encode_marker(3, 1)), look, is_whole=True)
     assert (of.pipeline.position, list(of.pipeline.steps)) == (4, [])
     assert of.resting_since is not None
     assert of.resting_since >= now

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from tanist.domain.names import BrokerId
+from tanist.fetcher.engines.batches.fetch_channel import FetchChannel
 from tanist.fetcher.engines.batches.reading import ONE_BY_ONE_BYTES, PARTITION_BYTES, SourceReading
 from tanist.kafka.wire.clock import SystemClock
 from tests.unit.fetcher.test_pipeline import copying
@@ -28,7 +29,7 @@ def test_thousands_of_old_small_batches_did_not_let_their_fetcher_thread_read_fo
 ) -> None:
     """All steps of a fetch are done before the next one is taken: a thousand round trips for 1 MiB of small batches."""
     posted = Posted()
-    monkeypatch.setattr(SourceReading, "_open", lambda _: posted)
+    monkeypatch.setattr(FetchChannel, "_open", lambda *_: posted)
     reading = SourceReading(cast("Any", None), BrokerId(1), SystemClock())
     old, new = copying(0, 1), copying(0, 1)
     old.one_by_one = True

@@ -19,6 +19,7 @@ from tanist.domain.recovery import ResumePoint
 from tanist.fetcher.assignment import Assigned
 from tanist.fetcher.engines.batches.appending import Appending
 from tanist.fetcher.engines.batches.partition import BatchPartition
+from tanist.fetcher.throttle import Throttle, ThrottledBy
 from tanist.kafka.protocol.batch import walk
 from tanist.kafka.wire.clock import SystemClock
 from tests.unit.kafka.protocol.batches import encode_batch
@@ -34,17 +35,24 @@ RECORDS = 2
 
 
 class Answers:
-    """A connection that answers each post with the next of `codes`; None breaks it."""
+    """A connection that answers each post with the next of `codes`; None breaks it. Without any it is silent."""
 
-    def __init__(self, codes: Sequence[int | None]) -> None:
+    early = False
+
+    def __init__(self, codes: Sequence[int | None], throttle_ms: int = 0) -> None:
         self.codes = deque(codes)
-        self.connection = SimpleNamespace(lost=False)
+        self.throttle_ms = throttle_ms
+        self.connection = SimpleNamespace(lost=False, closed=True)
         self.posts: deque[int] = deque()
         self.offset = 0
 
     @property
     def in_flight(self) -> int:
         return len(self.posts)
+
+    @property
+    def readable(self) -> bool:
+        return bool(self.posts and self.codes)
 
     def post(self, batches: Sequence[ProduceBatch], _by: object) -> None:
         self.posts.append(len(batches))
@@ -54,7 +62,8 @@ class Answers:
         if code is None:
             raise ConnectionLost("played")
         base, self.offset = self.offset, self.offset + RECORDS
-        return SimpleNamespace(partitions=[SimpleNamespace(base_offset=base, error_code=code, message="")] * asked)
+        answers = [SimpleNamespace(base_offset=base, error_code=code, message="")] * asked
+        return SimpleNamespace(partitions=answers, throttle_ms=self.throttle_ms)
 
 
 class Routes:
@@ -81,12 +90,13 @@ def routes() -> Routes:
 
 @pytest.fixture
 def appending(routes: Routes) -> Appending:
-    tools = SimpleNamespace(claims=None, clock=CLOCK, remembered_ms=86_400_000)
+    spec = SimpleNamespace(mirror=MirrorName("m"))
+    tools = SimpleNamespace(claims=None, clock=CLOCK, remembered_ms=86_400_000, spec=spec, throttle=Throttle(CLOCK))
     return Appending(cast("Any", routes), cast("Any", None), cast("Any", tools))
 
 
-def connect(appending: Appending, broker: int, codes: Sequence[int | None]) -> Answers:
-    answers = Answers(codes)
+def connect(appending: Appending, broker: int, codes: Sequence[int | None], throttle_ms: int = 0) -> Answers:
+    answers = Answers(codes, throttle_ms)
     appending._connections[BrokerId(broker)] = cast("Any", answers)
     return answers
 
@@ -131,8 +141,56 @@ def test_a_lost_connection_gives_up_its_own_batches_only(routes: Routes, appendi
     routes.leaders[copied.at] = BrokerId(2)
     assert appending._send([copied])
     assert (first.in_flight, second.in_flight, len(copied.pipeline.in_flight)) == (1, 1, 2)
-    appending._collect()
+    appending._take(BrokerId(1))
     assert copied.halted
     assert (len(copied.pipeline.in_flight), routes.dropped) == (1, [1])
-    appending._collect()
+    appending._take(BrokerId(2))
     assert not copied.in_flight
+
+
+def on_both(routes: Routes) -> tuple[BatchPartition, BatchPartition]:
+    """Two partitions, led by brokers 1 and 2, whose batches lie in one buffer."""
+    buffer = bytearray()
+    found = (copying(0, 0), copying(1, 0))
+    for number, each in enumerate(found, 1):
+        routes.leaders[each.at] = BrokerId(number)
+    for number in range(DEPTH + 2):
+        buffer += encode_batch([b"a", b"b"], base_offset=number * RECORDS, timestamp_ms=CLOCK.now())
+    for each in found:
+        each.pipeline.take(Append(header, payload) for header, payload in walk(memoryview(buffer)))
+    return found
+
+
+def test_a_broker_that_does_not_answer_holds_up_no_partition_of_another(routes: Routes, appending: Appending) -> None:
+    """S3.8: all of a thread waited for it. What was read for it is kept out of the buffer, and nothing more is read."""
+    slow, other = on_both(routes)
+    mute = connect(appending, 1, [])
+    connect(appending, 2, [0] * (DEPTH + 2))
+    appending.append([slow, other], lambda: True)
+    assert (other.pipeline.landed_end, other.quiet) == ((DEPTH + 2) * RECORDS, True)
+    assert (mute.in_flight, len(slow.pipeline.steps)) == (DEPTH, 2)
+    assert all(
+        isinstance(each, Append) and memoryview(each.payload.obj).nbytes == len(each.payload)
+        for each in slow.pipeline.steps
+    )
+    assert (appending.waits(slow), appending.waits(other)) == (True, False)
+    mute.codes.extend([0] * (DEPTH + 2))
+    appending.append([slow, other], never)
+    assert (slow.pipeline.landed_end, slow.quiet, appending.waits(slow)) == ((DEPTH + 2) * RECORDS, True, False)
+
+
+def test_a_broker_that_throttles_gets_nothing_for_that_time_and_the_others_go_on(
+    routes: Routes, appending: Appending
+) -> None:
+    """S3.13, KIP-219: it reads no request before; whoever sent one all the same waited for its answer."""
+    throttled, other = on_both(routes)
+    answers = connect(appending, 1, [0] * (DEPTH + 2), throttle_ms=60_000)
+    connect(appending, 2, [0] * (DEPTH + 2))
+    appending.append([throttled, other], never)
+    assert (other.pipeline.landed_end, other.quiet) == ((DEPTH + 2) * RECORDS, True)
+    assert (answers.in_flight, appending.waits(throttled)) == (0, True)
+    assert throttled.pipeline.steps
+    assert throttled.halted is None
+    assert appending._throttle.seconds()[MirrorName("m"), ThrottledBy.DESTINATION] >= 60
+    appending._muted[BrokerId(1)] = CLOCK.monotonic()
+    assert not appending.waits(throttled)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tanist.domain.compaction import CaughtUp, Holes
-from tanist.domain.names import BrokerId, EpochMs, SourceOffset
-from tanist.fetcher.engines.batches.reading import SourceReading
+from tanist.domain.names import EpochMs, SourceOffset
+from tanist.fetcher.engines.batches.decisions import AnswerTimes, Decisions
 from tanist.kafka.protocol.refilling import DeletedKeys
 from tanist.kafka.wire.clock import SystemClock
 from tests.unit.fetcher.test_pipeline import copying
@@ -30,23 +30,18 @@ def compacted() -> BatchPartition:
     return found
 
 
-def reading(asked_at: int) -> SourceReading:
-    found = SourceReading(cast("Any", None), BrokerId(1), CLOCK)
-    found._asked_at = EpochMs(asked_at)
-    return found
-
-
-def answer(base_offset: int) -> Any:
-    return SimpleNamespace(records=memoryview(encode_batch([b"a"], base_offset=base_offset)))
+def too_late(asked_at: int, of: BatchPartition, base_offset: int) -> bool:
+    answer: Any = SimpleNamespace(records=memoryview(encode_batch([b"a"], base_offset=base_offset)))
+    return Decisions(CLOCK)._read_too_late(of, answer, AnswerTimes(EpochMs(asked_at), EpochMs(asked_at)))
 
 
 def test_an_answer_that_waited_in_the_socket_of_a_frozen_worker_says_nothing_of_the_time_since() -> None:
     """It was taken as caught up now, and the holes that came next were not compared."""
     of, now = compacted(), CLOCK.now()
-    assert not reading(now - HOUR_MS)._read_too_late(of, answer(0))
+    assert not too_late(now - HOUR_MS, of, 0)
     assert of.tombstones.caught_up.at == now - HOUR_MS
     of.source.last_stable = SourceOffset(9)
-    assert reading(now)._read_too_late(of, answer(5))
+    assert too_late(now, of, 5)
     assert of.tombstones.hole == 0
     assert of.halted is not None
 
@@ -57,9 +52,9 @@ def test_what_was_compared_is_good_for_as_long_as_the_source_keeps_tombstones() 
     of.tombstones.caught_up = CaughtUp(EpochMs(now - HOUR_MS))
     of.source.last_stable = SourceOffset(9)
     of.tombstones.settled_at = EpochMs(now - KEPT_MS // 2)
-    assert not reading(now)._read_too_late(of, answer(5))
+    assert not too_late(now, of, 5)
     of.tombstones.settled_at = EpochMs(now - KEPT_MS)
-    assert reading(now)._read_too_late(of, answer(5))
+    assert too_late(now, of, 5)
 
 
 def test_a_copy_with_keys_too_many_is_not_caught_up() -> None:

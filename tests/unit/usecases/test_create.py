@@ -25,6 +25,7 @@ from tanist.domain.records import (
 )
 from tanist.domain.rights import CLUSTER
 from tanist.domain.states import DesiredState
+from tanist.usecases.mirrors.administer import Alteration, alter
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, CreateRequest, create
 from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tests.builders import a_command
@@ -132,6 +133,25 @@ def test_the_same_again_changes_nothing(east: MemoryCluster, west: MemoryCluster
     again = create(REQUEST, east.side(), west.side(), a_command())
     assert (again.changed, again.spec) == (False, first.spec)
     assert not west.calls
+
+
+def test_limits_are_kept_until_they_are_altered_and_the_same_request_leaves_them(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    """S3.13: `none` takes one away; a rule that cannot be read changes nothing."""
+    limited = replace(REQUEST, limit=5_000_000, topic_limits=("orders=1MB/s",))
+    assert create(limited, east.side(), west.side(), a_command()).changed
+    assert not create(REQUEST, east.side(), west.side(), a_command()).changed
+    with pytest.raises(errors.MirrorExists, match="limit 5000000, not 1000"):
+        create(replace(REQUEST, limit=1_000), east.side(), west.side(), a_command())
+    altered = alter("dr", Alteration(limit=0, topic_limits=("orders=2MB/s",)), west.side(), a_command())
+    assert (altered.changed, altered.spec.limit, altered.spec.topic_limits) == (True, 0, ("orders=2MB/s",))
+    with pytest.raises(errors.Misconfigured, match="is not REGEX=RATE"):
+        alter("dr", Alteration(topic_limits=("2MB/s",)), west.side(), a_command())
+    assert west.view(STATE_TOPIC).mirror(MirrorName("dr")) == altered.spec
+    refused = replace(REQUEST, mirror="other", include=("payments",), topic_limits=("payments=0MB/s",))
+    with pytest.raises(errors.Misconfigured, match="a rate of 0"):
+        create(refused, east.side(), west.side(), a_command())
 
 
 def test_a_dry_run_changes_nothing_and_tells_the_topics(east: MemoryCluster, west: MemoryCluster) -> None:

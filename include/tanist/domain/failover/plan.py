@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.approval.words import canonical, hash_of
@@ -107,7 +108,13 @@ class Intent:
 
     @property
     def partitions(self) -> tuple[MirrorPartition, ...]:
-        return tuple(MirrorPartition(each.topic, n) for each in self.topics for n in range(each.partitions))
+        return _all_partitions(self.topics)
+
+
+@lru_cache(maxsize=16)
+def _all_partitions(topics: tuple[TopicIntent, ...]) -> tuple[MirrorPartition, ...]:
+    """Each judgement asks two dozen times, of thousands of partitions."""
+    return tuple(MirrorPartition(each.topic, n) for each in topics for n in range(each.partitions))
 
 
 # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────

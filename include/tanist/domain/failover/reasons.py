@@ -86,8 +86,8 @@ def not_copied(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         yield Limitation("TOPICS_WITHOUT_COPY", why, about=facts.source.new_topics)
     reported = {*intent.partitions, *behind}
     seen = [*(each.partition for each in facts.partitions), *(each.partition for each in facts.source.uncopied)]
-    whys = []
-    if since := sorted(at for at in seen if at.topic in intent.names and at not in reported):
+    names, whys = frozenset(intent.names), []
+    if since := sorted(at for at in seen if at.topic in names and at not in reported):
         whys.append(f"new: {_counted(since)}; {sync}")
     if intent.whole and facts.besides:
         whys.append(f"new in the mirror, but not in this plan of all its topics: {named(facts.besides, ', ')}")

@@ -263,6 +263,8 @@ def _lasts(wanted: Sequence[PartitionReserve], budget: int) -> int:
 
 def _most_ms(needed: Callable[[int], int], budget: int) -> int:
     low, high = 0, HOUR_MS
+    if needed(high) <= budget:  # nearly always: of thousands of partitions each try is work
+        return high
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if needed(middle) <= budget else (low, middle - 1)

@@ -63,7 +63,10 @@ class Incoming(Protocol):
         ...
 
     def take(self) -> None:
-        """Wait for the answer and decide for each batch what to do; partitions halted meanwhile are skipped."""
+        """Wait for an answer, but not long, and decide for each batch what to do.
+
+        Partitions that were halted meanwhile are skipped. What has not been answered is taken after a later `read`.
+        """
         ...
 
 
@@ -109,18 +112,33 @@ class CopyEngine(Protocol[P]):
         ...
 
     def read(self, partitions: Sequence[P], *, hurry: bool) -> Incoming | None:
-        """Send a fetch to the source; None: there was nothing to fetch, or no connection.
+        """See to it that these are being fetched, beside those that rest; None: nothing is, or there is no connection.
 
         `hurry`: other work waits, so do not wait long for new records.
         """
+        ...
+
+    def leave(self, partitions: Sequence[P]) -> None:
+        """Read these no more: they recover, drain, or are no longer assigned."""
+        ...
+
+    def rests(self, partition: P) -> bool:
+        """Whether nothing has to be done for it until it has news: it need not be given to each call until then."""
+        ...
+
+    def news(self) -> Sequence[P]:
+        """Partitions that rested, and have had news since this was last called."""
         ...
 
     def append(self, partitions: Sequence[P], until: Callable[[], bool]) -> None:
         """Append what was taken, then collect answers until none are left or `until` returns True."""
         ...
 
-    def idle(self, partitions: Sequence[P]) -> None:
-        """From time to time check what no append would show: foreign writes, and deletions at the source."""
+    def idle(self, partitions: Sequence[P], *, whole: bool) -> None:
+        """From time to time check what no append would show: foreign writes, and deletions at the source.
+
+        `whole`: these are all partitions of the thread, and not only those that do not rest.
+        """
         ...
 
     def report(self, partition: P, trouble: Trouble) -> Report:

@@ -19,7 +19,7 @@ from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import correlation_id
 from tanist.kafka.wire.login import log_in
 from tanist.kafka.wire.messages import ApiVersionsRequest, read_answer
-from tanist.kafka.wire.transport import Transport
+from tanist.kafka.wire.transport import Transport, readable_within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ class Connection:
         self.in_flight = 0
         self.closed = False
         self.versions: Mapping[int, tuple[int, int]] = {}
-        self._transport = transport
+        self.transport = transport
         self._proven = False  # it has answered what a listener with a login refuses before the login
         self._last_correlation = 0
         self._login_again_at = math.inf
@@ -113,12 +113,12 @@ class Connection:
     @property
     def lost(self) -> bool:
         """Whether it is closed: by us, or by the broker while idle (`connections.max.idle.ms`)."""
-        return self.closed or (not self.in_flight and self._transport.readable)
+        return self.closed or (not self.in_flight and self.transport.readable)
 
     @property
     def readable(self) -> bool:
         """Whether an answer, or the end of the connection, is there already."""
-        return self.closed or self._transport.readable
+        return self.closed or self.transport.readable
 
     def version(self, request: type[ApiMessage], lowest: int, highest: int) -> int:
         """The newest version of `request` from `lowest` to `highest` that the broker supports.
@@ -148,7 +148,7 @@ class Connection:
         try:
             if self.in_flight == 0 and self.login_due:
                 self._log_in(by)
-            self._transport.send(views, by)
+            self.transport.send(views, by)
         except BaseException:
             self.close()
             raise
@@ -164,16 +164,16 @@ class Connection:
         self._must_be_open()
         prefix = memoryview(bytearray(_LENGTH.size))
         try:
-            got = self._transport.receive_some(prefix, by)
+            got = self.transport.receive_some(prefix, by)
         except TimedOut:
             raise
         except BaseException:
             self.close()
             raise
         try:
-            self._transport.receive(prefix[got:], by)
+            self.transport.receive(prefix[got:], by)
             frame = buffer.take(self._size(bytes(prefix), buffer.limit))
-            self._transport.receive(frame, by)
+            self.transport.receive(frame, by)
         except BaseException:
             self.close()
             raise
@@ -232,7 +232,17 @@ class Connection:
 
     def close(self) -> None:
         self.closed = True
-        self._transport.close()
+        self.transport.close()
+
+
+def wait_for_any(connections: Sequence[Connection], seconds: float) -> None:
+    """Wait until any of them is readable, at most so long; not at all, if there is none.
+
+    Raises:
+        Stopped: the signal of the connections was set.
+    """
+    if connections and not any(each.closed for each in connections):
+        readable_within([each.transport for each in connections], seconds)
 
 
 def _hint(endpoint: Endpoint) -> str:

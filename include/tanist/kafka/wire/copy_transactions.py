@@ -114,9 +114,18 @@ class CopyTransactions:
     """
 
     def __init__(
-        self, router: Router, name: str, group: str, timeout_ms: int, *, channel: str = "transactions"
+        self,
+        router: Router,
+        name: str,
+        group: str,
+        timeout_ms: int,
+        *,
+        channel: str = "transactions",
+        throttled: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`throttled` gets the milliseconds for which a leader reads no append, because of a quota (KIP-219)."""
         self._router = router
+        self._throttled = throttled
         self._channel = channel
         self._owned = TransactionalId(router, name, timeout_ms)
         self._group = group
@@ -287,7 +296,10 @@ class CopyTransactions:
 
     def _collect(self, posted: _Posted, batches: Sequence[CopiedBatch], by: Deadline) -> None:
         """Raises CouldNotTell where an answer is missing, whatever else was refused."""
-        for i, each in zip(posted.batches, posted.appends.collect(by).partitions, strict=True):
+        answer = posted.appends.collect(by)
+        if answer.throttle_ms > 0:
+            self._throttled(answer.throttle_ms)
+        for i, each in zip(posted.batches, answer.partitions, strict=True):
             at = batches[i].at
             if each.error_code == NONE:
                 self.bases[i] = DestinationOffset(each.base_offset)

@@ -26,7 +26,7 @@ from tanist.kafka.protocol.frames import (
 from tanist.kafka.wire.connection import ReceiveBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from tanist.kafka.protocol.fetch_session import FetchSession
@@ -89,28 +89,38 @@ class Fetches(_Pipeline):
     def __init__(self, connection: Connection, session: FetchSession | None = None) -> None:
         super().__init__(connection)
         self._session = session
-        self._posted: deque[tuple[FetchVersion, dict[str | bytes, str]]] = deque()
-        """Of each fetch in flight: the version, and the names of the topics that it asked for."""
+        self._versions: deque[FetchVersion] = deque()
+        """Of each fetch in flight."""
+        self._names: dict[str | bytes, str] = {}
+        """Of the topics that were asked for, by what a version calls them."""
 
-    def post(self, positions: Sequence[FetchPosition], limits: FetchLimits, by: Deadline) -> None:
+    def post(
+        self,
+        positions: Sequence[FetchPosition],
+        limits: FetchLimits,
+        by: Deadline,
+        forgotten: Iterable[tuple[str, int]] | None = None,
+    ) -> None:
+        """`forgotten`: as `FetchSession.next` has it."""
         number = self.connection.next_correlation_id()
-        version = self._version(positions)
         session = self._session
-        fetch = SessionFetch(0, -1, positions) if session is None else session.next(version, positions)
+        with_ids = all(each.topic_id is not None for each in positions)
+        if session is not None and forgotten is not None:
+            with_ids = with_ids and session.takes_ids
+        version = fetch_version(self.connection, with_ids=with_ids)
+        fetch = SessionFetch(0, -1, positions) if session is None else session.next(version, positions, forgotten)
         self._post(number, [fetch_request(version, number, self.connection.client_id, fetch, limits)], by)
-        self._posted.append((version, {version.topic_of(each): each.topic for each in positions}))
-
-    def _version(self, positions: Sequence[FetchPosition]) -> FetchVersion:
-        return fetch_version(self.connection, with_ids=all(each.topic_id is not None for each in positions))
+        self._names |= {version.topic_of(each): each.topic for each in fetch.positions}
+        self._versions.append(version)
 
     def receive(self, buffer: ReceiveBuffer, by: Deadline) -> FetchAnswer:
         """The oldest fetch in flight. Its records lie in `buffer`, until that is used again."""
         frame = self._take(buffer, by)
-        version, names = self._posted.popleft()
+        version = self._versions.popleft()
         if self._session is None:
-            return parse_fetch(version, frame, names)
+            return parse_fetch(version, frame, self._names)
         try:
-            answer = parse_fetch(version, frame, names)
+            answer = parse_fetch(version, frame, self._names)
         except BrokerError:
             going_on = self._session.goes_on
             self._session.ended()
@@ -143,6 +153,16 @@ class Appends(_Pipeline):
     def in_flight(self) -> int:
         """Posts whose answers have not been collected."""
         return len(self._expected) + len(self._early)
+
+    @property
+    def early(self) -> bool:
+        """Whether an answer was received before it was collected."""
+        return bool(self._early)
+
+    @property
+    def readable(self) -> bool:
+        """Whether collecting an answer would not wait long."""
+        return bool(self._early) or super().readable
 
     def post(self, batches: Sequence[ProduceBatch], by: Deadline) -> None:
         """At least one batch, one for a partition. When this returns the kernel has them, their memory is free."""

@@ -256,8 +256,32 @@ class Transport:
         if not ready:
             raise TimedOut(f"{self._peer}: timed out {doing}")
 
+    def listen(self, poller: select.poll) -> None:
+        """Have `poller` wake when this is readable, or the stop signal is set."""
+        poller.register(self._socket, select.POLLIN)
+        poller.register(self._stop.fileno(), select.POLLIN)
+
+    def check(self) -> None:
+        """Raise Stopped once the stop signal is set."""
+        self._stop.check()
+
     def close(self) -> None:
         self._socket.close()
+
+
+def readable_within(transports: Sequence[Transport], seconds: float) -> None:
+    """Wait until any of them, of one stop signal, is readable, at most so long.
+
+    Raises:
+        Stopped: the signal was set.
+    """
+    if any(each.readable for each in transports):
+        return
+    poller = select.poll()
+    for each in transports:
+        each.listen(poller)
+    poller.poll(math.ceil(seconds * 1000))
+    transports[0].check()
 
 
 def _resolve(address: Address, peer: str) -> Sequence[_Resolved]:

@@ -11,8 +11,10 @@ from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused, TanistE
 from tanist.domain.fences import not_lifted
 from tanist.domain.followed import copied_here, is_followed
 from tanist.domain.kept_fences import fence_groups
+from tanist.domain.limits import limit_problems
 from tanist.domain.mapped_settings import (
     DENIES_FOR_GOOD,
+    ONE_THREAD,
     ONLY_IDENTICAL,
     ONLY_MAPPED,
     NotSupported,
@@ -60,6 +62,9 @@ _OF_COPYING: Final = frozenset(
         "grant_writers",
         "acl_rules",
         "acl_principals",
+        "limit",
+        "topic_limits",
+        "threads",
     }
 )
 _OF_FOLLOWING: Final = {
@@ -86,6 +91,9 @@ class Alteration:
     deny_writers: bool | None = None
     fence_source: bool | None = None
     grant_writers: bool | None = None
+    limit: int | None = None
+    topic_limits: tuple[str, ...] | None = None
+    threads: int | None = None
     strategies: tuple[str, ...] | None = None
     mm2_aliases: tuple[str, ...] | None = None
     poll_timeout_ms: int | None = None
@@ -107,7 +115,8 @@ class Alteration:
         """What is wrong without asking any cluster."""
         yield from pattern_problems((*(self.include or ()), *(self.exclude or ())))
         yield from self.sync.problems()
-        yield from option_problems(self.replication_factor, self.max_start_fill or 0)
+        yield from option_problems(self.replication_factor, self.max_start_fill or 0, self.threads)
+        yield from limit_problems(self.topic_limits or ())
         yield from setting_problems(self.strategies or (), self.mm2_aliases or ())
         found = ProblemCollector()
         found.attempt(lambda: acl_rules(self.acl_rules or ()))
@@ -141,6 +150,8 @@ class Alteration:
             )
         if spec.is_mapped and self.max_start_fill is not None:
             yield Misconfigured(ONLY_IDENTICAL.format("--max-start-fill"))
+        if spec.is_mapped and self.threads not in {None, 1}:
+            yield Misconfigured(ONE_THREAD)
         if not spec.is_mapped and self.transaction_ms is not None:
             yield Misconfigured(ONLY_MAPPED.format("--transaction-ms"))
         if not spec.is_mapped and self.delivery is not None:
@@ -162,9 +173,9 @@ class Altered:
 def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
     """Change settings of a mirror.
 
-    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss`, `transaction_ms`, `delivery`,
-    `deny_writers` and `sync` apply only to topics added later. If `deny_writers` is given, it is carried out on all
-    topics, also if that was interrupted before.
+    Of a mirror that Tanist copies, all but `merge_small_batches`, `on_loss`, `transaction_ms`, `delivery`, the limits,
+    `threads`, `deny_writers` and `sync` apply only to topics added later. If `deny_writers` is given, it is carried out
+    on all topics, also if that was interrupted before.
 
     Raises:
         Misconfigured, NotSupported, or several: a value is wrong, or the setting is not one of this mirror.

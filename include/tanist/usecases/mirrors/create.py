@@ -10,11 +10,13 @@ from tanist.domain.acl_rules import acl_principals, acl_rules
 from tanist.domain.compaction import Holes
 from tanist.domain.delivery import Delivery
 from tanist.domain.errors import Misconfigured, SameCluster, TanistError
+from tanist.domain.limits import limit_problems
 from tanist.domain.losses import OnLoss
 from tanist.domain.mapped_settings import (
     ADOPT,
     DEFAULT_INTERVAL_MS,
     DENIES_FOR_GOOD,
+    ONE_THREAD,
     ONLY_IDENTICAL,
     ONLY_MAPPED,
     NotSupported,
@@ -65,6 +67,7 @@ LONGEST_EXPIRATION_MS: Final = 2_147_483_647
 """24.8 days, the maximum of producer.id.expiration.ms: how long brokers can reject duplicates of our producer ids."""
 
 _MOST_REPLICAS: Final = 32_767
+MOST_THREADS: Final = 16
 _NO_ID: Final = ProducerId(-1)
 
 
@@ -105,6 +108,10 @@ class CreateRequest:
     acl_rules: tuple[str, ...] | None = None
     """None: none for a new mirror, as a right at another cluster is given by a person; whatever an existing one has."""
     acl_principals: tuple[str, ...] | None = None
+    limit: int | None = None
+    topic_limits: tuple[str, ...] | None = None
+    threads: int | None = None
+    """None: no limit and one thread for a new mirror; whatever an existing one has."""
 
     @property
     def mapped(self) -> bool:
@@ -147,7 +154,8 @@ def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
     """The errors in `request` that can be found without querying a cluster."""
     found = ProblemCollector(pattern_problems((*request.include, *request.exclude)))
     found.attempt(lambda: mirror_name(request.mirror))
-    found.problems += option_problems(request.replication_factor)
+    found.problems += option_problems(request.replication_factor, threads=request.threads)
+    found.problems += limit_problems(request.topic_limits or ())
     found.problems += _unfit_options(request)
     found.problems += request.sync.problems()
     found.attempt(lambda: start_setting(request.start))
@@ -172,19 +180,25 @@ def _unfit_options(request: CreateRequest) -> Iterator[TanistError]:
         return
     if request.holes is not None:
         yield Misconfigured(ONLY_IDENTICAL.format("--holes"))
+    if request.threads not in {None, 1}:
+        yield Misconfigured(ONE_THREAD)
     if request.deny_writers and request.grant_writers is False:
         yield Misconfigured(DENIES_FOR_GOOD)
     if request.transaction_ms is not None and (problem := interval_problem(request.transaction_ms)):
         yield problem
 
 
-def option_problems(replication_factor: int | None, max_start_fill: int = 0) -> tuple[Misconfigured, ...]:
+def option_problems(
+    replication_factor: int | None, max_start_fill: int = 0, threads: int | None = None
+) -> tuple[Misconfigured, ...]:
     """The errors in the numbers of a spec."""
     found = []
     if replication_factor is not None and not 0 < replication_factor <= _MOST_REPLICAS:
         found.append(Misconfigured(f"--replication-factor {replication_factor} is not 1 to {_MOST_REPLICAS}"))
     if max_start_fill < 0:
         found.append(Misconfigured(f"--max-start-fill {max_start_fill} is negative"))
+    if threads is not None and not 0 < threads <= MOST_THREADS:
+        found.append(Misconfigured(f"--threads {threads} is not 1 to {MOST_THREADS}"))
     return tuple(found)
 
 
@@ -281,6 +295,9 @@ def spec_of_request(
         **request.sync.given,
         acl_rules=request.acl_rules or (),
         acl_principals=request.acl_principals or (),
+        limit=request.limit or 0,
+        topic_limits=request.topic_limits or (),
+        threads=request.threads or 1,
     )
 
 
@@ -298,6 +315,9 @@ def with_choices(spec: MirrorSpec, existing: MirrorSpec, request: CreateRequest)
         grant_writers=existing.grant_writers if request.grant_writers is None else request.grant_writers,
         acl_rules=existing.acl_rules if request.acl_rules is None else request.acl_rules,
         acl_principals=existing.acl_principals if request.acl_principals is None else request.acl_principals,
+        limit=existing.limit if request.limit is None else request.limit,
+        topic_limits=existing.topic_limits if request.topic_limits is None else request.topic_limits,
+        threads=request.threads or existing.threads,
         **kept(existing, request.sync),
     )
 

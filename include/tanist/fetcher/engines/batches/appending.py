@@ -20,7 +20,7 @@ from tanist.domain.appending import (
     shifted,
     translate_refusal,
 )
-from tanist.domain.broker_errors import InvalidRecord, MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
+from tanist.domain.broker_errors import InvalidRecord, MessageTooLarge, RecordListTooLarge
 from tanist.domain.compaction import Holes
 from tanist.domain.copying import Append, Refuse
 from tanist.domain.errors import Stopped, TanistError
@@ -28,11 +28,11 @@ from tanist.domain.names import DestinationOffset
 from tanist.domain.writer_identity import COPYING_EPOCH
 from tanist.fetcher.engines.batches.filling import Filling, StartFilling
 from tanist.fetcher.engines.engine import Phase
+from tanist.fetcher.throttle import ThrottledBy
 from tanist.kafka.protocol.batch import BatchHeader, patch
 from tanist.kafka.protocol.codes import NONE, error_for
-from tanist.kafka.wire import requests
+from tanist.kafka.wire.connection import wait_for_any
 from tanist.kafka.wire.hot import Appends
-from tanist.kafka.wire.requests import End
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,19 +45,25 @@ if TYPE_CHECKING:
     from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.protocol.frames import ProducedPartition
     from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
 
 log = logging.getLogger(__name__)
 
 REPLICATION_MS: Final = 10_000
 ANSWER_SECONDS: Final = 15.0
+PATIENCE_SECONDS: Final = 0.2
+"""How long all partitions of a thread wait for a destination broker; then it is slow, and its partitions wait alone."""
+LISTEN_SECONDS: Final = 0.02
+"""How often it is looked whether the source has answered, while answers of the destination are awaited."""
 CONTROL_SECONDS: Final = 10.0
-CHECK_IDLE_EVERY_SECONDS: Final = 5.0
 
 
 class _Posted(NamedTuple):
+    """One request, and until when it must be answered."""
+
     appends: Appends
-    broker: BrokerId
     sent: list[tuple[BatchPartition, Sent[BatchHeader]]]
+    by: Deadline
 
 
 class Appending:
@@ -71,27 +77,66 @@ class Appending:
         self._remembered_ms = tools.remembered_ms
         self._filling = Filling(destination, tools.claims, tools.clock)
         self._alignment = StartFilling(destination, tools.clock)
+        self._throttle = tools.throttle
+        self._mirror = tools.spec.mirror
         self._connections: dict[BrokerId, Appends] = {}
-        self._posted: deque[_Posted] = deque()
-        self._tend_at = 0.0
+        self._posted: dict[BrokerId, deque[_Posted]] = {}
+        """What each broker has not answered yet; no broker without any."""
+        self._muted: dict[BrokerId, float] = {}
+        """Until when, monotonic seconds, a broker throttles this client, and reads nothing that it sends (KIP-219)."""
+        self._slow: set[BrokerId] = set()
+        """Brokers that others do not wait for, until they have answered."""
 
     # ── the steps of all partitions ───────────────────────────────────────────────────────────────────────────────
 
     def append(self, partitions: Sequence[BatchPartition], until: Callable[[], bool]) -> None:
-        """Do all steps, then collect answers until none are left or `until` returns True."""
+        """Do all steps, then collect answers until none are left or `until` returns True.
+
+        Partitions of a broker that is slow, or throttles, keep their steps for a later call.
+        """
         while True:
-            self._make_room()
+            self._collect()
             busy = [each for each in partitions if each.pipeline.steps]  # after the answers: they may have taken some
             if not busy:
                 break
-            if not self._send(busy) and self._posted:
-                self._collect()
+            if not self._send(busy) and not self._await_room(busy):
+                break
         while self._posted and not until():
-            self._collect()
+            self._listen(self._posted, LISTEN_SECONDS)
 
-    def _make_room(self) -> None:
-        while any(appends.in_flight >= DEPTH for appends in self._connections.values()):
-            self._collect()
+    def waits(self, of: BatchPartition) -> bool:
+        """Whether what is read of it now could not be appended: its broker is slow, or throttles this client."""
+        if not self._muted and not self._slow:
+            return False
+        try:
+            leader = self._destination.leader(of.at)
+        except TanistError:
+            return False
+        return not self._takes_more(leader)
+
+    def _takes_more(self, broker: BrokerId) -> bool:
+        if broker in self._slow:
+            return False
+        if broker in self._muted and self._muted[broker] <= self._clock.monotonic():
+            del self._muted[broker]
+        return broker not in self._muted
+
+    def _await_room(self, busy: Sequence[BatchPartition]) -> bool:
+        """Wait for answers to `busy`; False: those that still wait keep their steps, and nobody waits for them."""
+        leaders = {leader for each in busy if (leader := self._leader(each)) is not None}
+        awaited = {broker for broker in leaders if broker in self._posted and self._takes_more(broker)}
+        if awaited and self._listen(awaited, PATIENCE_SECONDS):
+            return True
+        self._slow |= awaited
+        for each in busy:
+            each.keep_steps()
+        return False
+
+    def _listen(self, brokers: Iterable[BrokerId], seconds: float) -> bool:
+        """Wait until any of `brokers` has answered, and collect; whether any has."""
+        heads = [self._posted[broker][0] for broker in brokers]
+        wait_for_any([each.appends.connection for each in heads if not each.appends.early], seconds)
+        return self._collect()
 
     def _send(self, busy: Sequence[BatchPartition]) -> bool:
         """Do one step of each partition that can; False: all wait for answers."""
@@ -100,6 +145,8 @@ class Appending:
         oldest = remembered_since(self._clock.now(), self._remembered_ms)
         for each in busy:
             move = next_move(each.pipeline, oldest)
+            if move is Move.WAIT or not self._has_room(each):
+                continue
             if move is Move.EXTEND_MAP:
                 move = self._extend_map(each, oldest)
             if move is Move.APPEND or (move is Move.APPEND_UNDER_LEASE and self._leased(each)):
@@ -115,6 +162,14 @@ class Appending:
         if gaps:
             self._fill(gaps)
         return bool(batches or gaps or any(not each.pipeline.steps for each in busy))
+
+    def _has_room(self, of: BatchPartition) -> bool:
+        """Whether its broker takes another request; True also where no leader is known, which the append finds out."""
+        try:
+            leader = self._destination.leader(of.at)
+        except TanistError:
+            return True
+        return len(self._posted.get(leader, ())) < DEPTH and self._takes_more(leader)
 
     def _extend_map(self, of: BatchPartition, oldest: int) -> Move:
         """Write the map range of the next batch; returns the next move."""
@@ -160,7 +215,7 @@ class Appending:
         sent = [(of, each) for of, each, _ in ready]
         try:
             appends = self._open(broker)
-            self._posted.append(_Posted(appends, broker, sent))
+            self._posted.setdefault(broker, deque()).append(_Posted(appends, sent, by))
             appends.post([of.to_append(batch) for of, _, batch in ready], by)
         except Stopped:
             raise
@@ -175,16 +230,35 @@ class Appending:
             held = self._connections[broker] = Appends(connection, REPLICATION_MS)
         return held
 
-    def _collect(self) -> None:
-        """Take the oldest outstanding answer."""
-        posted = self._posted.popleft()
+    def _collect(self) -> bool:
+        """Take every answer that is there; whether there was any. What was not answered in time is lost."""
+        before = sum(map(len, self._posted.values()))
+        for broker in list(self._posted):
+            while (heads := self._posted.get(broker)) and (heads[0].appends.readable or self._is_late(heads[0])):
+                self._take(broker)
+        return sum(map(len, self._posted.values())) < before
+
+    def _is_late(self, posted: _Posted) -> bool:
+        return not posted.by.left(self._clock.monotonic())
+
+    def _take(self, broker: BrokerId) -> None:
+        """The oldest outstanding answer of `broker`."""
+        posted = self._posted[broker][0]
         try:
-            answer = posted.appends.collect(self._clock.deadline(ANSWER_SECONDS))
+            answer = posted.appends.collect(posted.by)
         except Stopped:
             raise
         except TanistError as why:
-            self._lost(posted.broker, posted.sent, why)
+            self._lost(broker, (), why)
             return
+        self._slow.discard(broker)
+        self._posted[broker].popleft()
+        if not self._posted[broker]:
+            del self._posted[broker]
+        if answer.throttle_ms > 0:
+            seconds = answer.throttle_ms / 1000
+            self._muted[broker] = self._clock.monotonic() + seconds
+            self._throttle.waited(self._mirror, ThrottledBy.DESTINATION, seconds)
         for (of, sent), produced in zip(posted.sent, answer.partitions, strict=True):
             of.pipeline.in_flight.popleft()
             if of.pipeline.halted is None:
@@ -229,8 +303,8 @@ class Appending:
         """The result of everything in flight to this broker is unknown: all its partitions recover."""
         self._connections.pop(broker, None)
         self._destination.drop(broker)
-        gone = [posted for posted in self._posted if posted.broker == broker]
-        self._posted = deque(posted for posted in self._posted if posted.broker != broker)
+        self._slow.discard(broker)
+        gone = self._posted.pop(broker, ())
         given_up = [*sent, *(each for posted in gone for each in posted.sent)]
         for of, each in given_up:
             if each in of.pipeline.in_flight:  # what is on its way to another broker still gets its answer
@@ -268,8 +342,8 @@ class Appending:
         except TanistError as why:
             of.start_fill = None
             return why
-        while self._posted:
-            self._collect()
+        while self._posted.get(leader):  # the same connection is used
+            self._take(leader)
         try:
             self._claims.must_hold(of.assigned)
             if not self._alignment.step(of, self._open(leader), self._clock.deadline(CONTROL_SECONDS)):
@@ -283,55 +357,6 @@ class Appending:
             return why
         of.start_fill = None
         return Phase.RECOVER
-
-    def check_idle(self, partitions: Sequence[BatchPartition]) -> None:
-        """From time to time check what no append would show: foreign writes, and deletions at the source."""
-        now = self._clock.monotonic()
-        if now >= self._tend_at:
-            self._tend_at = now + CHECK_IDLE_EVERY_SECONDS
-            self._look_at_ends([each for each in partitions if each.idle])
-            self._trim(partitions)
-
-    def _look_at_ends(self, idle: Sequence[BatchPartition]) -> None:
-        """Halt a partition whose end moved without our appends: the recovery reads both logs."""
-        by = self._clock.deadline(CONTROL_SECONDS)
-        try:
-            marks = requests.list_offsets(self._destination, {each.at: End.HIGH_WATERMARK for each in idle}, by)
-        except Stopped:
-            raise
-        except TanistError as why:
-            log.warning("idle copies were not looked at", extra={"reason": why.reason})
-            return
-        for each in idle:
-            mark, end = marks[each.at], each.pipeline.end
-            if isinstance(mark, UnknownTopicOrPartition):
-                each.halt(mark, self._clock.monotonic())
-            elif isinstance(mark, int) and mark != end:  # shorter: what was acknowledged is gone
-                each.halt(None, self._clock.monotonic(), suspect_from=end)
-
-    def _trim(self, partitions: Iterable[BatchPartition]) -> None:
-        """Delete records that the source has deleted: the log start follows the source's (KIP-1279)."""
-        wanted = {each.at: (each, start) for each in partitions if (start := _start_to_follow(each)) is not None}
-        offsets = {at: start for at, (_, start) in wanted.items()}
-        try:
-            answers = requests.delete_records(self._destination, offsets, self._clock.deadline(CONTROL_SECONDS))
-        except Stopped:
-            raise
-        except TanistError as why:
-            answers = dict.fromkeys(offsets, why)
-        for at, answer in answers.items():
-            if isinstance(answer, TanistError):
-                log.warning("log start does not follow", extra={"partition": str(at), "reason": answer.reason})
-            else:
-                wanted[at][0].log_start = DestinationOffset(answer)
-
-
-def _start_to_follow(of: BatchPartition) -> DestinationOffset | None:
-    pipeline = of.pipeline
-    if pipeline.halted or pipeline.landed_end is None:
-        return None
-    start = pipeline.offsets.locate(of.source.log_start)
-    return start if of.log_start < start <= pipeline.landed_end else None
 
 
 def _refusal(of: BatchPartition, sent: Sent[BatchHeader], message: str) -> str:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.gap_markers import MarkerEpoch
 from tanist.fetcher.engines.batches.appending import Appending
+from tanist.fetcher.engines.batches.idle_checks import IdleChecks
 from tanist.fetcher.engines.batches.partition import BatchPartition
 from tanist.fetcher.engines.batches.reading import SourceReading
 from tanist.fetcher.engines.batches.recovery import Recovery
+from tanist.fetcher.engines.batches.true_ends import TrueEnds
 from tanist.fetcher.runs import OffsetRuns
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ class BatchEngine:
         source, destination = routers
         runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
         self._recovery = Recovery(routers, runs, tools)
-        self._reading = SourceReading(source, broker, tools.clock)
+        self._reading = SourceReading(source, broker, tools.clock, tools.throttle, rests=True)
+        self._true_ends = TrueEnds(source, tools.clock)
         self._appending = Appending(destination, runs, tools)
+        self._checks = IdleChecks(destination, tools.clock)
 
     @property
     def stale_leaders(self) -> bool:
@@ -52,14 +56,28 @@ class BatchEngine:
         return [found[id(each)] for each in partitions]
 
     def read(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> Incoming | None:
-        return self._reading if self._reading.post(partitions, hurry=hurry) else None
+        going = [each for each in partitions if not self._appending.waits(each)]
+        return self._reading if self._reading.post(going, hurry=hurry) else None
 
     def append(self, partitions: Sequence[BatchPartition], until: Callable[[], bool]) -> None:
         self._appending.append(partitions, until)
 
-    def idle(self, partitions: Sequence[BatchPartition]) -> None:
-        self._appending.check_idle(partitions)
-        self._reading.look_at_true_ends(partitions)
+    def leave(self, partitions: Sequence[BatchPartition]) -> None:
+        self._reading.leave(partitions)
+
+    def rests(self, partition: BatchPartition) -> bool:
+        return self._reading.rests(partition)
+
+    def news(self) -> Sequence[BatchPartition]:
+        found, self._reading.news = self._reading.news, []
+        return found
+
+    def idle(self, partitions: Sequence[BatchPartition], *, whole: bool) -> None:
+        if whole:
+            self._reading.settle()
+            self._checks.check([each for each in partitions if not self._appending.waits(each)])
+        if not self._reading.stale:
+            self._true_ends.look(partitions, whole=whole)
 
     def report(self, partition: BatchPartition, trouble: Trouble) -> Report:
         return partition.report(trouble)

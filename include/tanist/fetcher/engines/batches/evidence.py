@@ -118,6 +118,8 @@ class WireLogReader:
         self._epochs: dict[int, tuple[int, int]] = {}
         """Of the batches of the source, as they were first read: leader epoch and end, by the first offset of each."""
         self.progress: Callable[[], SourceOffset | None] = lambda: None
+        self.earliest: int | None = None
+        """The log start of the source, read a moment ago in bulk; None: not known."""
 
     def epoch_before(self, position: SourceOffset) -> int:
         """The leader epoch of the batch of the source that ends at `position`, as it was first read; -1: it was not."""
@@ -205,11 +207,18 @@ class WireLogReader:
     def source_start(self) -> SourceStart:
         """Read once: both answers must belong together."""
         if self._start is None:
-            earliest = value(requests.list_offsets(self._source, {self._at: End.EARLIEST}, self._by)[self._at])
-            fetched = self._fetch(self._source, earliest, Isolation.READ_UNCOMMITTED, FIRST_READ)
-            first = next((h.base_offset for h, _ in walk(fetched.records)), earliest)
-            self._start = SourceStart(SourceOffset(earliest), SourceOffset(min(first, earliest)))
+            try:
+                self._start = self._start_at(self._source_end(End.EARLIEST) if self.earliest is None else self.earliest)
+            except OffsetOutOfRange:
+                if self.earliest is None:
+                    raise
+                self._start = self._start_at(self._source_end(End.EARLIEST))  # it has moved since
         return self._start
+
+    def _start_at(self, earliest: int) -> SourceStart:
+        fetched = self._fetch(self._source, earliest, Isolation.READ_UNCOMMITTED, FIRST_READ)
+        first = next((h.base_offset for h, _ in walk(fetched.records)), earliest)
+        return SourceStart(SourceOffset(earliest), SourceOffset(min(first, earliest)))
 
     def copied_until(self) -> SourceOffset | None:
         return self.progress()

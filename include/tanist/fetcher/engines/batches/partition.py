@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import CopiedRecord, Halt, Pipeline, truncated
 from tanist.domain.compaction import CaughtUp, Holes
+from tanist.domain.copying import Append
 from tanist.domain.errors import CompactionHole
 from tanist.domain.latency import Latency
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.appending import Sent
+    from tanist.domain.copying import Step
     from tanist.domain.errors import TanistError
     from tanist.domain.gap_markers import MarkerEpoch
     from tanist.domain.names import MirrorPartition, SourcePartition
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from tanist.kafka.protocol.batch import BatchHeader
 
 READ_AGAIN_SECONDS: Final = 0.2
+LONGEST_READ_AGAIN_SECONDS: Final = 2.0
+"""Doubled from one to the other after each error in a row: the broker answers at once about a partition with one."""
 
 
 @dataclass(slots=True)
@@ -51,6 +56,8 @@ class SourceView:
     """Why the source cannot be read; the destination is not affected."""
     failing_since: float | None = None
     read_again_at: float = 0.0
+    failures: int = 0
+    """In a row."""
 
     def served(self, at: EpochMs, high_watermark: int, last_stable: int, log_start: int) -> None:
         """The source has answered, at this time or later."""
@@ -62,6 +69,7 @@ class SourceView:
         """The source has answered, at this time or later, that nothing has changed."""
         self.observed_at, self.silent_since = at, None
         self.error = self.failing_since = None
+        self.failures = 0
 
     @property
     def end(self) -> int:
@@ -74,7 +82,8 @@ class SourceView:
         if is_silence(why) and self.silent_since is None:
             self.silent_since = epoch
         self.failing_since = now if self.failing_since is None else self.failing_since
-        self.read_again_at = now + READ_AGAIN_SECONDS
+        self.read_again_at = now + min(LONGEST_READ_AGAIN_SECONDS, READ_AGAIN_SECONDS * 2.0 ** min(self.failures, 10))
+        self.failures = 0 if is_silence(why) else self.failures + 1
 
 
 @dataclass(slots=True)
@@ -119,6 +128,8 @@ class BatchPartition:
     """The destination has refused a record without a key: such ones are left out, as the source's cleaner does."""
     one_by_one: bool = False
     """Its last batch was appended alone: brokers may have forgotten the producer id of records so old."""
+    news_at: float = 0.0
+    """When the source last had records of it, or it was recovered, monotonic seconds."""
     resting_since: float | None = None
     """Since when, monotonic seconds, nothing follows offsets of the source that hold no record."""
     last_epoch: int = -1
@@ -196,6 +207,10 @@ class BatchPartition:
         if copied is not None and stable is not None and not lost.deleted.keys:
             lost.caught_up = lost.caught_up.seen(copied, stable, asked_at)
 
+    def keep_steps(self) -> None:
+        """Its steps wait for the destination: copy their batches from the buffer, which the next answer overwrites."""
+        self.pipeline.steps = deque(map(_kept, self.pipeline.steps))
+
     def diverged(self, end: SourceOffset, now: float) -> None:
         """The source's log has another history from `end` on than what was read."""
         self.halt(truncated(self.pipeline.sent_until, self.last_epoch, end), now)
@@ -252,3 +267,10 @@ class BatchPartition:
             bytes=self.bytes,
             latency=self.latency,
         )
+
+
+def _kept(step: Step[BatchHeader, memoryview]) -> Step[BatchHeader, memoryview]:
+    """The same step, with memory of its own."""
+    if not isinstance(step, Append) or len(step.payload) == memoryview(step.payload.obj).nbytes:
+        return step
+    return replace(step, payload=memoryview(bytearray(step.payload)))

@@ -1,40 +1,33 @@
-"""The source side of a fetcher thread: one fetch in flight for all its partitions; decides on arrival."""
+"""The source side of a fetcher thread: what is fetched of its partitions, and when; `decisions` says what follows.
+
+A broker reads every partition of a session at each fetch. So what has had no news for a while is fetched in a session
+of its own, which waits longer, and which busy partitions do not wait for.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.broker_errors import (
-    InconsistentTopicId,
-    NotLeader,
-    OffsetOutOfRange,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
-)
 from tanist.domain.compaction import Holes
-from tanist.domain.copying import AbortedTransaction, Fill, Refuse, Step, decide
-from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, Stopped, TanistError
-from tanist.domain.names import EpochMs, SourceOffset
-from tanist.fetcher.engines.batches.evidence import ends_abort
-from tanist.fetcher.engines.batches.lost_tombstones import first_hole
-from tanist.kafka.protocol.batch import split, walk
-from tanist.kafka.protocol.codes import NONE, error_for
-from tanist.kafka.protocol.fetch_session import FetchSession
+from tanist.domain.errors import CouldNotTell, Stopped, TanistError
+from tanist.fetcher.engines.batches.decisions import Decisions
+from tanist.fetcher.engines.batches.fetch_channel import FetchChannel
+from tanist.fetcher.throttle import Throttle, ThrottledBy
 from tanist.kafka.protocol.frames import FetchLimits
-from tanist.kafka.protocol.merging import sample, walk_merged
-from tanist.kafka.protocol.refilling import refilled, split_at_holes
-from tanist.kafka.wire.connection import ReceiveBuffer
-from tanist.kafka.wire.hot import Fetches
-from tanist.kafka.wire.requests import End, list_offsets
+from tanist.kafka.wire.connection import wait_for_any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from tanist.domain.appending import Pipeline
+    from tanist.domain.limits import LimitKey
     from tanist.domain.names import BrokerId
+    from tanist.fetcher.engines.batches.decisions import AnswerTimes
     from tanist.fetcher.engines.batches.partition import BatchPartition
+    from tanist.fetcher.throttle import FetchPermit
     from tanist.kafka.protocol.batch import BatchHeader
-    from tanist.kafka.protocol.frames import FetchedPartition
+    from tanist.kafka.protocol.frames import FetchAnswer, FetchPosition
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock
 
@@ -46,242 +39,296 @@ ONE_BY_ONE_BYTES: Final = 64 << 10
 """Of a partition whose batches are appended one by one: all others of the thread wait until they are."""
 WAIT_MS: Final = 500
 HURRY_MS: Final = 20
-REST_SECONDS: Final = 1.0
-"""How long offsets without a record wait for one that follows: gap markers carry the current time."""
-ANSWER_SECONDS: Final = 15.0
-TRUE_ENDS_SECONDS: Final = 3.0
-"""How often the leader is asked for them; with the answer and what comes before it less than `LOG_END_AGE_MS`."""
-TRUE_ENDS_ANSWER_SECONDS: Final = 1.0
-IDLE_LOOKS: Final = 5
-"""Every so often the leader is asked for all of them, also for logs that do not move."""
+MARGIN_SECONDS: Final = 0.05
+"""How much longer than the broker this waits for an answer; then other work is done first."""
+RESTS_AFTER_SECONDS: Final = 3.0
+"""A partition without news for so long is fetched in the session of idle ones."""
+MOVED_SECONDS: Final = 1.0
+"""How long it is said that a leader has moved: whoever assigns partitions looks once a second."""
+IDLE_WAIT_MS: Final = 2_000
+IDLE_FETCH_BYTES: Final = 1 << 20
+IDLE_PARTITION_BYTES: Final = 64 << 10
+
+
+class _Posted(NamedTuple):
+    """A partition in a fetch, and what it was read for: an answer for anything else is void."""
+
+    of: BatchPartition
+    pipeline: Pipeline[BatchHeader, memoryview]
+    offset: int
+    turn: int
+
+    @classmethod
+    def now(cls, of: BatchPartition, turn: int) -> _Posted:
+        return cls(of, of.pipeline, of.fetch_from, turn)
+
+    @property
+    def is_void(self) -> bool:
+        return self.of.pipeline is not self.pipeline or self.of.fetch_from != self.offset
+
+
+_Key = tuple[str, int]
 
 
 class SourceReading:
     """Owned by the fetcher thread."""
 
-    def __init__(self, source: Router, broker: BrokerId, clock: Clock) -> None:
-        self.stale = False
-        """A leader has moved, or this broker does not answer."""
+    def __init__(
+        self, source: Router, broker: BrokerId, clock: Clock, throttle: Throttle | None = None, *, rests: bool = False
+    ) -> None:
+        """`throttle`: the limits of the worker; None: none. `rests`: idle partitions have a session of their own."""
+        self.news: list[BatchPartition] = []
+        """Idle partitions that had some since somebody has cleared this."""
         self._source = source
         self._broker = broker
         self._clock = clock
-        self._buffers = (ReceiveBuffer(), ReceiveBuffer())
-        self._fetches: Fetches | None = None
-        self._posted: list[BatchPartition] = []
-        self._turn = 0
-        self._asked_at = clock.now()
-        self._wait_ms = 0
-        self._true_ends_at = float("-inf")
-        self._looks = 0
+        self._throttle = throttle or Throttle(clock)
+        self._muted_until = float("-inf")
+        """Monotonic seconds: the broker throttles this client, and reads no request before (KIP-219)."""
+        self._rests = rests
+        self._decisions = Decisions(clock)
+        self._busy = FetchChannel(source, broker, clock, "fetch")
+        self._idle = FetchChannel(source, broker, clock, "fetch-idle")
+        self._posted: dict[_Key, _Posted] = {}
+        """In the fetch of busy partitions."""
+        self._resting: dict[_Key, _Posted] = {}
+        """In the session of idle ones, all of them; `turn`: of the fetch that each was added with."""
+        self._joining: list[_Key] = []
+        self._leaving: set[_Key] = set()
+        """New in it, and not in it any more, which the broker does not know yet."""
+        self._unchanged: tuple[int, AnswerTimes] | None = None
+        """The last answer about idle ones: those of its fetch that it has left out are unchanged."""
+        self._wants_to_enter = False
+        """A busy partition has become idle, and waits for the end of both fetches."""
+        self._rotation = 0
+        self._wait_seconds = 0.0
+        self._is_lost = False
+        self._moved_until = float("-inf")
+
+    @property
+    def stale(self) -> bool:
+        """Whether a leader has moved a moment ago, or this broker does not answer."""
+        return self._is_lost or self._clock.monotonic() < self._moved_until
+
+    # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def post(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> bool:
-        """Send a fetch for `partitions`; False: there was nothing to fetch, or no connection.
+        """See to it that `partitions` are being fetched, beside those that rest; False: nothing is.
 
-        The order of partitions rotates, because only the first is sure of its share (KIP-74). `hurry`: other work
-        waits, so do not wait long for new records.
+        `hurry`: other work waits, so do not wait long for new records.
         """
         now = self._clock.monotonic()
-        self._posted = _rotated([each for each in partitions if each.source.read_again_at <= now], self._turn)
-        if not self._posted:
-            return False
-        self._turn += 1
-        self._asked_at = self._clock.now()
-        self._wait_ms = HURRY_MS if hurry else WAIT_MS
-        limits = FetchLimits(max_wait_ms=self._wait_ms, max_bytes=FETCH_BYTES)
-        size = max(PARTITION_BYTES, min(MOST_PARTITION_BYTES, FETCH_BYTES // len(self._posted)))
-        positions = [each.position(ONE_BY_ONE_BYTES if each.one_by_one else size) for each in self._posted]
+        due = [each for each in partitions if each.source.read_again_at <= now]
+        if self._rests:
+            due = self._busy_of(due, now)
+        self._wait_seconds = (HURRY_MS if hurry else WAIT_MS) / 1000 + MARGIN_SECONDS
         try:
-            self._open().post(positions, limits, self._clock.deadline(ANSWER_SECONDS))
+            if now >= self._muted_until:
+                self._post_busy(due, hurry=hurry)
+                self._post_idle()
         except Stopped:
             raise
         except CouldNotTell as why:
             self._lost(why)
-            return False
-        return True
+        return self._busy.in_flight or self._idle.in_flight
 
-    def look_at_true_ends(self, partitions: Sequence[BatchPartition]) -> None:
-        """Ask the leader from time to time where its logs really end: fetches tell only what is committed.
+    def leave(self, partitions: Iterable[BatchPartition]) -> None:
+        """Do not read them any more: they recover, are paused, or belong to another thread now."""
+        for each in partitions:
+            self._leave((each.there.topic, each.there.partition), each)
 
-        The reserve of an unplanned failover begins there. If nothing is answered, the last answer stays. Logs that
-        have not moved since are asked for less often.
-        """
-        now = self._clock.monotonic()
-        if self.stale or now - self._true_ends_at < TRUE_ENDS_SECONDS:
-            return
-        self._true_ends_at, self._looks = now, self._looks + 1
-        known = {each.there: each.source for each in partitions if each.source.error is None}
-        idle_too = self._looks % IDLE_LOOKS == 1
-        served = {at: source for at, source in known.items() if idle_too or source.end != source.asked_end}
-        if not served:
-            return
-        by = self._clock.deadline(TRUE_ENDS_ANSWER_SECONDS)
-        try:
-            found = list_offsets(self._source, dict.fromkeys(served, End.LOG_END), by)
-        except Stopped:
-            raise
-        except TanistError:
-            return
-        for at, end in found.items():
-            if not isinstance(end, TanistError):
-                served[at].asked_end, served[at].log_end = served[at].end, SourceOffset(end)
+    def rests(self, of: BatchPartition) -> bool:
+        """Whether nothing has to be done for it until it is in `news`."""
+        held = self._resting.get((of.there.topic, of.there.partition))
+        answered = self._unchanged is not None and held is not None and held.turn <= self._unchanged[0]
+        return answered and held is not None and not held.is_void and _has_nothing_to_do(of)
 
-    def _open(self) -> Fetches:
-        if self._fetches is None or self._fetches.connection.lost:
-            by = self._clock.deadline(ANSWER_SECONDS)
-            if self._broker not in self._source.brokers:
-                self._source.refresh(sorted({each.there.topic for each in self._posted}), by)
-            connection = self._source.connection(self._broker, by, channel="fetch")
-            self._fetches = Fetches(connection, FetchSession())
-        return self._fetches
+    def settle(self) -> None:
+        """Note of all that rest when the source has last answered about them."""
+        if self._unchanged is None:
+            return
+        turn, look = self._unchanged
+        for each in self._resting.values():
+            if each.turn <= turn and not each.is_void and each.of.source.error is None:
+                self._decisions.unchanged(each.of, look)
+
+    def _busy_of(self, partitions: Sequence[BatchPartition], now: float) -> list[BatchPartition]:
+        """Those that do not rest. One moves only while no answer about it is on its way, that would count twice."""
+        may_enter = not self._idle.in_flight and not self._busy.in_flight
+        found: list[BatchPartition] = []
+        self._wants_to_enter = False
+        for each in partitions:
+            key = (each.there.topic, each.there.partition)
+            held, is_idle = (
+                self._resting.get(key),
+                _has_nothing_to_do(each) and now - each.news_at > RESTS_AFTER_SECONDS,
+            )
+            if held is not None and not held.is_void and is_idle:
+                continue
+            if held is not None:
+                self._leave(key, held.of)
+            elif is_idle and key not in self._leaving:  # else the broker must hear first that it has left
+                if may_enter:
+                    self._resting[key] = _Posted.now(each, self._idle.turn + 1)
+                    self._joining.append(key)
+                    continue
+                self._wants_to_enter = True
+            found.append(each)
+        return found
+
+    def _leave(self, key: _Key, of: BatchPartition) -> None:
+        if key in self._resting and self._resting[key].of is of:
+            del self._resting[key]
+            self._leaving.add(key)
+
+    def _post_busy(self, due: Sequence[BatchPartition], *, hurry: bool) -> None:
+        """The order rotates, because without a session only the first is sure of its share (KIP-74)."""
+        if self._busy.in_flight:
+            return
+        permit = self._throttle.permit(each.assigned.limits for each in due)
+        some = _rotated([each for each in due if permit.allows(each.assigned.limits)], self._rotation)
+        self._rotation += 1
+        self._posted = {(each.there.topic, each.there.partition): _Posted.now(each, 0) for each in some}
+        wait_ms = HURRY_MS if hurry else permit.wait_ms(WAIT_MS)
+        self._wait_seconds = min(self._wait_seconds, wait_ms / 1000 + MARGIN_SECONDS)
+        if some:
+            limits = FetchLimits(max_wait_ms=wait_ms, max_bytes=min(FETCH_BYTES, permit.fetch_bytes or FETCH_BYTES))
+            self._busy.post(_positions(some, permit), limits)
+
+    def _post_idle(self) -> None:
+        if self._idle.in_flight or (self._wants_to_enter and self._busy.in_flight):
+            return
+        if not self._resting:
+            self._joining, self._leaving = [], set()
+            self._idle.forget()
+            return
+        first = next(iter(self._resting.values())).of
+        permit = self._throttle.permit([tuple(key for key in first.assigned.limits if not key.topic)])
+        if permit.spent:
+            return
+        joining = [self._resting[key].of for key in self._joining if key in self._resting]
+        new = [each.position(IDLE_PARTITION_BYTES) for each in joining]
+        most = min(IDLE_FETCH_BYTES, permit.fetch_bytes or IDLE_FETCH_BYTES)
+        self._idle.post(new, FetchLimits(max_wait_ms=IDLE_WAIT_MS, max_bytes=most), self._leaving)
+        self._joining, self._leaving = [], set()
+
+    # ── receiving ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def ready(self) -> bool:
         """Whether an answer has arrived."""
-        return self._fetches is not None and self._fetches.readable
+        return self._busy.ready or self._idle.ready
 
     def take(self) -> None:
-        """Take the answer to the posted fetch, and decide for each batch what to do."""
-        buffer = self._buffers[self._turn % 2]
-        assert self._fetches is not None  # noqa: S101  # `post` has said so
+        """Wait for an answer, but not long, and decide for each batch what to do."""
+        going = [each for each in (self._busy, self._idle) if each.in_flight]
+        if not any(each.ready for each in going):
+            wait_for_any([each.connection for each in going], self._wait_seconds)
         try:
-            answer = self._fetches.receive(buffer, self._clock.deadline(ANSWER_SECONDS))
+            if self._busy.ready:
+                self._take_busy(self._busy.take())
+            if self._idle.ready:
+                self._take_idle(self._idle.take())
         except Stopped:
             raise
         except TanistError as why:
             self._lost(why)
-            return
-        self.stale = False
+
+    def _take_busy(self, answer: FetchAnswer) -> None:
+        self._answered(answer, self._posted)
         if not answer.looked:
             return
-        asked = {(each.there.topic, each.there.partition): each for each in self._posted}
-        answered_at = self._answered_at(answer.partitions)
-        first = next((each for each in answer.partitions if len(each.records)), None)
+        look, unmentioned = self._busy.look(answer.partitions), dict(self._posted)
+        self._decide(answer, unmentioned, look)
+        for each in unmentioned.values():
+            if not each.is_void:
+                self._decisions.unchanged(each.of, look)
+
+    def _take_idle(self, answer: FetchAnswer) -> None:
+        self._answered(answer, self._resting)
+        if not answer.looked:
+            return
+        look = self._idle.look(answer.partitions)
+        mentioned = {
+            key: self._resting[key]
+            for each in answer.partitions
+            if (key := (each.topic, each.partition)) in self._resting
+        }
+        self._unchanged = self._idle.turn, look
+        self._decide(answer, dict(mentioned), look)
+        for key, each in mentioned.items():
+            self.news.append(each.of)
+            if not _has_nothing_to_do(each.of):  # one with an error, too: the broker would answer about it at once
+                self._leave(key, each.of)
+
+    def _decide(self, answer: FetchAnswer, candidates: dict[_Key, _Posted], look: AnswerTimes) -> None:
+        """For each partition that the answer has; they are taken out of `candidates`."""
+        first, now = next((each for each in answer.partitions if len(each.records)), None), self._clock.monotonic()
         for fetched in answer.partitions:
-            of = asked.pop((fetched.topic, fetched.partition))
-            self._take(of, fetched, answered_at, is_whole=fetched is first)
-        for each in asked.values():
-            self._unchanged(each, answered_at)
+            posted = candidates.pop((fetched.topic, fetched.partition), None)
+            if posted is None or posted.is_void:
+                continue
+            if len(fetched.records):
+                posted.of.news_at = now
+            if self._decisions.take(posted.of, fetched, look, is_whole=fetched is first):
+                self._moved_until = now + MOVED_SECONDS
 
-    def _answered_at(self, partitions: Iterable[FetchedPartition]) -> EpochMs:
-        """The earliest time at which the answer can have been made.
-
-        It may have waited in the socket of a busy or frozen process since. Without records the leader has waited for
-        some as long as it was asked to.
-        """
-        if any(each.records or each.error_code != NONE or each.diverging is not None for each in partitions):
-            return self._asked_at
-        return EpochMs(min(self._clock.now(), self._asked_at + self._wait_ms))
+    def _answered(self, answer: FetchAnswer, fetched_for: dict[_Key, _Posted]) -> None:
+        """Count what was read under the limits, and rest for as long as the broker's quota demands."""
+        self._is_lost = False
+        sizes: Counter[LimitKey] = Counter()
+        for fetched in answer.partitions:
+            posted = fetched_for.get((fetched.topic, fetched.partition)) if len(fetched.records) else None
+            for key in posted.of.assigned.limits if posted is not None else ():
+                sizes[key] += len(fetched.records)
+        if sizes:
+            self._throttle.read(sizes)
+        if answer.throttle_ms > 0 and fetched_for:
+            seconds = answer.throttle_ms / 1000
+            self._muted_until = self._clock.monotonic() + seconds
+            mirror = next(iter(fetched_for.values())).of.assigned.spec.mirror
+            self._throttle.waited(mirror, ThrottledBy.SOURCE, seconds)
 
     def _lost(self, why: TanistError) -> None:
         """Read both logs again: the topic may have been re-created when the broker answers next."""
-        self.stale = True
+        self._is_lost = True
         self._source.drop(self._broker)
         now, epoch = self._clock.monotonic(), self._clock.now()
-        for each in self._posted:
-            each.source.refused(why, now, epoch)
-            each.halt(None, now)
-
-    def _unchanged(self, of: BatchPartition, answered_at: EpochMs) -> None:
-        """The source has answered, and has no news of it (KIP-227)."""
-        of.source.still(answered_at)
-        if not of.pipeline.halted:
-            of.compared(self._asked_at)
-            self._rest(of)
-
-    def _take(self, of: BatchPartition, fetched: FetchedPartition, answered_at: EpochMs, *, is_whole: bool) -> None:
-        """`is_whole`: of the first partition with records the broker sends at least one batch (KIP-74)."""
-        pipeline = of.pipeline
-        if fetched.error_code == NONE:  # also of a halted one: these numbers come once in a session
-            of.source.served(answered_at, fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset)
-        if pipeline.halted:
-            return  # an append failed meanwhile: what was fetched ahead of it is void
-        if fetched.error_code != NONE:
-            self._refused(of, error_for(fetched.error_code, f"fetch of {of.there} at {of.fetch_from}"))
-            return
-        if fetched.diverging is not None:
-            of.diverged(SourceOffset(fetched.diverging[1]), self._clock.monotonic())
-            return
-        if self._read_too_late(of, fetched):
-            return
-        small = of.assigned.merges
-        of.merging = of.merging.seen(*sample(fetched.records)) if small else replace(of.merging, on=False)
-        before, progressed = len(pipeline.steps), pipeline.take(*_steps(of, fetched))
-        if len(pipeline.steps) > before:
-            of.resting_since = None
-        elif progressed or not len(fetched.records):
-            self._rest(of)
-        elif is_whole:
-            broken = CorruptBatch(f"the batch at source offset {of.fetch_from} has a corrupt length")
-            of.halt(broken, self._clock.monotonic())
-
-    def _read_too_late(self, of: BatchPartition, fetched: FetchedPartition) -> bool:
-        """Whether tombstones may be gone from this answer. Then recovery compares both logs first."""
-        lost = of.tombstones
-        of.compared(self._asked_at)
-        if not of.reads_too_late(self._clock.now()):
-            return False
-        lost.hole = first_hole(of.pipeline.position, split(fetched.records))
-        if lost.hole is not None:
-            of.halt(None, self._clock.monotonic())
-        return lost.hole is not None
-
-    def _rest(self, of: BatchPartition) -> None:
-        """Offsets without a record that none follows get gap markers after a while: so both logs end alike."""
-        pipeline, now = of.pipeline, self._clock.monotonic()
-        if of.holes is not Holes.COPIES or not pipeline.quiet:
-            return
-        if pipeline.end >= pipeline.position:
-            pipeline.rested()
-            of.compared(self._asked_at)
-        elif of.resting_since is None:
-            of.resting_since = now
-        elif now - of.resting_since >= REST_SECONDS:
-            pipeline.take([Fill(SourceOffset(pipeline.end), pipeline.position)])
-
-    def _refused(self, of: BatchPartition, why: TanistError) -> None:
-        self.stale = self.stale or isinstance(why, NotLeader) or why.retriable
-        now = self._clock.monotonic()
-        if isinstance(why, OffsetOutOfRange | UnknownTopicOrPartition | UnknownTopicId | InconsistentTopicId):
-            # Both logs tell which end was overrun; and a topic that comes back may be another one, already longer.
-            of.halt(why, now)
-        else:
-            of.source.refused(why, now, self._clock.now())
+        lost = [*self._posted.values(), *self._resting.values()]
+        for each in lost:
+            each.of.source.refused(why, now, epoch)
+            each.of.halt(None, now)
+        self.news += [each.of for each in self._resting.values()]
+        self._posted, self._resting, self._unchanged = {}, {}, None
+        self._joining, self._leaving = [], set()
+        self._busy.forget()
+        self._idle.forget()
 
 
-def _steps(
-    of: BatchPartition, fetched: FetchedPartition
-) -> tuple[Iterable[Step[BatchHeader, memoryview]], SourceOffset | None]:
-    """As `Pipeline.take` takes them."""
-    pipeline, limit = of.pipeline, of.merging.limit
-    steps = _decided(of, fetched)
-    match of.holes:
-        case Holes.COPIES:
-            lost = of.tombstones
-            made = refilled(steps, pipeline.position, pipeline.planned_end, limit, keyed=of.keyed, deleted=lost.deleted)
-            lost.deleted = made.deleted
-            return made.steps, made.until
-        case Holes.MARKERS:
-            return split_at_holes(steps, pipeline.position, limit), None
-        case Holes.REFUSE:
-            return steps, None
+def _has_nothing_to_do(of: BatchPartition) -> bool:
+    """Whether it is copied, nothing of it waits or is in flight, and no gap marker is due."""
+    pipeline = of.pipeline
+    if pipeline.halted or not pipeline.quiet or of.source.error is not None:
+        return False
+    return of.holes is not Holes.COPIES or pipeline.end >= pipeline.position
 
 
-def _decided(of: BatchPartition, fetched: FetchedPartition) -> Iterator[Step[BatchHeader, memoryview]]:
-    aborted = [AbortedTransaction(*each) for each in fetched.aborted]
-    records, position, merging = fetched.records, of.pipeline.position, of.merging
-    batches = walk_merged(records, position, merging.limit) if merging.on else walk(records)
-    holes = of.holes is not Holes.REFUSE
-    try:
-        yield from decide(position, _noted(of, batches), aborted, ends_abort, holes=holes)
-    except PartitionBroken as broken:
-        yield Refuse(broken)
-
-
-def _noted(
-    of: BatchPartition, batches: Iterable[tuple[BatchHeader, memoryview]]
-) -> Iterator[tuple[BatchHeader, memoryview]]:
-    for header, batch in batches:
-        of.last_epoch = header.leader_epoch
-        yield header, batch
+def _positions(partitions: Sequence[BatchPartition], permit: FetchPermit) -> list[FetchPosition]:
+    """What is asked of each partition: its share of the fetch, and of what may be read of its topic."""
+    size = max(PARTITION_BYTES, min(MOST_PARTITION_BYTES, FETCH_BYTES // len(partitions)))
+    if not permit.of_topic:
+        return [each.position(ONE_BY_ONE_BYTES if each.one_by_one else size) for each in partitions]
+    limited = Counter(key for each in partitions for key in each.assigned.limits if key in permit.of_topic)
+    most = {key: max(1, permit.of_topic[key] // count) for key, count in limited.items()}
+    return [
+        each.position(
+            min(
+                ONE_BY_ONE_BYTES if each.one_by_one else size,
+                *(most[key] for key in each.assigned.limits if key in most),
+                MOST_PARTITION_BYTES,
+            )
+        )
+        for each in partitions
+    ]
 
 
 def _rotated(partitions: list[BatchPartition], turn: int) -> list[BatchPartition]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.compacted_recovery import recover_compacted_position
@@ -20,17 +20,20 @@ from tanist.fetcher.runs import LossRecords
 from tanist.kafka.protocol.refilling import DeletedKeys
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
+from tanist.kafka.wire.requests import End
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from tanist.domain.errors import SourceTopicRecreated
     from tanist.domain.log_ends import CopyEnds
-    from tanist.domain.names import SourceOffset
+    from tanist.domain.names import MirrorPartition, SourceOffset
+    from tanist.domain.recovery import ResumePoint
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns, OnRecord
     from tanist.fetcher.tools import FetcherThreadTools
+    from tanist.kafka.wire.requests import EpochEnd
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
@@ -38,6 +41,19 @@ log = logging.getLogger(__name__)
 
 RECOVERY_SECONDS: Final = 5.0
 """Timeout for one partition: a frozen broker delays the other partitions of the fetcher thread."""
+
+
+AT_ONCE: Final = 100
+"""Partitions whose records are held while the source is asked about all of them: 128 KiB each."""
+
+
+class _Read(NamedTuple):
+    """What both logs of a partition say. `epoch_before`: as `WireLogReader` has it."""
+
+    found: ResumePoint
+    ends: CopyEnds
+    source_start: SourceOffset
+    epoch_before: int
 
 
 class Recovery:
@@ -59,9 +75,8 @@ class Recovery:
             by = self._clock.deadline(RECOVERY_SECONDS)
             seen = ids_and_ends(self._routers[1], [each.at for each in partitions], by)
             recorded = self._runs.on_record(self._state, by)  # both after the ends, as `LogReader` wants it
-            for each in partitions:
-                by = self._clock.deadline(RECOVERY_SECONDS)
-                found.append(self._recover(each, seen[each.at], recorded, by))  # what is found stays if one raises
+            for first in range(0, len(partitions), AT_ONCE):
+                self._recover(partitions[first : first + AT_ONCE], seen, recorded, found)
         except Stopped:
             raise
         except TanistError as why:
@@ -69,17 +84,48 @@ class Recovery:
         return found
 
     def _recover(
-        self, of: BatchPartition, seen: tuple[UUID | None, CopyEnds] | TanistError, recorded: OnRecord, by: Deadline
-    ) -> Phase | TanistError:
-        """Raises only errors that concern all partitions: a cluster that does not answer."""
+        self,
+        partitions: Sequence[BatchPartition],
+        seen: Mapping[MirrorPartition, tuple[UUID | None, CopyEnds] | TanistError],
+        recorded: OnRecord,
+        found: list[Phase | TanistError],
+    ) -> None:
+        """Add to `found`. What is asked of the source for each partition is asked for all of them together.
+
+        Raises only errors that concern all partitions: a cluster that does not answer. What is found stays then.
+        """
+        by = self._clock.deadline(RECOVERY_SECONDS)
+        starts = requests.list_offsets(self._routers[0], {each.at: End.EARLIEST for each in partitions}, by)
+        read: list[_Read | TanistError] = []
+        for each in partitions:
+            by = self._clock.deadline(RECOVERY_SECONDS)
+            read.append(self._read(each, seen[each.at], recorded, starts[each.at], by))
+        continuing = [of for of, logs in zip(partitions, read, strict=True) if isinstance(logs, _Read)]
+        epochs = self._epoch_ends(continuing, recorded)
+        for each, logs in zip(partitions, read, strict=True):
+            by = self._clock.deadline(RECOVERY_SECONDS)
+            found.append(
+                self._begin(each, logs, recorded, epochs.get(each.at), by) if isinstance(logs, _Read) else logs
+            )
+
+    def _read(
+        self,
+        of: BatchPartition,
+        seen: tuple[UUID | None, CopyEnds] | TanistError,
+        recorded: OnRecord,
+        start: int | TanistError,
+        by: Deadline,
+    ) -> _Read | TanistError:
+        """Raises as `_recover`."""
         try:
             of.topic_id, ends = value(seen)
+            earliest = None if isinstance(start, TanistError) else start
             try:
-                return self._resume(of, ends, recorded, by)
+                return self._position(of, ends, recorded, earliest, by)
             except CompactionHole:
                 if not of.found_hole():
                     raise
-                return self._resume(of, ends, recorded, by)
+                return self._position(of, ends, recorded, None, by)
             except (Diverged, SourceBehind) as why:
                 return self._another_topic(of, by) or self._evidence(of, ends, recorded, by).explain(why, ends)
             except SourceTruncated as why:
@@ -89,20 +135,52 @@ class Recovery:
         except TanistError as why:
             return why
 
-    def _resume(self, of: BatchPartition, ends: CopyEnds, recorded: OnRecord, by: Deadline) -> Phase:
+    def _position(
+        self, of: BatchPartition, ends: CopyEnds, recorded: OnRecord, start: int | None, by: Deadline
+    ) -> _Read:
         evidence = self._evidence(of, ends, recorded, by)
+        evidence.earliest = start
         suspect_from = of.halted.suspect_from if of.halted else None
         recover = recover_position if of.holes is Holes.REFUSE else recover_compacted_position
         found = recover(evidence, of.assigned.spec.writer, suspect_from)
-        self._same_history(of, found.position, recorded, by)
+        source_start, epoch = evidence.source_start().log_start, evidence.epoch_before(found.position)
+        return _Read(found, ends, source_start, epoch)
+
+    def _begin(
+        self,
+        of: BatchPartition,
+        read: _Read,
+        recorded: OnRecord,
+        epoch_end: EpochEnd | TanistError | None,
+        by: Deadline,
+    ) -> Phase | TanistError:
+        """Raises as `_recover`."""
+        try:
+            try:
+                return self._resume(of, read, recorded, None if epoch_end is None else value(epoch_end), by)
+            except SourceTruncated as why:
+                return self._another_topic(of, by) or why
+        except (Stopped, TimedOut, Unreachable):
+            raise
+        except TanistError as why:
+            return why
+
+    def _resume(
+        self, of: BatchPartition, read: _Read, recorded: OnRecord, epoch_end: EpochEnd | None, by: Deadline
+    ) -> Phase:
+        found, ends = read.found, read.ends
+        if of.copied_record is not None and epoch_end is not None:
+            truncated = of.copied_record.lost(found.position, epoch_end.end_offset)
+            if truncated is not None:
+                raise truncated
         if found.lost is not None:
             lost = self._losses.record(of.assigned, of.topic_id, found.lost, by)
             of.note = f"the source deleted offsets {lost} before they were copied"
-        offsets = evidence.offset_map()
+        offsets = recorded.offset_map(of.at)
         if found.runs:
             offsets = self._runs.write(of.assigned, found.runs, "recovery", by)
         of.log_start = ends.start
-        of.enter_at = evidence.source_start().log_start
+        of.enter_at = read.source_start
         if found.start_fill is not None:
             of.start_fill = StartFill(found.start_fill.to, found.end)
             return Phase.FILL_START
@@ -110,24 +188,22 @@ class Recovery:
             of.tombstones.caught_up = CaughtUp(self._clock.now())  # a copy without records has no key too many
         self._settle_tombstones(of, ends, found.position, by)
         of.pipeline = Pipeline.resume(found, offsets)
-        of.last_epoch = evidence.epoch_before(found.position)
+        of.last_epoch, of.news_at = read.epoch_before, self._clock.monotonic()
         return Phase.COPY
 
-    def _same_history(self, of: BatchPartition, position: SourceOffset, recorded: OnRecord, by: Deadline) -> None:
-        """Records that cleaners have taken out of one log cannot be compared with the other: leader epochs can.
+    def _epoch_ends(
+        self, partitions: Sequence[BatchPartition], recorded: OnRecord
+    ) -> Mapping[MirrorPartition, EpochEnd | TanistError]:
+        """Where the leader epoch of the last copied record ends at the source, of partitions that have one.
 
-        Raises:
-            SourceTruncated: the source has lost a record that was copied.
+        Records that cleaners have taken out of one log cannot be compared with the other: leader epochs can.
         """
-        if of.copied_record is None:
-            stored = recorded.progress(of.assigned)
-            if stored.record is None:
-                return
-            of.copied_record = CopiedRecord(*stored.record)
-        epochs = {of.at: of.copied_record.epoch}
-        end = value(requests.offset_for_leader_epoch(self._routers[0], epochs, by)[of.at])
-        if lost := of.copied_record.lost(position, end.end_offset):
-            raise lost
+        for each in partitions:
+            if each.copied_record is None and (stored := recorded.progress(each.assigned)).record is not None:
+                each.copied_record = CopiedRecord(*stored.record)
+        epochs = {each.at: each.copied_record.epoch for each in partitions if each.copied_record is not None}
+        by = self._clock.deadline(RECOVERY_SECONDS)
+        return requests.offset_for_leader_epoch(self._routers[0], epochs, by) if epochs else {}
 
     def _settle_tombstones(self, of: BatchPartition, ends: CopyEnds, position: SourceOffset, by: Deadline) -> None:
         """Find the keys that were deleted at the source unseen, or store that there may be such keys."""

@@ -10,6 +10,7 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.fake_group import MOST_BYTES, MirrorTruncated
 from tanist.domain.gap_markers import MarkerEpoch
 from tanist.domain.lost_markers import LostMarker
+from tanist.fetcher.engines.batches.true_ends import TrueEnds
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.engines.transactions.owned_id import OwnedId
 from tanist.fetcher.engines.transactions.partition import TransactionPartition
@@ -55,7 +56,8 @@ class TransactionEngine:
         self._clock = tools.clock
         self._runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
         self._recovery = MappedRecovery(routers, self._runs, tools)
-        self._reading = SourceReadings(routers[0], tools.clock)
+        self._reading = SourceReadings(routers[0], tools.clock, tools.throttle)
+        self._true_ends = TrueEnds(routers[0], tools.clock)
         self._thinning = MapThinning(routers[1], self._runs, tools)
         self._write_back = WriteBack(routers[0], tools)
         self._ids: dict[int, OwnedId] = {}
@@ -128,6 +130,8 @@ class TransactionEngine:
         return kept_out
 
     def read(self, partitions: Sequence[TransactionPartition], *, hurry: bool) -> Incoming | None:
+        if self._tools.throttle.is_muted(self._tools.spec.mirror):
+            return None
         hurry = hurry or any(each.opened is not None for each in partitions)
         return self._reading if self._reading.post(partitions, hurry=hurry) else None
 
@@ -158,11 +162,23 @@ class TransactionEngine:
         if found:
             self._publish(found, partitions)
 
-    def idle(self, partitions: Sequence[TransactionPartition]) -> None:
+    def leave(self, partitions: Sequence[TransactionPartition]) -> None:
+        """Nothing: whatever is not given is not fetched."""
+
+    def rests(self, partition: TransactionPartition) -> bool:
+        del partition  # each is given to every call
+        return False
+
+    def news(self) -> Sequence[TransactionPartition]:
+        return ()
+
+    def idle(self, partitions: Sequence[TransactionPartition], *, whole: bool) -> None:
+        del whole
         now = self._clock.monotonic()
         self._write_back.write(partitions)
         self._thinning.step(partitions)
-        self._reading.look_at_true_ends([each for each in partitions if each.halted is None])
+        if not self._reading.stale:
+            self._true_ends.look([each for each in partitions if each.halted is None], whole=True)
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             idle = [each for each in partitions if each.idle and now - each.committed_at > LOOK_SECONDS]

@@ -75,9 +75,11 @@ class OwnedId:
         self._size = TransactionSize()
         self._fenced: set[MirrorPartition] = set()
         """The partitions in which this owner has fenced the others since it took over."""
-        name = transactional_id_of(self._spec, number)
-        group, channel = group_of(self._spec.mirror), f"transactions-{self.channel}"
-        self._transactions = CopyTransactions(destination, name, group, TIMEOUT_MS, channel=channel)
+        name, group = transactional_id_of(self._spec, number), group_of(self._spec.mirror)
+        channel, throttled = f"transactions-{self.channel}", tools.throttled
+        self._transactions = CopyTransactions(
+            destination, name, group, TIMEOUT_MS, channel=channel, throttled=throttled
+        )
         self._transactions.transactional = self._wants_transactions
 
     @property

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import BrokerId
     from tanist.fetcher.engines.transactions.partition import TransactionPartition
+    from tanist.fetcher.throttle import Throttle
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock
 
@@ -26,9 +27,10 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 class SourceReadings:
     """Owned by the fetcher thread. A transactional id has partitions of several brokers, and one thread."""
 
-    def __init__(self, source: Router, clock: Clock) -> None:
+    def __init__(self, source: Router, clock: Clock, throttle: Throttle) -> None:
         self._source = source
         self._clock = clock
+        self._throttle = throttle
         self._readings: dict[BrokerId, SourceReading] = {}
         self._posted: list[SourceReading] = []
         self._looked_at = float("-inf")
@@ -43,7 +45,9 @@ class SourceReadings:
         hurry = hurry or len(led) > 1
         self._posted = []
         for broker, some in led.items():
-            reading = self._readings.setdefault(broker, SourceReading(self._source, broker, self._clock))
+            if broker not in self._readings:
+                self._readings[broker] = SourceReading(self._source, broker, self._clock, self._throttle)
+            reading = self._readings[broker]
             if reading.post(some, hurry=hurry):
                 self._posted.append(reading)
         return bool(self._posted)
@@ -58,11 +62,10 @@ class SourceReadings:
             each.take()
         self._posted = []
 
-    def look_at_true_ends(self, partitions: Sequence[TransactionPartition]) -> None:
-        """As `SourceReading` has it."""
-        for broker, some in self._by_leader(partitions).items():
-            if broker in self._readings:
-                self._readings[broker].look_at_true_ends(some)
+    @property
+    def stale(self) -> bool:
+        """Whether any broker does not answer, or has lost its partitions."""
+        return any(each.stale for each in self._readings.values())
 
     def _by_leader(self, partitions: Sequence[TransactionPartition]) -> Mapping[BrokerId, list[TransactionPartition]]:
         self._look_for_leaders(partitions)
