@@ -16,7 +16,6 @@ from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 
 if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
-    from tanist.domain.state_view import StateView
 
 DEFAULT_GROUPS_SECONDS: Final = 60
 """Between two syncs of groups by workers, where the mirror has no interval; that of the DAG's schedule."""
@@ -76,16 +75,9 @@ def interval_seconds(spec: MirrorSpec, duty: Duty) -> int:
             return (spec.sync_groups_seconds or DEFAULT_GROUPS_SECONDS) if spec.workers_sync_groups else 0
 
 
-def has_been_left(view: StateView, mirror: MirrorName) -> bool:
-    """Whether all topics of the mirror were failed over, or taken out: nothing follows its source any more."""
-    return bool(view.removed(mirror)) and not view.mirrored(mirror)
-
-
-def duties_of(spec: MirrorSpec, view: StateView) -> dict[Duty, int]:
-    """What workers do for a mirror now, with its intervals. Nothing once all of its topics have left it."""
-    if has_been_left(view, spec.mirror):
-        return {}
-    return {duty: every for duty in Duty if (every := interval_seconds(spec, duty))}
+def duties_of(spec: MirrorSpec, *, left: bool) -> dict[Duty, int]:
+    """What workers do for a mirror now, with its intervals. `left`: all of its topics have left it, so nothing."""
+    return {} if left else {duty: every for duty in Duty if (every := interval_seconds(spec, duty))}
 
 
 def is_due(spec: MirrorSpec, duty: Duty, last: DutyRun | None, now: EpochMs) -> bool:

@@ -322,6 +322,10 @@ class StateView(Mapping[str, StateRecord]):
     def groups_synced(self, mirror: MirrorName) -> GroupsSynced | None:
         return self._of(mirror, self._found(GroupsSynced, f"synced/{mirror}"))
 
+    def has_been_left(self, mirror: MirrorName) -> bool:
+        """Whether all topics of the mirror were failed over, or taken out: nothing follows its source any more."""
+        return bool(self.removed(mirror)) and not self.mirrored(mirror)
+
     def duty_runs(self, mirror: MirrorName) -> tuple[DutyRun, ...]:
         """The last run of each periodic duty of the mirror that a worker has had."""
         return tuple(sorted(self._all_of(DutyRun, mirror), key=lambda each: each.duty))

@@ -107,7 +107,7 @@ class SourceDuties(RoundThread):
         for spec in view.mirrors():
             if spec.source != self._source or not self._owns(spec.mirror):
                 continue
-            for duty in duties_of(spec, view):
+            for duty in duties_of(spec, left=view.has_been_left(spec.mirror)):
                 self._run_if_due(spec, duty)
 
     def _owns(self, mirror: MirrorName) -> bool:

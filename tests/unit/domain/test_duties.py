@@ -95,11 +95,13 @@ def test_status_says_nothing_of_duties_where_a_schedule_has_them() -> None:
 def test_a_mirror_that_has_failed_over_leaves_nothing_to_workers() -> None:
     """Its old source may be dead for good, and each run would say so."""
     gone = a_topic(desired=DesiredState.REMOVED)
-    assert duties_of(SPEC, a_view(SPEC, gone)) == {}
+    assert a_view(SPEC, gone).has_been_left(DR)
+    assert duties_of(SPEC, left=True) == {}
     synced = GroupsSynced(mirror=DR, positions=1, withheld=1, at=EpochMs(1), renewed_at=EpochMs(1), rewound=("g",))
     assert checks_of(0, gone, synced) == {}
-    assert duties_of(SPEC, a_view(SPEC, gone, a_topic("payments"))) == {Duty.METADATA: 30, Duty.GROUPS: 60}
-    assert duties_of(SPEC, a_view(SPEC)) == {Duty.METADATA: 30, Duty.GROUPS: 60}
+    assert not a_view(SPEC, gone, a_topic("payments")).has_been_left(DR)
+    assert not a_view(SPEC).has_been_left(DR)
+    assert duties_of(SPEC, left=False) == {Duty.METADATA: 30, Duty.GROUPS: 60}
 
 
 def test_groups_that_were_set_back_are_a_check_with_the_command_that_answers() -> None:

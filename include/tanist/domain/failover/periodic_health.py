@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Verdict, named, worst
-from tanist.domain.duties import Duty, duties_of, has_been_left, interval_seconds
+from tanist.domain.duties import Duty, duties_of, interval_seconds
 from tanist.domain.filled import exact_options
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _MISSED: Final = 3
 def periodic_checks(spec: MirrorSpec, view: StateView, now: EpochMs) -> tuple[Check, ...]:
     """Only those that mean something for the mirror: none of one that leaves all of this to a schedule."""
     runs = {each.duty: each for each in view.duty_runs(spec.mirror)}
-    duties = _duties(spec, duties_of(spec, view), runs, now)
+    duties = _duties(spec, duties_of(spec, left=view.has_been_left(spec.mirror)), runs, now)
     found = (duties, _rewinds(spec, rewound_groups(view, spec.mirror)), _drift(spec, view))
     return tuple(check for check in found if check is not None)
 
@@ -32,7 +32,7 @@ def periodic_checks(spec: MirrorSpec, view: StateView, now: EpochMs) -> tuple[Ch
 def rewound_groups(view: StateView, mirror: MirrorName) -> tuple[str, ...]:
     """The groups that were set back at the source, and of which a person decides whether they follow."""
     synced = view.groups_synced(mirror)
-    return () if synced is None or has_been_left(view, mirror) else synced.rewound
+    return () if synced is None or view.has_been_left(mirror) else synced.rewound
 
 
 def _duties(spec: MirrorSpec, wanted: Mapping[Duty, int], runs: Mapping[Duty, DutyRun], now: EpochMs) -> Check | None:
