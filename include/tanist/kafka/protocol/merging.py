@@ -92,8 +92,8 @@ def walk_merged(records: memoryview, position: int, limit: int) -> Iterator[tupl
     at, data = 0, records.tobytes()  # what is looked at byte by byte is faster so
     while at < len(records):
         if (singles := _merged_singles(data, at, position, limit)) is not None:
-            one, at = singles
-            yield one
+            yield singles[0]
+            at = singles[1]
             continue
         run = _run(records, at, position, limit)
         if len(run) > 1 and (one := _merged(records, run, limit)) is not None:
