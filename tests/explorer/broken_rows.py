@@ -131,7 +131,7 @@ BREAKS: Final = {
     "a withdrawal does not set the fence again": Break(ONE_SIDE, _rows(undos=("lift",)), 34),
     "a withdrawal leaves the configs": Break(AS_IT_WAS, _rows(undos=("configure",)), 5),
     "a withdrawal leaves the ACLs": Break(AS_IT_WAS, _rows(undos=("deny",)), 17),
-    "a fence is set before that is on record": Break(FENCE_KNOWN, _set_before_it_is_on_record, 8),
+    "a fence is set before that is on record": Break(FENCE_KNOWN, _set_before_it_is_on_record, 64),
     "retention is released before tails are decided": Break(LISTED, _release_of_everything, 24),
     "tails stay at the old home": Break(
         LISTED, _settled(lambda each: None if isinstance(each, TopicTails) else each), 5

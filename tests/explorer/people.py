@@ -48,6 +48,7 @@ AGAIN_SECONDS: Final = 12.0
 TRIES: Final = 4
 NOTHING_LEFT: Final = frozenset({
     "NOTHING_FAILED_OVER", "MIRROR_REVERSED", "NOTHING_TO_DECIDE", "NO_UNFINISHED_REVERSAL", "NO_OPEN_TRANSACTIONS",
+    "NO_ACLS_TO_DELETE",
 })  # fmt: skip
 """Somebody else has done it."""
 

@@ -63,6 +63,7 @@ def side(place: Ground, cluster: GuardedCluster) -> Cluster:
         configs=Pointed(place, "configs", bare.configs),
         logs=Pointed(place, "logs", bare.logs),
         access=Pointed(place, "access", bare.access),
+        acls=Pointed(place, "acls", bare.acls),
         replicas=Pointed(place, "replicas", bare.replicas),
         fencing=Pointed(place, "fencing", bare.fencing),
         producer_fencing=Pointed(place, "producer_fencing", bare.producer_fencing),

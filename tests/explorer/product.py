@@ -9,6 +9,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 from tanist.domain.acl_entries import ANYBODY, AclEntry
+from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResource
 from tanist.domain.approval.entries import APPROVALS_TOPIC, Approval
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.circle import locate
@@ -84,6 +85,7 @@ from tanist.usecases.failover.tools import GroupsMoved, Timeouts, Tools
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.metadata import deleting
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync as metadata_sync
 from tanist.usecases.mirror import OpenMirror, ReturnedMirror, spec_at
@@ -129,7 +131,12 @@ __all__ = [
     "STATE_PARTITIONS",
     "STATE_TOPIC",
     "WORKER",
+    "AclBinding",
     "AclEntry",
+    "AclOperation",
+    "AclPattern",
+    "AclPermission",
+    "AclResource",
     "Approval",
     "ApprovedPlan",
     "Chosen",
@@ -228,6 +235,7 @@ __all__ = [
     "check_invariants",
     "create",
     "deciding",
+    "deleting",
     "desire",
     "fences",
     "findings_of",

@@ -12,7 +12,12 @@ from tests.explorer.pointed import Pointed, side
 from tests.explorer.product import (
     EVERY_TOPIC,
     STATE_TOPIC,
+    AclBinding,
     AclEntry,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
     CommandContext,
     FindingKind,
     GroupsMoved,
@@ -23,6 +28,7 @@ from tests.explorer.product import (
     MemorySizes,
     MemoryTails,
     MemoryTransactions,
+    MetadataRequest,
     MirrorSpec,
     Mode,
     OpenMirror,
@@ -35,7 +41,10 @@ from tests.explorer.product import (
     Tools,
     aborting,
     accepting,
+    administer,
     deciding,
+    deleting,
+    metadata_sync,
     pending,
     replay,
     rescue,
@@ -61,6 +70,9 @@ ACTIONS: Final = {
     "drop": dict.fromkeys(TailClass, TailAction.DROP),
     "safe": {each: TailAction.REPLAY if each is TailClass.SAFE else TailAction.DROP for each in TailClass},
 }
+READER: Final = AclBinding(
+    AclResource.GROUP, "readers", AclPattern.LITERAL, "User:reader", "*", AclOperation.READ, AclPermission.ALLOW
+)
 ANOTHER: Final = AclEntry("User:another", "*", allowed=True)
 
 
@@ -123,6 +135,21 @@ class Returner(Operator):
         made = aborting.plan_abort(clusters, EVERY_TOPIC, run).plan
         aborting.approve_abort(made.hash, EVERY_TOPIC, clusters, run, terms=TERMS)
         return f"{len(aborting.abort_transactions(made.hash, clusters, run).aborted)} aborted"
+
+    def delete_acls(self) -> str:
+        """What has gone at the source: plan, approve, run."""
+        run = self._command()
+        at = deleting.plan_deletion(DR, self._west(), lambda _: self._east(), run)
+        deleting.approve_deletion(at.plan.hash, at, run, terms=TERMS)
+        return f"{len(deleting.delete(at.plan.hash, at, lambda _: self._east(), run))} deleted"
+
+    def outlives_an_acl(self) -> None:
+        """An ACL follows the source, and goes there."""
+        run, source = self._command(), self.circle.other(self.circle.home())
+        administer.alter(DR, administer.Alteration(acl_rules=("GROUP",)), self._west(), run)
+        source.bindings.add(READER)
+        metadata_sync(MetadataRequest(mirror=DR), self._west(), lambda _: self._east(), run)
+        source.bindings.discard(READER)
 
     def reverse(self, accept: str = "", exclude: str = "") -> str:
         """Plan, approve, run; an unfinished reversal is completed. `exclude`: a topic that stays behind."""

@@ -173,6 +173,10 @@ RULES: Final = (
         "test_access.py::test_who_may_write_is_not_told_to_everybody",
     ),
     Rule(
+        "ACLs of any type are created and deleted exactly", ("acls.read", "acls.create", "acls.delete"),
+        "test_access.py::test_acls_of_any_type_are_created_and_deleted_exactly",
+    ),
+    Rule(
         "a login is told with whether rules bind it", ("access.login",),
         "test_access.py::test_a_login_is_told_with_whether_rules_bind_it",
     ),

@@ -75,6 +75,7 @@ WAYS: Final = {
     "an abort of transactions": (
         Way(before=(Deed("begins_transaction"), *_lost()), does=again("abort_transactions")),
     ),
+    "a deletion of ACLs": (Way(before=(again("outlives_an_acl"),), does=again("delete_acls")),),
 }  # fmt: skip
 """By table. One that is missing here is not played, and `test_tables.py` says so."""
 
