@@ -98,6 +98,7 @@ class Fetches(_Pipeline):
         session = self._session
         fetch = SessionFetch(0, -1, positions) if session is None else session.next(version, positions)
         self._post(number, [fetch_request(version, number, self.connection.client_id, fetch, limits)], by)
+        self.connection.totals.fetches += 1
         self._posted.append((version, {version.topic_of(each): each.topic for each in positions}))
 
     def _version(self, positions: Sequence[FetchPosition]) -> FetchVersion:
@@ -108,9 +109,9 @@ class Fetches(_Pipeline):
         frame = self._take(buffer, by)
         version, names = self._posted.popleft()
         if self._session is None:
-            return parse_fetch(version, frame, names)
+            return self._throttled(parse_fetch(version, frame, names))
         try:
-            answer = parse_fetch(version, frame, names)
+            answer = self._throttled(parse_fetch(version, frame, names))
         except BrokerError:
             going_on = self._session.goes_on
             self._session.ended()
@@ -118,6 +119,10 @@ class Fetches(_Pipeline):
                 raise
             return _NOTHING_SEEN  # the session alone may be what it refuses: the next fetch begins another one
         self._session.answered(answer.session_id)
+        return answer
+
+    def _throttled(self, answer: FetchAnswer) -> FetchAnswer:
+        self.connection.totals.throttled_ms += answer.throttle_ms
         return answer
 
 
@@ -167,6 +172,7 @@ class Appends(_Pipeline):
         frame = self._take(self._buffer, by)
         version, places = self._posted.popleft()
         throttle, partitions = parse_produce(version, frame)
+        self.connection.totals.throttled_ms += throttle
         found = {(each.topic, each.partition): each for each in partitions}
         try:
             return ProduceAnswer(throttle, [found[place] for place in places])
