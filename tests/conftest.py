@@ -37,7 +37,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would e
 
 ORDER: Final = (
     *("airflow", "airflow/test_lost_answers.py", "airflow/whole"),
-    *("kafka/failover", "kafka/failover/test_dead_source.py", "kafka/failover/test_real.py", "spark"),
+    *("kafka/failover", "kafka/failover/test_dead_source.py", "kafka/failover/test_metrics.py"),
+    *("kafka/failover/test_real.py", "spark"),
     *("kafka/fetcher", "kafka/fetcher/test_last_look.py", "kafka/failover/own", "kafka/failback", "kafka/cli"),
     *("kafka/demo", "contracts", "kafka", "explorer", "storm", "unit"),
 )

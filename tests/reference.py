@@ -19,6 +19,7 @@ from tanist.domain.broker_errors import TABLE
 from tanist.domain.errors import BrokerError, TanistError
 from tanist.domain.limitation_kinds.kind import Effect
 from tanist.domain.limitation_kinds.table import TABLE as LIMITATIONS
+from tanist.domain.metrics import KIP_1279, METRICS, MetricScope
 from tanist.domain.rights import ClusterRole, Each, LoginRole, Notice, Requirement
 from tanist.settings import KEYS
 from tanist.usecases.failback.aborting import ABORT
@@ -61,6 +62,7 @@ def pages() -> dict[str, str]:
         "commands.md": commands(),
         "errors.md": errors(),
         "limitations.md": limitations(),
+        "metrics.md": metrics(),
         "permissions.md": permissions(),
         "runs.md": runs(),
         "settings.md": settings_page(),
@@ -160,6 +162,33 @@ def limitations() -> str:
         checks = ", ".join(f"`{check}`" for check in each.checks)
         cells = (f"`{each.name}`", each.means, *effects, checks, each.next_step)
         parts.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(parts) + "\n"
+
+
+_METRICS: Final = """\
+What `tanist fetcher run --metrics-port P` serves at `/metrics`, beside the families `process_*` and `python_*` of the
+process. How to use it, and alert rules: [monitoring.md](../monitoring.md).
+"""
+_KIP_METRICS: Final = """\
+## The metrics of KIP-1279
+
+By meaning, each as an expression over the families above. Kafka computes rates itself and names them after brokers and
+threads; Prometheus computes them from counters. In `connection-...` and the rows that follow it, KIP-1279 names one of
+several metrics of the same request.
+"""
+
+
+def metrics() -> str:
+    """The registry of metrics."""
+    parts = [f"{HEAD}# Metrics\n\n{_METRICS}"]
+    for scope in MetricScope:
+        parts.append(f"## Of {scope}\n\n| family | kind | labels | meaning |\n|---|---|---|---|")
+        for each in (family for family in METRICS if family.scope is scope):
+            labels = ", ".join(f"`{label}`" for label in each.labels)
+            parts.append(f"| `{each.name}` | {each.kind} | {labels} | {_cell(each.help)} |")
+        parts[-1] += "\n"
+    parts.append(f"{_KIP_METRICS}\n| KIP-1279 | here |\n|---|---|")
+    parts += [f"| {each.name} | {f'`{each.here}`' if each.here else f'none: {each.why}'} |" for each in KIP_1279]
     return "\n".join(parts) + "\n"
 
 

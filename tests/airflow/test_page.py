@@ -125,7 +125,7 @@ def test_a_mirror_is_shown_most_urgent_first() -> None:
     """Verdicts before reasons before tables; what has failed before what lags."""
     found = item(100_000)
     assert found["partitions"] == {"FAILED": 1, "MIRRORING": 2}
-    assert found["lag"] == {"offsets": 6, "unknown": 1, "age_ms": 100_000}
+    assert found["lag"] == {"offsets": 6, "unknown": 1, "bytes": None, "ms": None, "age_ms": 100_000}
     assert [each["partition"] for each in found["troubled"]] == [1, 2]
     assert found["last_failover"]["approver"] == "carol"
     assert found["workers"][0] | {"version": ""} == {

@@ -124,6 +124,8 @@ RECONCILE_MIRRORS: Final = "TANIST_RECONCILE_MIRRORS"
 """The mirrors that are reconciled on schedule, `destination/mirror` or `mirror`, separated by commas."""
 APPROVERS: Final = "TANIST_APPROVERS"
 """The ids of the Airflow users who may approve a failover, separated by commas."""
+METRICS_PORT: Final = "TANIST_METRICS_PORT"
+"""The port for metrics of the first destination's fetcher on its triggerer's host; those of the others follow it."""
 EVIDENCE: Final = "TANIST_EVIDENCE"
 """The folder for evidence of failovers, shared by all workers."""
 
@@ -141,6 +143,15 @@ def words(name: str) -> tuple[str, ...]:
 def destinations() -> tuple[str, ...]:
     """The destination clusters: one fetcher runs for each."""
     return words(DESTINATIONS)
+
+
+def metrics_port(number: int) -> str:
+    """The port for metrics of the fetcher of the destination with this number, from 0; empty: it has none.
+
+    What is no number is passed on as it is: the fetcher logs it, and copies without metrics.
+    """
+    first = text(METRICS_PORT)
+    return str(int(first) + number) if first.isdecimal() else first
 
 
 def approvers() -> tuple[str, ...]:

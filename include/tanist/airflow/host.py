@@ -63,19 +63,24 @@ def _story(payload: Mapping[str, Any]) -> list[str]:
 
 
 class FetcherHost(BaseEventTrigger):
-    """Runs one fetcher of `destination` until it is cancelled; fires whenever a fetcher has ended by itself."""
+    """Runs one fetcher of `destination` until it is cancelled; fires whenever a fetcher has ended by itself.
 
-    def __init__(self, destination: str) -> None:
+    `metrics_port`: where it serves its metrics, on the host of the triggerer; empty: nowhere.
+    """
+
+    def __init__(self, destination: str, metrics_port: str = "") -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow has no annotation there
-        self.destination = destination
+        self.destination, self.metrics_port = destination, metrics_port
         self._child: FetcherProcess | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return f"{FetcherHost.__module__}.{FetcherHost.__qualname__}", {"destination": self.destination}
+        given = {"destination": self.destination, "metrics_port": self.metrics_port}
+        return f"{FetcherHost.__module__}.{FetcherHost.__qualname__}", given
 
     def command(self) -> list[str]:
         """The command to start; it must end when its last argument, a process, ends."""
-        return [sys.executable, "-m", "tanist.airflow.worker", self.destination, str(os.getpid())]
+        port = [self.metrics_port] if self.metrics_port else []
+        return [sys.executable, "-m", "tanist.airflow.worker", self.destination, *port, str(os.getpid())]
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         pause: float | None = None

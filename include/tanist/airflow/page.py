@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from tanist.domain.lag_amounts import lag_text
 from tanist.domain.names import iso_time
 from tanist.usecases.items import reasons
 from tanist.usecases.status.status_view import STALE_MS
@@ -60,7 +61,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"mark": mark, "duration": duration, "moment": iso_time}
-    environment.globals |= {"reasons": reasons}
+    environment.globals |= {"reasons": reasons, "lag_text": lag_text}
     return environment
 
 

@@ -1,4 +1,4 @@
-"""The fetcher as a child of Airflow's triggerer: `python -m tanist.airflow.worker DESTINATION PARENT`.
+"""The fetcher as a child of Airflow's triggerer: `python -m tanist.airflow.worker DESTINATION [METRICS_PORT] PARENT`.
 
 The protocol is in `tanist.airflow.fetcher_process`. The process ends with its parent, however that ends.
 """
@@ -30,6 +30,7 @@ BUG: Final = 70
 _ANSWER_SECONDS: Final = 120.0
 """Timeout for a connection: a triggerer needs seconds to build an API for the first one from the database."""
 _PULSE_SECONDS: Final = 5.0
+_LAST_PORT: Final = 65535
 
 
 class RemoteConnections(Mapping[str, ClusterSettings]):
@@ -88,10 +89,19 @@ class Pulse:
             os.write(self._tells, json.dumps({"alive": rounds}).encode() + b"\n")
 
 
+def metrics_port(given: str = "") -> int | None:
+    """The port that is set; None: none is, or what is set is none, which is logged: copying matters more."""
+    if given.isdecimal() and 0 < int(given) <= _LAST_PORT:
+        return int(given)
+    if given:
+        log.error("TANIST_METRICS_PORT is no port: no metrics are served", extra={"value": given})
+    return None
+
+
 def main() -> int:
     """Exit codes are those of `tanist fetcher run`."""
-    destination, parent = sys.argv[1], int(sys.argv[2])
-    end_with(parent)
+    destination, *given, parent = sys.argv[1:]
+    end_with(int(parent))
     asks = os.dup(1)
     os.dup2(2, 1)  # whatever is printed is log
     log_to_stderr(JsonFormatter())
@@ -99,7 +109,10 @@ def main() -> int:
     log.info("started fetcher", extra={"destination": destination, "worker": worker})
     try:
         with ClusterRegistry(Settings("the connections of this Airflow", RemoteConnections(asks, 0))) as world:
-            return run_fetcher(world, destination, worker=worker, metrics_port=None, report=Pulse(asks))
+            port = metrics_port(*given)
+            return run_fetcher(
+                world, destination, worker=worker, metrics_port=port, report=Pulse(asks), needs_port=False
+            )
     except TanistError as refusal:
         for problem in each(refusal):
             log.error("%s", problem)  # noqa: TRY400 -- a refusal needs no traceback

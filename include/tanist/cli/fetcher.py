@@ -23,7 +23,14 @@ def run(
         str | None, typer.Option("--id", metavar="ID", help="Name of this worker (default: host name and process id).")
     ] = None,
     metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", metavar="P", help="Port for Prometheus metrics.")
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            metavar="P",
+            min=1,
+            max=65535,
+            help="Port for Prometheus metrics (/metrics), and for probes (/livez, /readyz).",
+        ),
     ] = None,
 ) -> None:
     """Copy the topics of all mirrors of a destination until SIGTERM or Ctrl-C.

@@ -190,6 +190,13 @@ class Pipeline(Generic[H, Payload]):
         return not self.steps and not self.in_flight
 
     @property
+    def first_waiting(self) -> H | None:
+        """The first batch that was read and is not acknowledged; None: there is none."""
+        if self.in_flight:
+            return self.in_flight[0].header
+        return next((step.header for step in self.steps if isinstance(step, Append)), None)
+
+    @property
     def sent_until(self) -> SourceOffset:
         """The source offset up to which anything may have been appended."""
         first = self.steps[0] if self.steps else None

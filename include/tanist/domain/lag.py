@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Diverged, ForeignWrite, SourceTruncated
+from tanist.domain.lag_amounts import lag_text, longest, total
 from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
-from tanist.domain.names import SourceOffset
+from tanist.domain.names import EpochMs, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.states import MirrorState
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from tanist.domain.losses import LostOffsets, TombstonesMissed
-    from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, MirrorPartition, SourcePartition
+    from tanist.domain.names import DestinationOffset, MirrorName, MirrorPartition, SourcePartition
     from tanist.domain.records import MirrorSpec, PartitionObserved
+    from tanist.domain.source_ends import SourceEnd
     from tanist.domain.state_view import StateView
     from tanist.domain.states import DesiredState
 
@@ -39,6 +41,8 @@ class KnownEnd:
     `rate`: its growth until then, offsets per second. `log_start`: the source's log start offset then; None: not
     recorded. `log_end`: the true end of its leader's log, up to `LOG_END_AGE_MS` before; None: not recorded.
     `silent_since`: when a worker first asked in vain since `at`; None: it answers, or nobody has asked.
+    `uncopied_at`: what a worker has not copied is of this time or later. `record_bytes`: of an offset that it has
+    copied, on average. None: not recorded.
     """
 
     high_watermark: SourceOffset
@@ -47,6 +51,8 @@ class KnownEnd:
     log_start: SourceOffset | None = None
     log_end: SourceOffset | None = None
     silent_since: EpochMs | None = None
+    uncopied_at: EpochMs | None = None
+    record_bytes: float | None = None
 
     def grown(self, until: EpochMs) -> SourceOffset:
         """How far the log may have come by `until`, at the rate that it had; never below what was seen."""
@@ -119,8 +125,13 @@ class PartitionRow:
 
     @property
     def lag_ms(self) -> int | None:
-        """0 if nothing is missing; otherwise unknown, because the missing records have not been read."""
-        return 0 if self.lag == 0 else None
+        """How old the first record that is not copied is at most, when the source last answered; 0: none is missing."""
+        return self.lag and lag_ms(self.source, self.source.at if self.source else EpochMs(0))
+
+    @property
+    def lag_bytes(self) -> int | None:
+        """Its lag in bytes, estimated by what was copied of it; 0: nothing is missing."""
+        return self.lag and lag_bytes(self.lag, self.source)
 
     @property
     def mode(self) -> str:
@@ -136,17 +147,47 @@ class RowCounts:
     lag: int
     unknown: int
     """Partitions whose lag is not in the sum, because nobody knows it."""
+    bytes: int | None = 0
+    """The same in bytes, estimated; None: not known of any that lags."""
+    ms: int | None = 0
+    """How old the first record that is not copied is at most; None: not known of any that lags."""
 
     def __str__(self) -> str:
         states = ", ".join(f"{count:,} {state}" for state, count in self.states.items()) or "none"
         least = f", unknown for {self.unknown:,}" if self.unknown else ""
-        return f"{states}; lag {self.lag:,} offsets{least}"
+        return f"{states}; lag {lag_text(self.lag, self.bytes, self.ms)}{least}"
 
 
 def counted(rows: Collection[PartitionRow]) -> RowCounts:
     """The states of `rows`, in the order of their names, and their lag."""
     states = MappingProxyType(dict(sorted(Counter(row.shown_state for row in rows).items())))
-    return RowCounts(states, sum(row.lag or 0 for row in rows), sum(row.lag is None for row in rows))
+    behind = [row for row in rows if row.lag]
+    return RowCounts(
+        states,
+        sum(row.lag or 0 for row in rows),
+        sum(row.lag is None for row in rows),
+        total(row.lag_bytes for row in behind),
+        longest(row.lag_ms for row in behind),
+    )
+
+
+def lag_ms(source: KnownEnd | None, now: EpochMs) -> int | None:
+    """How old the first record that is not copied is at most, of a partition that lags. None: not known."""
+    if source is None or source.uncopied_at is None or not now:
+        return None
+    return max(0, now - source.uncopied_at)
+
+
+def lag_bytes(offsets: int, source: KnownEnd | None) -> int | None:
+    """So many offsets in bytes, by the average of those that were copied. None: no worker has copied any."""
+    return None if source is None or source.record_bytes is None else round(offsets * source.record_bytes)
+
+
+def asked_again(known: KnownEnd | None, high_watermark: SourceOffset, at: EpochMs) -> KnownEnd:
+    """The end that the source has just reported, with what workers have recorded of the partition."""
+    if known is None:
+        return KnownEnd(high_watermark, at)
+    return KnownEnd(high_watermark, at, uncopied_at=known.uncopied_at, record_bytes=known.record_bytes)
 
 
 def lag(source: KnownEnd | None, destination_end: DestinationOffset | None, offsets: OffsetMap) -> int | None:
@@ -186,6 +227,20 @@ def last_known(view: StateView, mirror: MirrorName) -> dict[SourcePartition, Kno
             seen = record.seen(end)
             if end.partition not in latest or latest[end.partition].at < seen:
                 latest[end.partition] = KnownEnd(
-                    end.high_watermark, seen, end.rate, end.log_start, end.log_end, end.silent_since
+                    end.high_watermark,
+                    seen,
+                    end.rate,
+                    end.log_start,
+                    end.log_end,
+                    end.silent_since,
+                    _uncopied_at(end, seen),
+                    end.record_bytes,
                 )
     return latest
+
+
+def _uncopied_at(end: SourceEnd, seen: EpochMs) -> EpochMs | None:
+    """What was complete when the source answered lacks later records only."""
+    if end.uncopied_at is not None:
+        return end.uncopied_at
+    return seen if end.copied_until is not None and end.copied_until >= end.last_stable else None

@@ -37,7 +37,7 @@ class LimitKey(NamedTuple):
     topic: str = ""
 
 
-class Share(NamedTuple):
+class LimitShare(NamedTuple):
     """What one worker may read under a limit: bytes per second, of all its `threads` together."""
 
     bytes_per_second: float
@@ -48,7 +48,7 @@ class Share(NamedTuple):
 class Budget:
     """What may be read under one share. `free_at`: monotonic seconds from which on more may be read."""
 
-    share: Share
+    share: LimitShare
     free_at: float = float("-inf")
 
     @property
@@ -60,7 +60,7 @@ class Budget:
         """After `size` bytes were read."""
         return replace(self, free_at=max(self.free_at, now - BURST_SECONDS) + size / self.share.bytes_per_second)
 
-    def shared(self, share: Share, now: float) -> Budget:
+    def shared(self, share: LimitShare, now: float) -> Budget:
         """With another share from now on: what was read too much is waited for at the new rate."""
         ahead = max(0.0, self.free_at - now) * self.share.bytes_per_second
         return Budget(share, self.free_at if ahead == 0 else now + ahead / share.bytes_per_second)
@@ -144,7 +144,7 @@ def limit_line(spec: MirrorSpec) -> str:
 
 def shares(
     spec: MirrorSpec, topics: Collection[TopicDesired], owned: Mapping[str, int], threads: Mapping[LimitKey, int]
-) -> dict[LimitKey, Share]:
+) -> dict[LimitKey, LimitShare]:
     """The share of a worker in each limit of a mirror: as large as its share of the partitions under it.
 
     `topics`: of the mirror; only those that are to be copied count. `owned`: how many partitions of each the worker
@@ -153,12 +153,12 @@ def shares(
     if not spec.limit and not spec.topic_limits:
         return {}
     copied = [topic for topic in topics if topic.desired is DesiredState.MIRRORING]
-    found: dict[LimitKey, Share] = {}
+    found: dict[LimitKey, LimitShare] = {}
 
     def add(key: LimitKey, size: int, some: Collection[TopicDesired]) -> None:
         every, mine = sum(each.partitions for each in some), sum(owned.get(each.topic, 0) for each in some)
         if mine:
-            found[key] = Share(size * mine / every, max(1, threads.get(key, 1)))
+            found[key] = LimitShare(size * mine / every, max(1, threads.get(key, 1)))
 
     if spec.limit:
         add(LimitKey(spec.mirror), spec.limit, copied)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tanist.domain.names import (  # noqa: TC001 -- the codec reads the annotations
     EpochMs,
@@ -10,7 +10,7 @@ from tanist.domain.names import (  # noqa: TC001 -- the codec reads the annotati
     SourceOffset,
     SourcePartition,
 )
-from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
+from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored, stored_since
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class SourceEnd:
     `log_end`: true end, up to `LOG_END_AGE_MS` older. `copied_until`: all before is copied. See also `CopiedRecord`.
     `at`: when the source last answered about this partition; None: by an earlier version, see `SourceEnds.seen`.
     `silent_since`: when a worker first asked about it in vain since then; None: it answers, or nobody has asked.
+    `uncopied_at`: the first record that is not copied is of this time or later; None: none is missing, or it is not
+    known. `record_bytes`: of an offset that was copied, on average.
     """
 
     partition: SourcePartition
@@ -34,6 +36,8 @@ class SourceEnd:
     log_end: SourceOffset | None = None
     at: EpochMs | None = None
     silent_since: EpochMs | None = None
+    uncopied_at: EpochMs | None = field(default=None, metadata=stored_since(1))
+    record_bytes: float | None = field(default=None, metadata=stored_since(1))
 
 
 @stored("ends", "mirror", "chunk", policy=RecordPolicy())

@@ -188,6 +188,10 @@ class StateView(Mapping[str, StateRecord]):
         earlier = found is not None and topic_id and found.topic_id and found.topic_id != topic_id
         return None if earlier else found
 
+    def losses(self, mirror: MirrorName) -> tuple[LostOffsets, ...]:
+        """What the source of a mirror deleted before it was copied."""
+        return tuple(self._all_of(LostOffsets, mirror))
+
     def all_observed(self) -> tuple[PartitionObserved, ...]:
         return tuple(self._all_of(PartitionObserved, None))
 

@@ -23,6 +23,7 @@ MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 LOG_APPEND_TIME: Final = "LogAppendTime"
 RETENTION_MS: Final = "retention.ms"
+RETENTION_BYTES: Final = "retention.bytes"
 MIN_ISR: Final = "min.insync.replicas"
 _SAFE_MIN_ISR: Final = 2
 
@@ -30,7 +31,7 @@ WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
     {
         CLEANUP_POLICY: "delete",
         RETENTION_MS: "-1",
-        "retention.bytes": "-1",
+        RETENTION_BYTES: "-1",
         "compression.type": "producer",  # anything else rewrites the batches
         TIMESTAMP_TYPE: "CreateTime",
         "message.timestamp.before.max.ms": _FOR_EVER,  # old records would be refused
@@ -45,7 +46,7 @@ KEEPS_RECORDS: Final = (
     CLEANUP_POLICY,
     "compression.type",
     TIMESTAMP_TYPE,
-    "retention.bytes",
+    RETENTION_BYTES,
     RETENTION_MS,
 )
 """With another value of one of these a mirror topic silently deletes records, or stores new ones otherwise.
@@ -55,7 +56,7 @@ timestamps are not among them: they change no record, the broker refuses one tha
 as a failure to copy.
 """
 
-_AS_AT_SOURCE: Final = (CLEANUP_POLICY, RETENTION_MS, "retention.bytes")
+_AS_AT_SOURCE: Final = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES)
 """What says which records a mirror topic with mapped offsets deletes."""
 
 _NEVER_COPIED: Final = (

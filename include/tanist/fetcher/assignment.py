@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.compaction import DEFAULT_DELETE_RETENTION_MS, Holes
-from tanist.domain.latency import Latency
 from tanist.domain.names import DestinationOffset, SourceOffset, SourcePartition
 
 if TYPE_CHECKING:
@@ -90,7 +89,8 @@ class Report:
     """A fetcher thread's report of one partition. `error` is set while it cannot be copied; `finding` drives its state.
 
     Offsets are None while unknown. `failing_since` is monotonic seconds. `observed_at`: when the source last answered,
-    never later than that; `silent_since`: when a request was first found to be in vain since then.
+    never later than that; `silent_since`: when a request was first found to be in vain since then. `uncopied_at`: the
+    first record that is not copied is of this time or later; None: none is missing, or it is not known.
     """
 
     finding: Finding | None = None
@@ -107,12 +107,12 @@ class Report:
     observed_at: EpochMs | None = None
     silent_since: EpochMs | None = None
     caught_up_at: EpochMs | None = None
+    uncopied_at: EpochMs | None = None
     last_mirrored_epoch: int = -1
     record_until: SourceOffset | None = None
     record_epoch: int | None = None
     records: int = 0
     bytes: int = 0
-    latency: Latency = Latency()  # noqa: RUF009  # immutable
 
 
 NO_NEWS: Final = Report()

@@ -55,6 +55,11 @@ class Claims:
         """Renew the leases; called by the coordination thread after each poll."""
         self._ownership = ownership
 
+    @property
+    def ownership(self) -> Ownership | None:
+        """As the group coordinator confirmed it last; None: this worker has not joined yet."""
+        return self._ownership
+
     def holds(self, number: int) -> bool:
         """Whether an exclusive request may be sent for this state partition; call immediately before sending."""
         held = self._ownership

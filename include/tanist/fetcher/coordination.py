@@ -19,6 +19,7 @@ from tanist.fetcher.rounds import RoundThread
 from tanist.fetcher.source_ends import ends_news, source_ends
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
 from tanist.fetcher.throttle import Throttle
+from tanist.fetcher.totals import SyncKind, WorkerTotals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -128,8 +129,12 @@ class Coordination(RoundThread):
         clock: Clock,
         throttle: Throttle | None = None,
         own_login: OwnLogin | None = None,
+        totals: WorkerTotals | None = None,
     ) -> None:
         super().__init__("coordination")
+        self._totals = totals or WorkerTotals()
+        self.round_at = clock.monotonic()
+        """When the last round began."""
         self._worker = worker
         self._state = state
         self._membership = membership
@@ -179,9 +184,25 @@ class Coordination(RoundThread):
         for leaders in self._leaders.values():
             leaders.close()
 
+    @property
+    def assigned(self) -> Mapping[PartitionKey, Assigned]:
+        """The partitions that this worker is to copy now; a frozen value."""
+        return self._assigned
+
+    @property
+    def claimed(self) -> frozenset[int]:
+        """The state partitions that this worker has claimed."""
+        return frozenset(tuple(self._epochs))
+
+    @property
+    def dead_threads(self) -> Mapping[MirrorName, int]:
+        """Fetcher threads that have ended by themselves and are not restarted yet."""
+        return self._threads.dead
+
     # ── one round ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _round(self) -> None:
+        self.round_at = self._clock.monotonic()
         try:
             ownership = self._membership.poll(self._clock.deadline(ROUND_SECONDS))
             self._claims.renew(ownership)
@@ -225,7 +246,9 @@ class Coordination(RoundThread):
         for mirror, (spec, topics) in self._expected.items():
             if mirror not in self._leaders:
                 client_id = f"tanist-{self._worker.id}-{mirror}"
-                self._leaders[mirror] = SourceLeaders(partial(self._resolve, spec.source), client_id, self._clock)
+                failed = partial(self._totals.sync_failed, mirror, SyncKind.METADATA)
+                resolve = partial(self._resolve, spec.source)
+                self._leaders[mirror] = SourceLeaders(resolve, client_id, self._clock, failed)
             stale = self._threads.stale(mirror)
             self._leaders[mirror].look(spec, topics, stale=stale)
             changed = changed or stale

@@ -199,8 +199,8 @@ class FetcherThread(RoundThread):
         """Those of them that something has to be done for in each round."""
         self._whole_at = float("-inf")
         pinned = tools.spec.source_cluster_id or None, tools.spec.destination_cluster_id or None
-        self._source = Router(tools.source, tools.client_id, pinned[0])
-        self._destination = Router(tools.destination, tools.client_id, pinned[1])
+        self._source = Router(tools.source, tools.client_id, pinned[0], tools.totals.source)
+        self._destination = Router(tools.destination, tools.client_id, pinned[1], tools.totals.destination)
         self._gate = Gate(self._source, tools)
         self._engine = ENGINES[tools.spec.offsets]((self._source, self._destination), key.broker, tools)
 

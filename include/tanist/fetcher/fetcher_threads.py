@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Final
+
+from tanist.fetcher.totals import WorkerTotals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.fetcher.assignment import Assigned, Assignment, FetcherThreadKey, PartitionKey, Report
     from tanist.fetcher.fetcher_thread import FetcherThread
@@ -25,9 +29,17 @@ class FetcherThreads:
     process both would hold the same lease.
     """
 
-    def __init__(self, make: Callable[[FetcherThreadKey, MirrorSpec], FetcherThread], clock: Clock) -> None:
+    def __init__(
+        self,
+        make: Callable[[FetcherThreadKey, MirrorSpec], FetcherThread],
+        clock: Clock,
+        totals: WorkerTotals | None = None,
+    ) -> None:
+        self.dead: Mapping[MirrorName, int] = {}
+        """How many threads of each mirror have ended by themselves and are not restarted yet; replaced whole."""
         self._make = make
         self._clock = clock
+        self._totals = totals or WorkerTotals()
         self._threads: dict[FetcherThreadKey, FetcherThread] = {}
         self._leaving: list[FetcherThread] = []
         self._not_before: dict[FetcherThreadKey, float] = {}
@@ -50,12 +62,15 @@ class FetcherThreads:
             self._shrink(key, partitions)
         for key, partitions in wanted.items():
             self._give(key, partitions)
+        waiting = (key for key in self._not_before.keys() & wanted.keys() if key not in self._threads)
+        self.dead = Counter(key.mirror for key in waiting)
 
     def _bury(self) -> None:
         self._leaving = [thread for thread in self._leaving if thread.is_alive()]
         for key, thread in list(self._threads.items()):
             if not thread.is_alive():
                 log.error("lane ended, restarting", extra={"lane": thread.name, "why": repr(thread.died)})
+                self._totals.thread_died(key.mirror)
                 self._not_before[key] = self._clock.monotonic() + RESTART_SECONDS
                 del self._threads[key]
 
@@ -75,6 +90,7 @@ class FetcherThreads:
         if thread is None:
             if not free or self._clock.monotonic() < self._not_before.get(key, 0.0):
                 return
+            self._not_before.pop(key, None)
             thread = self._threads[key] = self._make(key, next(iter(free.values())).spec)
             thread.assignment = free
             thread.start()

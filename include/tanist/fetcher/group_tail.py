@@ -8,7 +8,8 @@ to when they are complete, whoever was restarted since.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
@@ -18,6 +19,7 @@ from tanist.domain.records import GroupSyncStatus, OffsetTailMode
 from tanist.domain.state_record import state_partition_of
 from tanist.fetcher.group_sources import OffsetPoller, OffsetsLog, refused
 from tanist.fetcher.rounds import RoundThread
+from tanist.fetcher.totals import SyncKind, WorkerTotals
 from tanist.kafka.protocol.record_set import PackedAway
 from tanist.kafka.wire.router import Router
 
@@ -58,6 +60,8 @@ class TailTools:
     groups: StateStore
     ours: Callable[[], bool]
     clock: Clock
+    failed: Callable[[], None] = lambda: None
+    """Called after each attempt to read or to write that has failed."""
 
 
 class GroupTail(RoundThread):
@@ -97,12 +101,14 @@ class GroupTail(RoundThread):
         except Stopped:
             raise
         except TanistError as why:
+            self._tools.failed()
             self._fall_back(why)
         try:
             self._write()
         except Stopped:
             raise
         except TanistError as why:
+            self._tools.failed()
             log.warning("positions of groups not written, going on", extra={"error": why.name, "reason": why.reason})
             self._stopping.wait(AGAIN_SECONDS)
 
@@ -266,6 +272,11 @@ STOP_SECONDS: Final = 5.0
 _OF_GROUPS: Final = TopicPartition("__groups", 0)
 
 
+def looks_after(claims: Claims, mirror: MirrorName, state_partitions: int) -> bool:
+    """Whether this worker does now what one worker does for a whole mirror."""
+    return claims.holds(state_partition_of(mirror, _OF_GROUPS, state_partitions))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailsTools:
     """Dependencies that all tails share."""
@@ -277,6 +288,7 @@ class TailsTools:
     claims: Claims
     clock: Clock
     state_partitions: int
+    totals: WorkerTotals = field(default_factory=WorkerTotals)
 
 
 class GroupTails(RoundThread):
@@ -307,7 +319,7 @@ class GroupTails(RoundThread):
                 self._tails[mirror] = self._start(mine[mirror])
 
     def _holds(self, spec: MirrorSpec) -> bool:
-        return self._tools.claims.holds(state_partition_of(spec.mirror, _OF_GROUPS, self._tools.state_partitions))
+        return looks_after(self._tools.claims, spec.mirror, self._tools.state_partitions)
 
     def _start(self, spec: MirrorSpec) -> GroupTail:
         tools = self._tools
@@ -320,6 +332,7 @@ class GroupTails(RoundThread):
                 groups=tools.groups,
                 ours=lambda: self._holds(spec),
                 clock=tools.clock,
+                failed=partial(tools.totals.sync_failed, spec.mirror, SyncKind.GROUPS),
             )
         )
         tail.start()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from uuid import UUID
 
-    from tanist.domain.limits import LimitKey, Share
+    from tanist.domain.limits import LimitKey, LimitShare
     from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -247,7 +247,7 @@ def assigned(
     return found
 
 
-def limit_shares(mine: Iterable[Owned], view: StateView, assignment: Assignment) -> dict[LimitKey, Share]:
+def limit_shares(mine: Iterable[Owned], view: StateView, assignment: Assignment) -> dict[LimitKey, LimitShare]:
     """This worker's share in each limit, by the partitions that it owns. `assignment`: of its threads."""
     owned_partitions: defaultdict[MirrorName, Counter[str]] = defaultdict(Counter)
     specs: dict[MirrorName, MirrorSpec] = {}
@@ -260,7 +260,7 @@ def limit_shares(mine: Iterable[Owned], view: StateView, assignment: Assignment)
     threads = Counter(
         key for some in assignment.values() for key in {key for one in some.values() for key in one.limits}
     )
-    found: dict[LimitKey, Share] = {}
+    found: dict[LimitKey, LimitShare] = {}
     for mirror, spec in specs.items():
         found |= shares(spec, view.topics(mirror), owned_partitions[mirror], threads)
     return found

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.followed import is_followed
 from tanist.domain.state_view import NOTHING_YET
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, OwnLogin, Worker
@@ -18,9 +19,12 @@ from tanist.fetcher.duties import Duties, DutyTools
 from tanist.fetcher.fence_reconciler import FenceReconciler, Guards
 from tanist.fetcher.fetcher_thread import FetcherThread
 from tanist.fetcher.fetcher_threads import FetcherThreads
-from tanist.fetcher.group_tail import GroupTails, TailsTools
+from tanist.fetcher.group_tail import GroupTails, TailsTools, looks_after
+from tanist.fetcher.health import WorkerFacts
+from tanist.fetcher.metrics import Scraped
 from tanist.fetcher.throttle import Throttle
 from tanist.fetcher.tools import FetcherThreadTools
+from tanist.fetcher.totals import WorkerTotals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -29,11 +33,10 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
-    from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
+    from tanist.fetcher.assignment import FetcherThreadKey
     from tanist.fetcher.duties import DutyRunner
+    from tanist.fetcher.metrics import MirrorVerdicts
     from tanist.fetcher.rounds import RoundThread
-    from tanist.fetcher.throttle import ThrottledBy
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -77,6 +80,7 @@ class Service:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._totals = WorkerTotals()
         self._claims = Claims(parts.worker.id, parts.state, parts.clock)
         self._throttle = Throttle(parts.clock)
         self._coordination = Coordination(
@@ -85,11 +89,12 @@ class Service:
             membership=parts.membership(self._claims.renew),
             claims=self._claims,
             throttle=self._throttle,
-            threads=FetcherThreads(self._thread, parts.clock),
+            threads=FetcherThreads(self._thread, parts.clock, self._totals),
             resolve=parts.resolve,
             state_partitions=parts.state_partitions,
             clock=parts.clock,
             own_login=OwnLogin(parts.access, parts.clock, parts.worker.id) if parts.access else None,
+            totals=self._totals,
         )
         self._tails = self._group_tails(parts.groups) if parts.groups else None
         self._debts = self._settling(parts.guards) if parts.guards else None
@@ -124,6 +129,7 @@ class Service:
                 claims=self._claims,
                 clock=parts.clock,
                 state_partitions=parts.state_partitions,
+                totals=self._totals,
             )
         )
 
@@ -143,6 +149,7 @@ class Service:
                 remembered_ms=parts.remembered_ms,
                 state=parts.state.catch_up,
                 losses=parts.state,
+                totals=self._totals.of_thread(key),
                 source_state=lambda by: parts.guards.sources.read(spec, by) if parts.guards else NOTHING_YET,
             ),
         )
@@ -174,16 +181,42 @@ class Service:
         """The number of rounds of the coordination thread; grows unless the service hangs."""
         return self._coordination.rounds
 
-    def reports(self) -> Mapping[PartitionKey, Report]:
-        """The current reports of the fetcher threads; frozen values."""
-        return self._coordination.reports
+    def held(self) -> frozenset[MirrorName]:
+        """The mirrors that this worker looks after now, as one worker does for each; not those that others copy."""
+        parts, claims = self._parts, self._claims
+        specs = (spec for spec in parts.state.view().mirrors() if not is_followed(spec))
+        return frozenset(s.mirror for s in specs if looks_after(claims, s.mirror, parts.state_partitions))
 
-    def throttled_seconds(self) -> dict[tuple[MirrorName, ThrottledBy], float]:
-        """How long threads have waited for quotas of brokers, by mirror."""
-        return self._throttle.seconds()
+    def scraped(self, verdicts: Mapping[MirrorName, MirrorVerdicts]) -> Scraped:
+        """What the metrics are made of now. From any thread."""
+        parts, coordination = self._parts, self._coordination
+        return Scraped(
+            now=parts.clock.now(),
+            state=parts.state.view(),
+            groups=parts.groups.view() if parts.groups else NOTHING_YET,
+            assigned=coordination.assigned,
+            reports=coordination.reports,
+            totals=self._totals,
+            dead_threads=coordination.dead_threads,
+            held=self.held(),
+            verdicts=verdicts,
+        )
 
-    def view(self) -> StateView:
-        return self._parts.state.view()
+    def health(self) -> WorkerFacts:
+        """What the probes judge now. From any thread."""
+        parts, threads = self._parts, (self._coordination, *self._beside)
+        mine = next((each for each in parts.state.view().workers() if each.worker == parts.worker.id), None)
+        ended = [f"thread {each.name} does not run: {each.died!r}" for each in threads if not each.is_alive()]
+        lost = [f"a state topic is not read any more: {why}" for each in self._stores if (why := each.ended())]
+        return WorkerFacts(
+            ended=(*ended, *lost),
+            round_at=self._coordination.round_at,
+            monotonic=parts.clock.monotonic(),
+            heartbeat=None if mine is None or mine.started_at != parts.worker.started_at else mine.at,
+            ownership=self._claims.ownership,
+            claimed=self._coordination.claimed,
+            now=parts.clock.now(),
+        )
 
     def start(self) -> None:
         self._coordination.start()

@@ -119,7 +119,15 @@ def _answer(at: SourcePartition, report: Report, held: SourceEnd | None) -> Sour
         record_epoch=report.record_epoch,
         log_end=report.source_log_end,
         at=seen,
+        uncopied_at=report.uncopied_at,
+        record_bytes=_record_bytes(report, held),
     )
+
+
+def _record_bytes(report: Report, held: SourceEnd | None) -> float | None:
+    if report.records:
+        return round(report.bytes / report.records, 1)
+    return None if held is None else held.record_bytes
 
 
 def _rate(high: SourceOffset, seen: EpochMs, held: SourceEnd) -> float:

@@ -98,7 +98,15 @@ class SourceTopic(NamedTuple):
 class SourceLeaders:
     """The leaders of one mirror's source. Owned by the coordination thread; `interrupt` from any."""
 
-    def __init__(self, resolve: Callable[[], Endpoint], client_id: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        resolve: Callable[[], Endpoint],
+        client_id: str,
+        clock: Clock,
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`failed` is called after each look that has failed."""
+        self._failed = failed
         self.error: TanistError | None = None
         self.failing_since: float | None = None
         self.looks = 0
@@ -147,6 +155,7 @@ class SourceLeaders:
         except TanistError as why:
             self.failing_since = now if self.error is None else self.failing_since
             self.error = why
+            self._failed()
             vain = (self._contact.silent_since or self._clock.now()) if is_silence(why) else None
             self._contact = self._contact._replace(silent_since=vain)
         else:

@@ -1,10 +1,8 @@
-"""When and how much the threads of this worker may read, by the limits of their mirrors; and what brokers throttle."""
+"""What the threads of this worker may read now, by the limits of their mirrors; and which mirrors a quota mutes."""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.limits import Budget
@@ -12,15 +10,9 @@ from tanist.domain.limits import Budget
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tanist.domain.limits import LimitKey, Share
+    from tanist.domain.limits import LimitKey, LimitShare
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Clock
-
-
-class ThrottledBy(StrEnum):
-    """The cluster whose brokers make a thread wait, because of a quota (`throttle_ms`)."""
-
-    SOURCE, DESTINATION = "source", "destination"
 
 
 class FetchPermit(NamedTuple):
@@ -56,9 +48,8 @@ class Throttle:
         self._lock = threading.Lock()
         self._budgets: dict[LimitKey, Budget] = {}
         self._muted: dict[MirrorName, float] = {}
-        self._seconds: defaultdict[ThrottledBy, Counter[MirrorName]] = defaultdict(Counter)
 
-    def share(self, shares: Mapping[LimitKey, Share]) -> None:
+    def share(self, shares: Mapping[LimitKey, LimitShare]) -> None:
         """The shares of this worker from now on; a limit that is missing has gone."""
         now = self._clock.monotonic()
         with self._lock:
@@ -94,20 +85,9 @@ class Throttle:
 
     def mute(self, mirror: MirrorName, seconds: float) -> None:
         """The destination makes a mirror wait, all of whose partitions are in the same transactions."""
-        self.waited(mirror, ThrottledBy.DESTINATION, seconds)
         with self._lock:
             self._muted[mirror] = max(self._muted.get(mirror, 0.0), self._clock.monotonic() + seconds)
 
     def is_muted(self, mirror: MirrorName) -> bool:
         """Whether `mirror` must not append now."""
         return self._clock.monotonic() < self._muted.get(mirror, 0.0)
-
-    def waited(self, mirror: MirrorName, why: ThrottledBy, seconds: float) -> None:
-        """A thread of `mirror` waits so long before its next request, because of `why`."""
-        with self._lock:
-            self._seconds[why][mirror] += seconds  # type: ignore[assignment]  # a Counter of seconds
-
-    def seconds(self) -> dict[tuple[MirrorName, ThrottledBy], float]:
-        """How long threads have waited in all, by mirror and reason."""
-        with self._lock:
-            return {(mirror, why): found for why, each in self._seconds.items() for mirror, found in each.items()}

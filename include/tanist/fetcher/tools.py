@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.state_view import NOTHING_YET
+from tanist.fetcher.totals import ThreadTotals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,8 @@ class FetcherThreadTools:
     """Reads the source's state topic again; called only if it exists."""
     losses: StateStore | None = None
     """The destination's state topic, for `LostOffsets`; None: losses are not recorded."""
+    totals: ThreadTotals = field(default_factory=ThreadTotals)
+    """Where its connections count."""
 
     def throttled(self, milliseconds: int) -> None:
         """The destination reads no append of the mirror for so long."""

@@ -10,9 +10,9 @@ from tanist.domain.errors import StateLogLost
 from tanist.domain.state_view import NOTHING_YET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from tanist.domain.names import MirrorName
+    from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.state_view import StateView
     from tanist.ports.access import Access, Opening
     from tanist.ports.acls import AclStore
@@ -75,6 +75,8 @@ class Cluster:
     times: RecordTimes
     replays: Replays
     mirrormaker: MirrorMakerTopics
+    certificates: Callable[[], Mapping[str, EpochMs]] = dict
+    """When each certificate ends that connections have shown so far: of brokers by address, and ours (`client`)."""
     small_state: bool = False
     _readers: dict[str, StateStore] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.delivery import Delivery
 from tanist.domain.duties import Duty, interval_seconds
+from tanist.domain.lag_amounts import in_bytes, in_seconds
 from tanist.domain.mapped_settings import interval_ms
 from tanist.domain.state_record import stored_name
 from tanist.domain.transaction_support import REQUESTS
@@ -67,6 +68,7 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
         "destination_end_offset": row.destination_end,
         "lag": row.lag,
         "lag_ms": row.lag_ms,
+        "lag_bytes": row.lag_bytes,
         "state": row.shown_state,
         "desired": row.desired,
         "last_mirrored_epoch": epoch,
@@ -190,6 +192,8 @@ ROW_COLUMNS = (
     "source_offset",
     "destination_offset",
     "lag",
+    "lag_age",
+    "lag_size",
     "state",
     "lme",
     "mode",
@@ -199,7 +203,13 @@ ROW_COLUMNS = (
 
 def row_cells(item: dict[str, Any]) -> dict[str, Any]:
     """The same for a table, under the names of kafka-mirrors.sh."""
-    return item | {"source_offset": item["source_end_offset"], "destination_offset": item["destination_end_offset"]}
+    age, size = item["lag_ms"], item["lag_bytes"]
+    return item | {
+        "source_offset": item["source_end_offset"],
+        "destination_offset": item["destination_end_offset"],
+        "lag_age": age and in_seconds(age),
+        "lag_size": size and in_bytes(size),
+    }
 
 
 def check_item(check: Check) -> dict[str, Any]:

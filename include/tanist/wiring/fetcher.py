@@ -26,17 +26,20 @@ if TYPE_CHECKING:
     from tanist.domain.promotions import PromotionRecord
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.service import Parts
+    from tanist.fetcher.service import Parts, Service
     from tanist.kafka.adapters.compacted_topic import CompactedTopic
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.settings import ClusterSettings
     from tanist.usecases.lock import LockedMirror
     from tanist.wiring.registry import ClusterRegistry
+    from tanist.wiring.verdicts import Verdicts
 
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 _START_SECONDS: Final = 30.0
+END_SECONDS: Final = 5.0
+"""How long a look may go on that has begun when the service ends."""
 
 
 def _tell_nobody(_rounds: int) -> None:
@@ -50,26 +53,55 @@ def run_fetcher(
     worker: str | None,
     metrics_port: int | None,
     report: Callable[[int], None] = _tell_nobody,
+    needs_port: bool = True,
 ) -> int:
     """Run the service in the foreground until a signal ends it; its exit code.
 
+    `needs_port`: a port for metrics that is not available is refused; else it is tried again, and copying goes on.
     `report` gets the number of rounds every half second: a number that does not grow means that the service hangs.
 
     Raises:
         CouldNotTell: the destination does not answer. UnsafeStateTopic, AuthorizationFailed, Misconfigured.
         TwoClusters: its bootstrap servers lead to different clusters.
     """
-    from tanist.fetcher.metrics import serve  # noqa: PLC0415
     from tanist.fetcher.service import Service, run_until_told  # noqa: PLC0415
+    from tanist.wiring.verdicts import Verdicts  # noqa: PLC0415
 
     stop = threading.Event()
-    service = Service(_parts(registry, destination, worker or f"{host_name()}-{os.getpid()}", SystemClock(stop)))
-    if metrics_port is not None:
-        serve(service, metrics_port)
-    failed = run_until_told(service, stop, report)
+    clock = SystemClock(stop)
+    service = Service(_parts(registry, destination, worker or f"{host_name()}-{os.getpid()}", clock))
+    verdicts = Verdicts(registry, destination, service.held, clock)
+    with _monitored(service, verdicts, clock, metrics_port, needs_port=needs_port):
+        failed = run_until_told(service, stop, report)
     if isinstance(failed, TanistError):
         raise failed
     return 70 if failed else 0
+
+
+@contextmanager
+def _monitored(
+    service: Service, verdicts: Verdicts, clock: SystemClock, port: int | None, *, needs_port: bool
+) -> Iterator[None]:
+    """Serves the metrics of `service`, if there is a port; raises Misconfigured as `run_fetcher`."""
+    from tanist.fetcher.metrics import WorkerCollector  # noqa: PLC0415
+    from tanist.fetcher.monitoring import Monitoring  # noqa: PLC0415
+
+    if port is None:
+        yield
+        return
+    collector = WorkerCollector(lambda: service.scraped(verdicts.seen), clock)
+    monitoring = Monitoring(port, collector, service.health)
+    if needs_port:
+        monitoring.start()
+    else:
+        monitoring.keep_trying()
+    verdicts.start()
+    try:
+        yield
+    finally:
+        verdicts.stop()
+        monitoring.stop()
+        verdicts.join(END_SECONDS)
 
 
 def worker_store(registry: ClusterRegistry, destination: str, by: Deadline) -> closing[CompactedTopic]:

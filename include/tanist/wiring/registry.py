@@ -56,6 +56,10 @@ class ClusterRegistry:
         return self
 
     def __exit__(self, _t: type[BaseException] | None, _e: BaseException | None, _tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every cluster that was opened."""
         for cluster in dict.fromkeys((*self._open.values(), *self._others)):
             cluster.close()
 
@@ -289,6 +293,7 @@ def side_of(cluster: KafkaCluster) -> Cluster:
         times=cluster.times,
         replays=cluster.replays,
         mirrormaker=cluster.mirrormaker,
+        certificates=cluster.certificates,
         small_state=cluster.small_state,
     )
 

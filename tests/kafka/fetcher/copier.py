@@ -16,6 +16,7 @@ from tanist.fetcher.fetcher_threads import FetcherThreads
 from tanist.fetcher.sources import SourceLeaders, SourceTopic, by_lane
 from tanist.fetcher.throttle import Throttle
 from tanist.fetcher.tools import FetcherThreadTools
+from tanist.fetcher.totals import WorkerTotals
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.membership import Ownership
 
@@ -64,9 +65,9 @@ class Copier:
 
     def __post_init__(self) -> None:
         self.claims = Claims(self.name, self.store, self.clock)
-        self.throttle = Throttle(self.clock)
+        self.throttle, self.totals = Throttle(self.clock), WorkerTotals()
         self._leaders = SourceLeaders(lambda: self.source, f"test-{self.name}", self.clock)
-        self.lanes = FetcherThreads(self._lane, self.clock)
+        self.lanes = FetcherThreads(self._lane, self.clock, self.totals)
         self._assigned: dict[PartitionKey, Assigned] = {}
         self.made: list[FetcherThread] = []
         self.died: BaseException | None = None
@@ -146,6 +147,7 @@ class Copier:
                 remembered_ms=self.remembered_ms,
                 losses=self.store,
                 state=self.store.catch_up,
+                totals=self.totals.of_thread(key),
             ),
         )
         self.made.append(lane)

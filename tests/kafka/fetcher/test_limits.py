@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.domain.limits import LimitKey, Share
-from tanist.fetcher.throttle import ThrottledBy
+from tanist.domain.limits import LimitKey, LimitShare
 from tests.kafka.fetcher.rig import soon, until
 
 if TYPE_CHECKING:
@@ -56,15 +55,15 @@ def test_a_limit_is_kept_over_ten_seconds_and_altered_while_it_runs(rig: Rig, to
         fill(rig.source, each, 15 * MB)
     mirror, limit = LimitKey(rig.spec.mirror), 2 * MB
     copier = rig.copier(at, limits=(mirror,))
-    copier.throttle.share({mirror: Share(limit)})
+    copier.throttle.share({mirror: LimitShare(limit)})
     with copier:
         until(lambda: copied_bytes(copier) > limit, 20)
         found = bytes_in(copier, LOOK_SECONDS)
         assert abs(found - limit) <= 0.05 * limit + LONGEST_BATCH / LOOK_SECONDS, found
-        copier.throttle.share({mirror: Share(2 * limit)})
+        copier.throttle.share({mirror: LimitShare(2 * limit)})
         altered = bytes_in(copier, LOOK_SECONDS / 2)
         assert abs(altered - 2 * limit) <= 0.1 * limit + 2 * LONGEST_BATCH / LOOK_SECONDS, altered
-        copier.throttle.share({mirror: Share(KB)})
+        copier.throttle.share({mirror: LimitShare(KB)})
         fill(rig.source, free, KB)
         copier.throttle.share({})
         rig.copied(copier)
@@ -85,7 +84,7 @@ def test_a_quota_of_the_source_makes_its_threads_wait_and_no_other(out_of_trio: 
             assert (copier.reports()[slow].position or 0) < MB // KB
             rig.copied(copier, 60, only=[slow])
             assert [each.error for each in copier.reports().values()] == [None] * 3
-            assert copier.throttle.seconds()[rig.spec.mirror, ThrottledBy.SOURCE] > 1
+            assert sum(each.source.throttled_ms for each in copier.totals.threads().values()) > 1_000
     finally:
         quota(rig.source, "test-w1-1", consumer_byte_rate=None)
     assert rig.identical((slow, *others)) == ""
@@ -104,8 +103,8 @@ def test_a_destination_broker_that_throttles_holds_up_no_other(into_trio: Rig, t
         quota(rig.destination, client_id, producer_byte_rate=50.0 * KB)
     try:
         with rig.copier((slow, other)) as copier:
-            throttled = (rig.spec.mirror, ThrottledBy.DESTINATION)
-            until(lambda: copier.throttle.seconds().get(throttled, 0) > 5, 20)
+            totals = copier.totals.threads().values()
+            until(lambda: sum(each.destination.throttled_ms for each in totals) > 5_000, 20)
             fill(rig.source, slow, 64 * KB)
             for _ in range(3):
                 rig.source.produce(other, [b"x"])
@@ -149,7 +148,7 @@ def test_several_threads_for_one_broker_copy_side_by_side_and_share_a_limit(rig:
         fill(rig.source, each, 6 * MB)
     mirror, limit = LimitKey(rig.spec.mirror), 2 * MB
     copier = rig.copier(at, spec=replace(rig.spec, threads=3), limits=(mirror,))
-    copier.throttle.share({mirror: Share(limit, threads=3)})
+    copier.throttle.share({mirror: LimitShare(limit, threads=3)})
     with copier:
         until(lambda: copied_bytes(copier) > limit, 20)
         assert sorted(each.key.number for each in copier.made) == [0, 1, 2]

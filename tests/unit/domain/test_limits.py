@@ -9,7 +9,7 @@ from tanist.domain.limits import (
     BURST_SECONDS,
     Budget,
     LimitKey,
-    Share,
+    LimitShare,
     limit_keys,
     limit_line,
     limit_problems,
@@ -79,15 +79,15 @@ def test_workers_share_a_limit_by_the_partitions_that_they_own() -> None:
     every, of_b = LimitKey(spec.mirror), LimitKey(spec.mirror, "b")
     first = shares(spec, topics, {"a": 3, "b": 1, "c": 9}, {every: 2})
     second = shares(spec, topics, {"a": 3, "b": 1}, {})
-    assert first == {every: Share(4 * MB, 2), of_b: Share(MB / 2)}
+    assert first == {every: LimitShare(4 * MB, 2), of_b: LimitShare(MB / 2)}
     assert first[every].bytes_per_second + second[every].bytes_per_second == spec.limit
-    assert shares(spec, topics, {"a": 6}, {}) == {every: Share(6 * MB)}
+    assert shares(spec, topics, {"a": 6}, {}) == {every: LimitShare(6 * MB)}
     assert shares(a_mirror(), topics, {"a": 6}, {}) == {}
 
 
 def test_over_ten_seconds_a_budget_is_kept_within_5_percent() -> None:
     """A fetch takes a while and is late: what was not read in a short time may be read later, and no more than that."""
-    budget, now, read, seconds = Budget(Share(MB)), 0.0, 0, 10.0
+    budget, now, read, seconds = Budget(LimitShare(MB)), 0.0, 0, 10.0
     assert budget.fetch_bytes == MB * BURST_SECONDS
     while now < seconds:
         if budget.free_at <= now:
@@ -98,13 +98,13 @@ def test_over_ten_seconds_a_budget_is_kept_within_5_percent() -> None:
 
 
 def test_a_batch_that_is_larger_than_the_share_is_waited_for() -> None:
-    budget = Budget(Share(1_000)).spent(10_000, 100.0)
+    budget = Budget(LimitShare(1_000)).spent(10_000, 100.0)
     assert budget.free_at == pytest.approx(110 - BURST_SECONDS)
 
 
 def test_a_limit_that_is_altered_counts_at_once() -> None:
     """What was read too much at 1 kB/s would have been waited for for hours."""
-    budget = Budget(Share(1_000)).spent(1_000_000, 100.0)
-    altered = budget.shared(Share(1_000_000), 100.0)
+    budget = Budget(LimitShare(1_000)).spent(1_000_000, 100.0)
+    altered = budget.shared(LimitShare(1_000_000), 100.0)
     assert altered.free_at == pytest.approx(101.0, abs=0.01)
-    assert altered.shared(Share(500_000), 200.0).free_at == altered.free_at, "nothing is left to wait for"
+    assert altered.shared(LimitShare(500_000), 200.0).free_at == altered.free_at, "nothing is left to wait for"

@@ -14,6 +14,7 @@ from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, 
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import DesiredState, Finding, MirrorState
 from tanist.fetcher import coordination as coordination_module
+from tanist.fetcher import planning, source_ends
 from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
@@ -205,13 +206,17 @@ def test_nothing_is_derived_of_partitions_that_have_reported_nothing_since(monke
     """S3.8: of 10,000 idle ones, once a second, that was a third of a core."""
     worker, derived, ends = Paused(), list[Any](), list[Any]()
     monkeypatch.setattr(coordination_module, "SourceLeaders", Answering)
-    real, real_ends = coordination_module.next_observed, coordination_module.source_ends
-    monkeypatch.setattr(
-        coordination_module, "next_observed", lambda mine, *how: derived.append(mine) or real(mine, *how)
-    )
-    monkeypatch.setattr(
-        coordination_module, "source_ends", lambda mine, *how: ends.extend(mine) or real_ends(mine, *how)
-    )
+
+    def counted(mine: Any, *how: Any) -> Any:
+        derived.append(mine)
+        return planning.next_observed(mine, *how)
+
+    def counted_ends(mine: Any, *how: Any) -> Any:
+        ends.extend(mine)
+        return source_ends.source_ends(mine, *how)
+
+    monkeypatch.setattr(coordination_module, "next_observed", counted)
+    monkeypatch.setattr(coordination_module, "source_ends", counted_ends)
     worker.coordination._leaders.clear()
     threads: Any = Reporting(40)
     worker.coordination._threads = threads

@@ -19,7 +19,7 @@ from tanist.domain.recovery import ResumePoint
 from tanist.fetcher.assignment import Assigned
 from tanist.fetcher.engines.batches.appending import Appending
 from tanist.fetcher.engines.batches.partition import BatchPartition
-from tanist.fetcher.throttle import Throttle, ThrottledBy
+from tanist.fetcher.throttle import Throttle
 from tanist.kafka.protocol.batch import walk
 from tanist.kafka.wire.clock import SystemClock
 from tests.unit.kafka.protocol.batches import encode_batch
@@ -191,6 +191,5 @@ def test_a_broker_that_throttles_gets_nothing_for_that_time_and_the_others_go_on
     assert (answers.in_flight, appending.waits(throttled)) == (0, True)
     assert throttled.pipeline.steps
     assert throttled.halted is None
-    assert appending._throttle.seconds()[MirrorName("m"), ThrottledBy.DESTINATION] >= 60
     appending._muted[BrokerId(1)] = CLOCK.monotonic()
     assert not appending.waits(throttled)

@@ -31,6 +31,7 @@ from tanist.fetcher.assignment import Assigned, FetcherThreadKey
 from tanist.fetcher.engines.batches.partition import BatchPartition
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.fetcher_thread import FetcherThread, Gate
+from tanist.fetcher.totals import ThreadTotals
 from tests.builders import AT, a_mirror
 from tests.fakes.clock import JumpingClock
 
@@ -89,7 +90,13 @@ def a_lane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FetcherThr
         monkeypatch.setattr(Gate, "look", lambda _, by: look(by))
         claims = SimpleNamespace(first_use=lambda _: True)
         tools = SimpleNamespace(
-            spec=SPEC, claims=claims, clock=JumpingClock(), source=None, destination=None, client_id="test"
+            spec=SPEC,
+            claims=claims,
+            clock=JumpingClock(),
+            source=None,
+            destination=None,
+            client_id="test",
+            totals=ThreadTotals(),
         )
         made = FetcherThread(FetcherThreadKey(SPEC.mirror, BrokerId(1), 0), cast("Any", tools))
         assigned = Assigned(SPEC, AT, 0, 1)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tanist.domain.limits import LimitKey, Share
+from tanist.domain.limits import LimitKey, LimitShare
 from tanist.domain.names import MirrorName
-from tanist.fetcher.throttle import Throttle, ThrottledBy
+from tanist.fetcher.throttle import Throttle
 from tests.fakes.clock import JumpingClock
 
 M = MirrorName("m1")
@@ -21,7 +21,7 @@ def test_without_a_limit_everything_may_be_read() -> None:
 def test_a_limit_that_is_spent_stops_its_partitions_alone_until_it_is_free() -> None:
     clock = JumpingClock()
     throttle = Throttle(clock)
-    throttle.share({MIRROR: Share(100 * KB), TOPIC: Share(10 * KB)})
+    throttle.share({MIRROR: LimitShare(100 * KB), TOPIC: LimitShare(10 * KB)})
     before = throttle.permit([(MIRROR, TOPIC), (MIRROR,)])
     assert (before.fetch_bytes, before.of_topic, before.spent) == (20 * KB, {TOPIC: 2 * KB}, frozenset())
     throttle.read({TOPIC: 5 * KB})
@@ -35,20 +35,12 @@ def test_a_limit_that_is_spent_stops_its_partitions_alone_until_it_is_free() -> 
 def test_a_limit_that_is_altered_or_gone_holds_nobody_up_any_more() -> None:
     clock = JumpingClock()
     throttle = Throttle(clock)
-    throttle.share({MIRROR: Share(KB)})
+    throttle.share({MIRROR: LimitShare(KB)})
     throttle.read({MIRROR: 3_600 * KB})
     assert not throttle.permit([(MIRROR,)]).allows((MIRROR,))
-    throttle.share({MIRROR: Share(3_600_000 * KB)})
+    throttle.share({MIRROR: LimitShare(3_600_000 * KB)})
     clock.jump(0.01)
     assert throttle.permit([(MIRROR,)]).allows((MIRROR,))
     throttle.read({MIRROR: 3_600 * KB * 3_600})
     throttle.share({})
     assert throttle.permit([(MIRROR,)]).allows((MIRROR,))
-
-
-def test_what_brokers_make_threads_wait_is_counted() -> None:
-    throttle = Throttle(JumpingClock())
-    throttle.waited(M, ThrottledBy.SOURCE, 1.5)
-    throttle.waited(M, ThrottledBy.SOURCE, 0.5)
-    throttle.waited(M, ThrottledBy.DESTINATION, 1.0)
-    assert throttle.seconds() == {(M, ThrottledBy.SOURCE): 2.0, (M, ThrottledBy.DESTINATION): 1.0}

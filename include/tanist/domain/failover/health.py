@@ -15,6 +15,8 @@ from tanist.domain.checks import Check, Mode, Readiness, Verdict, named, worst
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, limitations, not_copying, planned_intent, word
+from tanist.domain.lag import lag_bytes, lag_ms
+from tanist.domain.lag_amounts import lag_text, longest, total
 from tanist.domain.limitation_kinds.table import KINDS
 from tanist.domain.records import OffsetTailMode, RunStatus
 
@@ -144,12 +146,17 @@ def _without_copy(facts: Facts) -> str:
 
 
 def _lag(facts: Facts) -> tuple[str, int | None]:
-    """The lag in offsets, and its age in ms: that of the oldest log end in the sum. The number alone fails no check."""
+    """The lag, and its age in ms: that of the oldest log end in the sum. The number alone fails no check."""
     ages = [facts.now if each.live else each.known.at if each.known else None for each in facts.partitions]
     seen = [age for age in ages if age is not None]
-    total = sum(each.at_risk or 0 for each in facts.partitions)
+    behind = [(each.at_risk, each) for each in facts.partitions if each.at_risk]
+    said = lag_text(
+        sum(offsets for offsets, _ in behind),
+        total(lag_bytes(offsets, each.known) for offsets, each in behind),
+        longest(lag_ms(each.known, facts.now) for _, each in behind),
+    )
     least = "at least " if any(each.at_risk is None for each in facts.partitions) else ""
-    return f"{least}{total} offsets", max(0, facts.now - min(seen)) if seen else None
+    return f"{least}{said}", max(0, facts.now - min(seen)) if seen else None
 
 
 def workers_check(workers: Sequence[WorkerAlive], now: EpochMs) -> Check:

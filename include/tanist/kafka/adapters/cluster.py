@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
+from tanist.domain.names import EpochMs
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC
 from tanist.kafka.adapters.access import KafkaAccess
 from tanist.kafka.adapters.acls import KafkaAcls
@@ -89,6 +90,10 @@ class KafkaCluster:
             return False
         self.router.pinned = answered
         return True
+
+    def certificates(self) -> dict[str, EpochMs]:
+        """As the port has it."""
+        return {which: EpochMs(until) for which, until in self.router.totals.certificates.items()}
 
     def positions(self, mirror: MirrorName) -> KafkaPositions:
         """Committed offsets of groups; commits use the transactional ids of `mirror`."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import base64
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
+
+from tanist.domain.names import EpochMs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +33,11 @@ _TEXTS: Final = {12: "utf-8", 19: "ascii", 20: "latin-1", 22: "ascii", 30: "utf-
 """Tags of DER: UTF8String, PrintableString, T61String, IA5String, BMPString."""
 _SPECIAL: Final = re.compile(r'([,=+<>#;"\\])')
 _VERSION: Final = 0xA0
+_VALIDITY: Final = 3
 _SUBJECT: Final = 4
 """Behind the version, which may be left out: serial number, algorithm, issuer, validity, subject."""
+_GENERALIZED_TIME: Final = 24
+_CENTURY: Final = "50"
 
 
 def subject(pem: str) -> str | None:
@@ -43,12 +49,32 @@ def subject(pem: str) -> str | None:
         return None
 
 
-def _subject(der: bytes) -> str:
+def valid_until(pem: str) -> EpochMs | None:
+    """The end of the validity of the first certificate in `pem`; None: there is none that can be read."""
+    found = _PEM.search(pem)
+    try:
+        return None if found is None else _valid_until(base64.b64decode(found[1]))
+    except (ValueError, IndexError, StopIteration):
+        return None
+
+
+def _fields(der: bytes) -> list[bytes]:
     (_, certificate, _) = next(_values(der))
     (_, signed, _) = next(_values(certificate))
-    fields = [body for tag, body, _ in _values(signed) if tag != _VERSION]
-    names = [_one_or_more(name) for _, name, _ in _values(fields[_SUBJECT])]
+    return [body for tag, body, _ in _values(signed) if tag != _VERSION]
+
+
+def _subject(der: bytes) -> str:
+    names = [_one_or_more(name) for _, name, _ in _values(_fields(der)[_SUBJECT])]
     return ",".join(reversed(names))
+
+
+def _valid_until(der: bytes) -> EpochMs:
+    """RFC 5280: UTCTime through 2049, where years below 50 are of this century; GeneralizedTime later."""
+    _, (tag, body, _) = _values(_fields(der)[_VALIDITY])
+    text = body.decode("ascii")
+    year = text if tag == _GENERALIZED_TIME else f"{'20' if text < _CENTURY else '19'}{text}"
+    return EpochMs(round(datetime.strptime(year, "%Y%m%d%H%M%S%z").timestamp() * 1000))
 
 
 def _values(der: bytes) -> Iterator[tuple[int, bytes, bytes]]:

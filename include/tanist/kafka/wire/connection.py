@@ -8,17 +8,23 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import (
+    AuthenticationFailed,
     ConnectionLost,
     MalformedFrame,
+    Stopped,
+    TanistError,
     TimedOut,
     Unreachable,
     UnsupportedVersion,
     WrongListener,
 )
+from tanist.domain.names import EpochMs, iso_time
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import correlation_id
+from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.login import log_in
 from tanist.kafka.wire.messages import ApiVersionsRequest, read_answer
+from tanist.kafka.wire.totals import ConnectionTotals, client_certificate_until
 from tanist.kafka.wire.transport import Transport, readable_within
 
 if TYPE_CHECKING:
@@ -65,14 +71,26 @@ class Connection:
         self.in_flight = 0
         self.closed = False
         self.versions: Mapping[int, tuple[int, int]] = {}
+        self.totals = ConnectionTotals()
+        """Where it is counted what it exchanges."""
         self.transport = transport
         self._proven = False  # it has answered what a listener with a login refuses before the login
         self._last_correlation = 0
         self._login_again_at = math.inf
 
     @classmethod
-    def open(cls, address: Address, endpoint: Endpoint, client_id: str, by: Deadline, stop: StopSignal) -> Connection:
+    def open(
+        cls,
+        address: Address,
+        endpoint: Endpoint,
+        client_id: str,
+        by: Deadline,
+        stop: StopSignal,
+        totals: ConnectionTotals | None = None,
+    ) -> Connection:
         """Connect, learn the broker's versions, log in. `stop`, set by any thread, ends this and every later wait.
+
+        `totals`: where it is counted, together with others.
 
         Raises:
             Unreachable: nothing listens at the address, or the listener disconnects.
@@ -80,16 +98,29 @@ class Connection:
             WrongListener: the listener uses another protocol than the endpoint is configured for.
             TimedOut: the deadline has passed. Stopped: `stop` was set.
         """
-        connection = cls(Transport.open(address, endpoint, stop, by), address, endpoint, client_id)
+        counted = totals or ConnectionTotals()
         try:
-            connection._learn_versions(by)
-            connection._log_in(by)
-        except BaseException as error:
-            connection.close()
-            if isinstance(error, ConnectionLost):
-                raise Unreachable(f"{error.reason} before its first answer; {_hint(endpoint)}") from error
+            connection = cls(Transport.open(address, endpoint, stop, by), address, endpoint, client_id)
+            connection.totals = counted
+            connection._begin(by)
+        except Stopped:
             raise
+        except TanistError as refused:
+            counted.failures += 1
+            _must_be_valid(endpoint, refused)
+            raise
+        counted.opened(address, endpoint, connection.transport.certificate_until)
         return connection
+
+    def _begin(self, by: Deadline) -> None:
+        try:
+            self._learn_versions(by)
+            self._log_in(by)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, ConnectionLost):
+                raise Unreachable(f"{error.reason} before its first answer; {_hint(self.endpoint)}") from error
+            raise
 
     def _learn_versions(self, by: Deadline) -> None:
         answer = self.call(ApiVersionsRequest(version=0), by)
@@ -153,6 +184,8 @@ class Connection:
             self.close()
             raise
         self.in_flight += 1
+        self.totals.requests += 1
+        self.totals.sent_bytes += sum(map(len, views))
 
     def receive(self, buffer: ReceiveBuffer, by: Deadline) -> memoryview:
         """The next answer, correlation id first, in `buffer`: valid until the buffer is used again.
@@ -178,6 +211,7 @@ class Connection:
             self.close()
             raise
         self.in_flight -= 1
+        self.totals.received_bytes += len(frame) + _LENGTH.size
         return frame
 
     def _size(self, prefix: bytes, limit: int) -> int:
@@ -243,6 +277,16 @@ def wait_for_any(connections: Sequence[Connection], seconds: float) -> None:
     """
     if connections and not any(each.closed for each in connections):
         readable_within([each.transport for each in connections], seconds)
+
+
+def _must_be_valid(endpoint: Endpoint, refused: TanistError) -> None:
+    """Raise AuthenticationFailed if our certificate has ended: brokers do not say so, and some hang up."""
+    until = client_certificate_until(endpoint)
+    if until is not None and until <= SystemClock().now() and isinstance(refused, AuthenticationFailed | Unreachable):
+        file = endpoint.tls and endpoint.tls.certificate_location
+        raise AuthenticationFailed(
+            f"{refused.reason}; our certificate {file} has ended at {iso_time(EpochMs(until))}: renew it"
+        ) from refused
 
 
 def _hint(endpoint: Endpoint) -> str:

@@ -112,15 +112,16 @@ class Fetches(_Pipeline):
         self._post(number, [fetch_request(version, number, self.connection.client_id, fetch, limits)], by)
         self._names |= {version.topic_of(each): each.topic for each in fetch.positions}
         self._versions.append(version)
+        self.connection.totals.fetches += 1
 
     def receive(self, buffer: ReceiveBuffer, by: Deadline) -> FetchAnswer:
         """The oldest fetch in flight. Its records lie in `buffer`, until that is used again."""
         frame = self._take(buffer, by)
         version = self._versions.popleft()
         if self._session is None:
-            return parse_fetch(version, frame, self._names)
+            return self._throttled(parse_fetch(version, frame, self._names))
         try:
-            answer = parse_fetch(version, frame, self._names)
+            answer = self._throttled(parse_fetch(version, frame, self._names))
         except BrokerError:
             going_on = self._session.goes_on
             self._session.ended()
@@ -128,6 +129,10 @@ class Fetches(_Pipeline):
                 raise
             return _NOTHING_SEEN  # the session alone may be what it refuses: the next fetch begins another one
         self._session.answered(answer.session_id)
+        return answer
+
+    def _throttled(self, answer: FetchAnswer) -> FetchAnswer:
+        self.connection.totals.throttled_ms += answer.throttle_ms
         return answer
 
 
@@ -187,6 +192,7 @@ class Appends(_Pipeline):
         frame = self._take(self._buffer, by)
         version, places = self._posted.popleft()
         throttle, partitions = parse_produce(version, frame)
+        self.connection.totals.throttled_ms += throttle
         found = {(each.topic, each.partition): each for each in partitions}
         try:
             return ProduceAnswer(throttle, [found[place] for place in places])

@@ -22,6 +22,7 @@ from tanist.domain.names import BrokerId, TopicPartition
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.connection import Connection
 from tanist.kafka.wire.messages import FindCoordinatorRequest, MetadataRequest
+from tanist.kafka.wire.totals import ConnectionTotals
 from tanist.kafka.wire.transport import StopSignal
 from tanist.ports.clock import Deadline
 
@@ -68,8 +69,11 @@ class Router:
     are known as `refresh` last read them; nothing refreshes by itself.
     """
 
-    def __init__(self, endpoint: Endpoint, client_id: str, cluster_id: str | None = None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, client_id: str, cluster_id: str | None = None, totals: ConnectionTotals | None = None
+    ) -> None:
         """`cluster_id`: the only id accepted; if another cluster answers, every call raises AnotherCluster."""
+        self.totals = totals or ConnectionTotals()
         self.endpoint = endpoint
         self.client_id = client_id
         self.pinned = cluster_id
@@ -240,7 +244,7 @@ class Router:
         raise reasons[0]
 
     def _open(self, address: Address, by: Deadline) -> Connection:
-        opened = Connection.open(address, self.endpoint, self.client_id, by, self._stop)
+        opened = Connection.open(address, self.endpoint, self.client_id, by, self._stop, self.totals)
         if self.pinned is None:
             return opened
         try:

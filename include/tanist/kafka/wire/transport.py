@@ -159,6 +159,13 @@ class Transport:
     def is_tls(self) -> bool:
         return isinstance(self._socket, ssl.SSLSocket)
 
+    @property
+    def certificate_until(self) -> float | None:
+        """The end of the validity of the peer's certificate, seconds since 1970; None: it has shown none."""
+        shown = self._socket.getpeercert() if isinstance(self._socket, ssl.SSLSocket) else None
+        until = shown.get("notAfter") if shown else None
+        return ssl.cert_time_to_seconds(until) if isinstance(until, str) else None
+
     def send(self, views: Sequence[bytes | memoryview], by: Deadline) -> None:
         """All of `views`, one after another."""
         self._stop.check()

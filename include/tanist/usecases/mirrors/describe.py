@@ -12,7 +12,7 @@ from tanist.domain.detached import detached_here, detached_topics, explained
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.followed import is_followed, selected_by
 from tanist.domain.growth import Growth, growth
-from tanist.domain.lag import KnownEnd, PartitionRow, is_loss_accepted, last_known
+from tanist.domain.lag import KnownEnd, PartitionRow, asked_again, is_loss_accepted, last_known
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.selection import EVERY_TOPIC
 from tanist.domain.states import MIRROR_STATES, DesiredState, MirrorState
@@ -168,7 +168,7 @@ def _row(
         at_source=at_source,
         desired=topic.desired,
         state=observed.state if observed else MirrorState.UNKNOWN,
-        source=KnownEnd(SourceOffset(live.high_watermark), live.observed_at) if live else known,
+        source=asked_again(known, SourceOffset(live.high_watermark), live.observed_at) if live else known,
         destination_end=DestinationOffset(copy.high_watermark) if copy else None,
         observed=observed,
         lost=seen.state.lost(spec.mirror, partition, observed.topic_id if observed else ""),

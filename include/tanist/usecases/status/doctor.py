@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.answers import attempt
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.failover.expiring import certificates_check
 from tanist.domain.failover.health import workers_check
 from tanist.domain.followed import CopyTrouble, is_followed
 from tanist.domain.logins import PrincipalUnknown
@@ -61,6 +62,8 @@ def clusters(names: Sequence[str], connect: Callable[[str], Cluster], context: C
     found.append(distinct(ids, len(names)))
     for name in ids:
         found += _of_cluster(name, open_sides, context)
+        if certificates := open_sides[name].certificates():
+            found.append(certificates_check(name, certificates, context.clock.now()))
     return tuple(found)
 
 

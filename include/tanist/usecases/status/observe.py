@@ -14,6 +14,7 @@ from tanist.domain.detached import detached_here
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
 from tanist.domain.failback.approved_decision import approved_decision
 from tanist.domain.failback.pending import findings_of, last_tails, pending
+from tanist.domain.failover.expiring import expiry_check, fences_left
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.failover.past_checks import losses_check
@@ -164,6 +165,7 @@ def _seen(
         workers_check(alive, now),
         groups_check(followed, now),
         losses_check(spec, rows),
+        expiry_check(now, _certificates(clusters), rows, wanted, _unrenewed(spec, view, alive, now)),
         *status.checks(both, reading.silence, run),
         *periodic_checks(spec, view, now),
     )
@@ -171,6 +173,22 @@ def _seen(
     situation = _situation(reading, clusters, view, look.facts, judged(intents, look.facts, past), rows)
     runs = tuple(sorted(view.failovers(spec.mirror), key=lambda each: each.started_at))
     return MirrorStatus(spec=spec, situation=situation, workers=alive, runs=runs)
+
+
+def _certificates(clusters: OpenMirror) -> dict[str, EpochMs]:
+    """Of both clusters, as far as this process has connected to them."""
+    both = (clusters.destination, *(() if isinstance(clusters.source, TanistError) else (clusters.source,)))
+    return {
+        f"{each.name}: the certificate of {which}": until
+        for each in both
+        for which, until in each.certificates().items()
+    }
+
+
+def _unrenewed(spec: MirrorSpec, view: StateView, alive: Sequence[WorkerAlive], now: EpochMs) -> str:
+    """Those of mapped offsets are not renewed: see `fetcher.producer_fences`."""
+    promoted = () if spec.is_mapped else [each.topic for each in view.removed(spec.mirror)]
+    return fences_left(promoted, alive, now)
 
 
 def _situation(

@@ -54,6 +54,8 @@ def board_item(seen: MirrorStatus, at: EpochMs, evidence: Callable[[str], str | 
             "lag": {
                 "offsets": counts.lag,
                 "unknown": counts.unknown,
+                "bytes": counts.bytes,
+                "ms": counts.ms,
                 "age_ms": max((at - row.source.at for row in seen.rows if row.source), default=None),
             },
             "troubled": [row_item(row) for row in troubled[:MOST_SHOWN]],

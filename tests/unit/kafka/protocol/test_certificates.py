@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import NameAttribute, NameOID, RelativeDistinguishedName
 
-from tanist.kafka.protocol.certificates import subject
+from tanist.kafka.protocol.certificates import subject, valid_until
 
 MAIL = NameOID.EMAIL_ADDRESS
 WHEN = datetime(2026, 11, 22, tzinfo=UTC)
@@ -35,11 +35,11 @@ KINDS = {
 }
 
 
-def certificate(name: x509.Name) -> str:
+def certificate(name: x509.Name, until: datetime = WHEN) -> str:
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([NameAttribute(NameOID.COMMON_NAME, "somebody else")])
     made = x509.CertificateBuilder().subject_name(name).issuer_name(issuer).public_key(key.public_key())
-    made = made.serial_number(1 << 120).not_valid_before(WHEN).not_valid_after(WHEN)
+    made = made.serial_number(1 << 120).not_valid_before(WHEN).not_valid_after(until)
     return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
@@ -60,3 +60,13 @@ def test_what_is_no_certificate_has_no_subject() -> None:
     cut = "\n".join([*lines[:3], lines[-1]])
     for broken in ("", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----", cut, whole[:80]):
         assert subject(broken) is None
+
+
+@pytest.mark.parametrize(
+    "until", [WHEN, datetime(2049, 12, 31, 23, 59, 59, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)]
+)
+def test_the_end_of_its_validity_is_read_to_the_second(until: datetime) -> None:
+    """RFC 5280 spells years from 2050 on in another way."""
+    name = x509.Name([NameAttribute(KINDS["CN"], "m")])
+    assert valid_until(certificate(name, until)) == until.timestamp() * 1000
+    assert valid_until("no certificate") is None

@@ -28,7 +28,6 @@ from tanist.domain.names import DestinationOffset
 from tanist.domain.writer_identity import COPYING_EPOCH
 from tanist.fetcher.engines.batches.filling import Filling, StartFilling
 from tanist.fetcher.engines.engine import Phase
-from tanist.fetcher.throttle import ThrottledBy
 from tanist.kafka.protocol.batch import BatchHeader, patch
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.connection import wait_for_any
@@ -256,9 +255,7 @@ class Appending:
         if not self._posted[broker]:
             del self._posted[broker]
         if answer.throttle_ms > 0:
-            seconds = answer.throttle_ms / 1000
-            self._muted[broker] = self._clock.monotonic() + seconds
-            self._throttle.waited(self._mirror, ThrottledBy.DESTINATION, seconds)
+            self._muted[broker] = self._clock.monotonic() + answer.throttle_ms / 1000
         for (of, sent), produced in zip(posted.sent, answer.partitions, strict=True):
             of.pipeline.in_flight.popleft()
             if of.pipeline.halted is None:

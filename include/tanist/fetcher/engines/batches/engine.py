@@ -29,6 +29,7 @@ class BatchEngine:
 
     def __init__(self, routers: tuple[Router, Router], broker: BrokerId, tools: FetcherThreadTools) -> None:
         source, destination = routers
+        self._totals = tools.totals
         runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
         self._recovery = Recovery(routers, runs, tools)
         self._reading = SourceReading(source, broker, tools.clock, tools.throttle, rests=True)
@@ -41,7 +42,8 @@ class BatchEngine:
         return self._reading.stale
 
     def begin(self, assigned: Assigned, *, first_use: bool) -> BatchPartition:
-        return BatchPartition(assigned, MarkerEpoch(assigned.claim_epoch, spent=not first_use))
+        totals = self._totals.of_topic(assigned.partition.topic)
+        return BatchPartition(assigned, MarkerEpoch(assigned.claim_epoch, spent=not first_use), totals=totals)
 
     def prepare(self, partitions: Sequence[BatchPartition]) -> None:
         """Nothing: leaders compare the epoch of this engine's producer themselves."""

@@ -10,11 +10,11 @@ from tanist.domain.appending import CopiedRecord, Halt, Pipeline, truncated
 from tanist.domain.compaction import CaughtUp, Holes
 from tanist.domain.copying import Append
 from tanist.domain.errors import CompactionHole
-from tanist.domain.latency import Latency
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.small_batches import Merging
 from tanist.fetcher.assignment import Report
 from tanist.fetcher.source_ends import is_silence
+from tanist.fetcher.totals import CopiedTotals
 from tanist.kafka.protocol.frames import FetchPosition, ProduceBatch
 from tanist.kafka.protocol.refilling import DeletedKeys
 
@@ -143,7 +143,12 @@ class BatchPartition:
     """The last record that landed, or what the worker before has stored of it."""
     records: int = 0
     bytes: int = 0
-    latency: Latency = Latency()  # noqa: RUF009  # immutable
+    totals: CopiedTotals = field(default_factory=CopiedTotals)
+    """Of its topic in this thread, for longer than it."""
+    complete_at: EpochMs | None = None
+    """When the copy last had all that readers of committed records see at the source; None: never in this thread."""
+    waiting_since: EpochMs | None = None
+    """The timestamp of the first batch that was read and has not landed, as it was last seen; None: none was."""
 
     def __post_init__(self) -> None:
         self.tombstones = Tombstones(CaughtUp(self.assigned.caught_up_at))
@@ -206,6 +211,7 @@ class BatchPartition:
         copied, stable, lost = self.pipeline.landed_until, self.source.last_stable, self.tombstones
         if copied is not None and stable is not None and not lost.deleted.keys:
             lost.caught_up = lost.caught_up.seen(copied, stable, asked_at)
+            self.complete_at = asked_at if copied >= stable else self.complete_at
 
     def keep_steps(self) -> None:
         """Its steps wait for the destination: copy their batches from the buffer, which the next answer overwrites."""
@@ -231,16 +237,39 @@ class BatchPartition:
         """The produce entry of `batch` for this topic id."""
         return ProduceBatch(self.at.topic, self.at.partition, batch, self.topic_id)
 
+    def counted(self, header: BatchHeader, now: EpochMs) -> None:
+        """A batch is acknowledged. The time of its newest record counts for all of it."""
+        self.records += header.record_count
+        self.bytes += header.size
+        self.totals.copied(header.record_count, header.size, now - header.max_timestamp)
+
     def landed(self, sent: Sent[BatchHeader], now: EpochMs) -> None:
         """`sent` was acknowledged where it was expected. Its records have the times that they have at the source."""
         self.pipeline.landed(sent)
         header = sent.header
-        self.records += header.record_count
-        self.bytes += header.size
-        self.latency = self.latency.counted(now - header.max_timestamp, header.record_count)
+        self.counted(header, now)
         self.last_mirrored_epoch = max(self.last_mirrored_epoch, header.leader_epoch)
         if header.leader_epoch >= 0:
             self.copied_record = CopiedRecord(sent.until, header.leader_epoch)
+
+    @property
+    def first_waiting(self) -> BatchHeader | None:
+        """The first batch that was read and has not landed."""
+        return self.pipeline.first_waiting
+
+    def _uncopied_at(self) -> EpochMs | None:
+        """As `Report.uncopied_at`.
+
+        A record has the time of its batch, as its producer says, but was not there when the copy was complete.
+        """
+        copied, stable = self.pipeline.landed_until, self.source.last_stable
+        if copied is None or stable is None or copied >= stable:
+            self.waiting_since = None
+            return None
+        first = self.first_waiting
+        if first is not None and first.base_timestamp >= 0:
+            self.waiting_since = EpochMs(first.base_timestamp)
+        return max((each for each in (self.waiting_since, self.complete_at) if each is not None), default=None)
 
     def report(self, trouble: Trouble) -> Report:
         """What others may know of it, now."""
@@ -260,12 +289,12 @@ class BatchPartition:
             observed_at=source.observed_at,
             silent_since=source.silent_since,
             caught_up_at=self.tombstones.caught_up.at,
+            uncopied_at=self._uncopied_at(),
             last_mirrored_epoch=self.last_mirrored_epoch,
             record_until=self.copied_record.until if self.copied_record else None,
             record_epoch=self.copied_record.epoch if self.copied_record else None,
             records=self.records,
             bytes=self.bytes,
-            latency=self.latency,
         )
 
 

@@ -13,7 +13,7 @@ from tanist.domain.compaction import Holes
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.fetcher.engines.batches.decisions import Decisions
 from tanist.fetcher.engines.batches.fetch_channel import FetchChannel
-from tanist.fetcher.throttle import Throttle, ThrottledBy
+from tanist.fetcher.throttle import Throttle
 from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.wire.connection import wait_for_any
 
@@ -283,10 +283,7 @@ class SourceReading:
         if sizes:
             self._throttle.read(sizes)
         if answer.throttle_ms > 0 and fetched_for:
-            seconds = answer.throttle_ms / 1000
-            self._muted_until = self._clock.monotonic() + seconds
-            mirror = next(iter(fetched_for.values())).of.assigned.spec.mirror
-            self._throttle.waited(mirror, ThrottledBy.SOURCE, seconds)
+            self._muted_until = self._clock.monotonic() + answer.throttle_ms / 1000
 
     def _lost(self, why: TanistError) -> None:
         """Read both logs again: the topic may have been re-created when the broker answers next."""

@@ -72,7 +72,8 @@ class TransactionEngine:
 
     def begin(self, assigned: Assigned, *, first_use: bool) -> TransactionPartition:
         del first_use  # there are no gap markers
-        return TransactionPartition(assigned, MarkerEpoch(assigned.claim_epoch, spent=False))
+        totals = self._tools.totals.of_topic(assigned.partition.topic)
+        return TransactionPartition(assigned, MarkerEpoch(assigned.claim_epoch, spent=False), totals=totals)
 
     def prepare(self, partitions: Sequence[TransactionPartition]) -> None:
         """A new epoch for each transactional id that needs one.

@@ -88,6 +88,11 @@ class TransactionPartition(BatchPartition):
             return self.opened.runs
         return self.committed.runs if self.committed is not None else ()
 
+    @property
+    def first_waiting(self) -> BatchHeader | None:
+        """The first batch that was read and is not committed."""
+        return self.opened.appended[0] if self.opened and self.opened.appended else self.pipeline.first_waiting
+
     def open(self, now: float) -> Opened:
         """What the open transaction holds of it; from now on it holds something."""
         if self.opened is None:
@@ -142,9 +147,7 @@ class TransactionPartition(BatchPartition):
             self.pipeline.end = position.end
         self.pipeline.landed_until, self.pipeline.landed_end = position.position, position.end
         for header in opened.appended:
-            self.records += header.record_count
-            self.bytes += header.size
-            self.latency = self.latency.counted(epoch - header.max_timestamp, header.record_count)
+            self.counted(header, epoch)
             self.last_mirrored_epoch = max(self.last_mirrored_epoch, header.leader_epoch)
             if header.leader_epoch >= 0:
                 self.copied_record = CopiedRecord(SourceOffset(header.next_offset), header.leader_epoch)
