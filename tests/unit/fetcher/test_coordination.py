@@ -18,7 +18,8 @@ from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
 from tanist.fetcher.fetcher_threads import FetcherThreads
-from tanist.fetcher.source_ends import Contact
+from tanist.fetcher.planning import next_observed
+from tanist.fetcher.source_ends import Contact, source_ends
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.ports import free_ports
 from tests.builders import a_mirror, a_partition, a_topic
@@ -205,13 +206,17 @@ def test_nothing_is_derived_of_partitions_that_have_reported_nothing_since(monke
     """S3.8: of 10,000 idle ones, once a second, that was a third of a core."""
     worker, derived, ends = Paused(), list[Any](), list[Any]()
     monkeypatch.setattr(coordination_module, "SourceLeaders", Answering)
-    real, real_ends = coordination_module.next_observed, coordination_module.source_ends
-    monkeypatch.setattr(
-        coordination_module, "next_observed", lambda mine, *how: derived.append(mine) or real(mine, *how)
-    )
-    monkeypatch.setattr(
-        coordination_module, "source_ends", lambda mine, *how: ends.extend(mine) or real_ends(mine, *how)
-    )
+
+    def noting(mine: Any, *how: Any) -> Any:
+        derived.append(mine)
+        return next_observed(mine, *how)
+
+    def noting_ends(mine: Any, *how: Any) -> Any:
+        ends.extend(mine)
+        return source_ends(mine, *how)
+
+    monkeypatch.setattr(coordination_module, "next_observed", noting)
+    monkeypatch.setattr(coordination_module, "source_ends", noting_ends)
     worker.coordination._leaders.clear()
     threads: Any = Reporting(40)
     worker.coordination._threads = threads
