@@ -79,9 +79,9 @@ def measure(partitions: int) -> Cost:
         source = next(each.pid for each in pair.source.brokers if each.pid is not None)
         pair.clock.wait(SETTLE_SECONDS)
         alone = _share(pair, source)
-        begun = pair.clock.monotonic()
         load = Load(topic=f"idle-.*|{BUSY}", size=1, records=partitions, target=0)
         process = tanist_run.start(pair, load, options=("--timeout", "4m"))
+        begun = pair.clock.monotonic()
         try:
             for topic in topics:
                 Watch(pair, topic, A_TOPIC, A_TOPIC).until_copied(process, begun)

@@ -236,6 +236,7 @@ class Coordination(RoundThread):
             log.info("claiming slices", extra={"slices": sorted(new)})
             view = self._claims.claim(new, self._clock.deadline(WRITE_SECONDS))
             self._epochs |= {number: held_epoch(view, number) for number in new}
+            self._derived = {}  # partitions are assigned with these epochs
 
     def _look(self, view: StateView, state_partitions: frozenset[int]) -> bool:
         """Look after the sources; whether anything is wished that was not before, or a leader has moved."""

@@ -14,12 +14,12 @@ from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, 
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.states import DesiredState, Finding, MirrorState
 from tanist.fetcher import coordination as coordination_module
-from tanist.fetcher import planning, source_ends
 from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
 from tanist.fetcher.fetcher_threads import FetcherThreads
-from tanist.fetcher.source_ends import Contact
+from tanist.fetcher.planning import next_observed
+from tanist.fetcher.source_ends import Contact, source_ends
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.ports import free_ports
 from tests.builders import a_mirror, a_partition, a_topic
@@ -207,16 +207,16 @@ def test_nothing_is_derived_of_partitions_that_have_reported_nothing_since(monke
     worker, derived, ends = Paused(), list[Any](), list[Any]()
     monkeypatch.setattr(coordination_module, "SourceLeaders", Answering)
 
-    def counted(mine: Any, *how: Any) -> Any:
+    def noting(mine: Any, *how: Any) -> Any:
         derived.append(mine)
-        return planning.next_observed(mine, *how)
+        return next_observed(mine, *how)
 
-    def counted_ends(mine: Any, *how: Any) -> Any:
+    def noting_ends(mine: Any, *how: Any) -> Any:
         ends.extend(mine)
-        return source_ends.source_ends(mine, *how)
+        return source_ends(mine, *how)
 
-    monkeypatch.setattr(coordination_module, "next_observed", counted)
-    monkeypatch.setattr(coordination_module, "source_ends", counted_ends)
+    monkeypatch.setattr(coordination_module, "next_observed", noting)
+    monkeypatch.setattr(coordination_module, "source_ends", noting_ends)
     worker.coordination._leaders.clear()
     threads: Any = Reporting(40)
     worker.coordination._threads = threads
