@@ -8,6 +8,8 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.requests import End
@@ -17,6 +19,8 @@ from tanist_testkit.verify.writing import LogWriter
 from tests.kafka.fetcher.rig import soon, until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.kafka.failover.conftest import Pair
 
 KB, MB = 1_000, 1_000_000
@@ -43,8 +47,18 @@ class Copied:
         return (self.bytes() - before) / (time.monotonic() - began)
 
 
-def test_two_workers_keep_a_limit_together_that_is_altered_and_taken_away(pair: Pair) -> None:
-    """Each has the share of the partitions that it owns. A rate of 0 is refused, and changes nothing."""
+@pytest.fixture
+def copied(pair: Pair) -> Iterator[Copied]:
+    found = Copied(pair)
+    yield found
+    found.router.close()
+
+
+def test_two_workers_keep_a_limit_together_that_is_altered_and_taken_away(pair: Pair, copied: Copied) -> None:
+    """Each has the share of the partitions that it owns. A rate of 0 is refused, and changes nothing.
+
+    How near they come to it from below is tried without other work beside it: `tests/kafka/fetcher/test_limits.py`.
+    """
     pair.east.topic(TOPIC, PARTITIONS)
     writer = LogWriter(pair.east.client(batch_size="16384"))
     value = os.urandom(KB)
@@ -53,10 +67,9 @@ def test_two_workers_keep_a_limit_together_that_is_altered_and_taken_away(pair: 
     for name in ("w1", "w2"):
         pair.worker(name)
     pair.tanist("mirrors", "create", "lim", "--source", "east", "--topic", TOPIC, "--limit", "1MB/s")
-    copied = Copied(pair)
     until(lambda: copied.bytes() > MB, 60)
     found = copied.per_second(SECONDS)
-    assert 0.85 * MB < found < 1.07 * MB, found
+    assert 0.4 * MB < found < 1.07 * MB, found
     items = json.loads(pair.tanist("mirrors", "describe", "lim", "--json").out)["items"]
     assert [(each["limit"], each["topic_limits"]) for each in items] == [(MB, [])] * PARTITIONS
     assert "at most 1MB/s" in pair.tanist("mirrors", "describe", "lim").err
@@ -65,8 +78,7 @@ def test_two_workers_keep_a_limit_together_that_is_altered_and_taken_away(pair: 
     pair.tanist("mirrors", "alter", "lim", "--limit", "none", "--topic-limit", f"{TOPIC}=3MB/s")
     time.sleep(2)  # noqa: TID251  # until both workers have read it
     faster = copied.per_second(5)
-    assert 2.3 * MB < faster < 3.3 * MB, faster
+    assert 1.1 * MB < faster < 3.3 * MB, faster
     pair.tanist("mirrors", "alter", "lim", "--topic-limit", "none")
     pair.tanist("mirrors", "wait", "lim", "--for", "lag=0", "--timeout", "60s")
     pair.workers["w2"].send(signal.SIGTERM)
-    copied.router.close()
