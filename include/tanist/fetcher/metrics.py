@@ -17,7 +17,7 @@ from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.groups_behind import groups_behind
 from tanist.domain.latency import BOUNDS_MS, Latency
 from tanist.domain.metrics import METRICS, MetricFamily, MetricKind
-from tanist.domain.states import MirrorState
+from tanist.domain.states import DesiredState, MirrorState
 from tanist.fetcher.numbers import furthest, numbers
 
 if TYPE_CHECKING:
@@ -285,11 +285,15 @@ def _look_ages(spec: MirrorSpec, seen: Scraped) -> Iterator[Sample]:
 
 
 def _source_answered_at(spec: MirrorSpec, view: StateView) -> EpochMs | None:
-    """The oldest last answer about a partition in MIRRORING; None: there is no such partition."""
+    """The oldest last answer about a partition in MIRRORING, as is wished of it; None: there is no such partition.
+
+    One whose topic has failed over is not asked for any more, and may have been observed in MIRRORING last.
+    """
+    wished = {each.topic for each in view.mirrored(spec.mirror) if each.desired is DesiredState.MIRRORING}
     mirroring = {
         spec.names.at_source(each.partition)
         for each in view.all_observed()
-        if each.mirror == spec.mirror and each.state is MirrorState.MIRRORING
+        if each.mirror == spec.mirror and each.state is MirrorState.MIRRORING and each.partition.topic in wished
     }
     if not mirroring:
         return None

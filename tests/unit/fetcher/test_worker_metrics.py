@@ -14,7 +14,7 @@ from tanist.domain.names import BrokerId, EpochMs, MirrorPartition, SourceOffset
 from tanist.domain.records import GroupPosition, GroupSyncStatus, OffsetTailMode
 from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_view import NOTHING_YET
-from tanist.domain.states import MirrorState
+from tanist.domain.states import DesiredState, MirrorState
 from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
 from tanist.fetcher.metrics import _LAGS, VALUES, MirrorVerdicts, Scraped, WorkerCollector
 from tanist.fetcher.totals import SyncKind, WorkerTotals
@@ -127,7 +127,7 @@ def test_what_was_never_looked_at_is_as_old_as_the_mirror() -> None:
 
 
 def test_the_age_of_the_source_is_that_of_its_oldest_answer_about_what_is_copied() -> None:
-    """A partition that FAILED is not asked for any more: its old answer makes no look old."""
+    """One that FAILED, or whose topic has failed over, is not asked for any more: its old answer makes no look old."""
     failed = MirrorPartition("orders", 1)
     ends = SourceEnds(
         mirror=DR,
@@ -138,7 +138,9 @@ def test_the_age_of_the_source_is_that_of_its_oldest_answer_about_what_is_copied
             SourceEnd(SourcePartition("orders", 1), SourceOffset(1), SourceOffset(1), at=EpochMs(1)),
         ),
     )
-    records = (*STATE.values(), a_partition(MirrorState.FAILED, partition=failed), ends)
+    gone = a_topic("gone", desired=DesiredState.REMOVED)
+    left = a_partition(partition=MirrorPartition("gone", 0))
+    records = (*STATE.values(), a_partition(MirrorState.FAILED, partition=failed), ends, gone, left)
     found = exposed(lambda: scraped(state=a_view(*records)))
     assert value(found, "tanist_look_age_seconds", look="source", **OF) == 8
 
