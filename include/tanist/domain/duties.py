@@ -39,10 +39,14 @@ class DutyIncomplete(TanistError):
 
 @dataclass(frozen=True, slots=True)
 class DutyResult:
-    """What a run did, in words. `problem`: what it left undone; None: nothing."""
+    """What a run did, in words. `problem`: what it left undone; None: nothing.
+
+    `failed`: what could not be synced, in the words of `domain.metadata.Kind`; not what a person must decide.
+    """
 
     summary: str
     problem: TanistError | None = None
+    failed: frozenset[str] = frozenset()
 
 
 @stored("duty", "mirror", "duty", policy=RecordPolicy(saved=False))

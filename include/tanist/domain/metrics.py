@@ -127,7 +127,7 @@ METRICS: Final = (
         ("mirror", "kind"),
         _WORKER,
         "Attempts to follow a source that failed: its topics and leaders (metadata), committed offsets of its groups "
-        "(groups)",
+        "(groups), and where workers sync metadata, configs of topics (configs) and ACLs (acls)",
     ),
     MetricFamily(
         "tanist_failover_verdict",
@@ -208,13 +208,9 @@ KIP_1279: Final = (
     KipMetric("outgoing-byte-total", "tanist_sent_bytes_total"),
     KipMetric("incoming-byte-total, network-io-total", "tanist_received_bytes_total"),
     KipMetric("MetadataRefreshError", 'tanist_sync_errors_total{kind="metadata"}'),
-    KipMetric(
-        "TopicConfigMetadataSyncError",
-        "",
-        "`tanist metadata sync` names each error and exits with 4; the task of the DAG fails",
-    ),
+    KipMetric("TopicConfigMetadataSyncError", 'tanist_sync_errors_total{kind="configs"}'),
     KipMetric("ConsumerGroupOffsetSyncError", 'tanist_sync_errors_total{kind="groups"}'),
-    KipMetric("AclSyncError", "", "as for configs"),
+    KipMetric("AclSyncError", 'tanist_sync_errors_total{kind="acls"}'),
     KipMetric("ByteRate", "rate(tanist_copied_bytes_total[1m])"),
     *(
         KipMetric(f"{state.capitalize()}PartitionState", f'tanist_partitions{{state="{state}"}}')

@@ -7,17 +7,20 @@ goes on at the same interval.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.duties import Duty, DutyResult, DutyRun, after, duties_of, interval_seconds, is_due
 from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.metadata import Kind
 from tanist.domain.names import MirrorPartition
 from tanist.domain.state_record import state_partition_of
 from tanist.fetcher.rounds import RoundThread
+from tanist.fetcher.totals import SyncKind, WorkerTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from threading import Event
 
     from tanist.domain.names import MirrorName
@@ -33,6 +36,18 @@ WRITE_SECONDS: Final = 10.0
 RUN_SECONDS: Final = 60.0
 """The longest that one run of a duty may take."""
 END_SECONDS: Final = 5.0
+_SYNC_KINDS: Final[Mapping[str, SyncKind]] = MappingProxyType(
+    {
+        Kind.TOPIC: SyncKind.METADATA,
+        Kind.PARTITIONS: SyncKind.METADATA,
+        Kind.CONFIG: SyncKind.CONFIGS,
+        Kind.ACL: SyncKind.ACLS,
+        Kind.ACCESS: SyncKind.ACLS,
+        Duty.GROUPS: SyncKind.GROUPS,
+        Duty.METADATA: SyncKind.METADATA,
+    }
+)
+"""What counts as an error of what, by what a run has failed in; of a run that was not done by its duty."""
 
 
 class DutyRunner(Protocol):
@@ -60,6 +75,7 @@ class DutyTools:
     state_partitions: int
     holds: Callable[[int], bool]
     clock: Clock
+    totals: WorkerTotals = field(default_factory=WorkerTotals)
 
 
 class Duties(RoundThread):
@@ -120,6 +136,8 @@ class SourceDuties(RoundThread):
         if self._stopping.is_set() or not is_due(spec, duty, last, self._tools.clock.now()):
             return
         result = self._result(spec, duty)
+        for kind in {_SYNC_KINDS[each] for each in result.failed}:
+            self._tools.totals.sync_failed(spec.mirror, kind)
         now = self._tools.clock.now()
         run = DutyRun(
             mirror=spec.mirror, mirror_id=spec.mirror_id, duty=duty, worker=self._tools.worker, at=now, done_at=now
@@ -137,10 +155,10 @@ class SourceDuties(RoundThread):
         except Stopped:
             raise
         except TanistError as why:
-            return DutyResult("not done", why)
+            return DutyResult("not done", why, frozenset({duty}))
         except Exception as bug:
             log.exception("duty broke", extra={"mirror": spec.mirror, "duty": duty})
-            return DutyResult("not done", TanistError(f"{type(bug).__name__}: {bug}"))
+            return DutyResult("not done", TanistError(f"{type(bug).__name__}: {bug}"), frozenset({duty}))
 
     def _record(self, run: DutyRun, last: DutyRun | None) -> None:
         """Log each change for better or worse, and write the record."""

@@ -115,6 +115,7 @@ class Service:
                 state_partitions=parts.state_partitions,
                 holds=self._claims.holds,
                 clock=parts.clock,
+                totals=self._totals,
             )
         )
 

@@ -25,6 +25,10 @@ class SyncKind(StrEnum):
     """Topics and leaders (`MetadataRefreshError` of KIP-1279)."""
     GROUPS = "groups"
     """Committed offsets of groups (`ConsumerGroupOffsetSyncError`)."""
+    CONFIGS = "configs"
+    """Of topics (`TopicConfigMetadataSyncError`)."""
+    ACLS = "acls"
+    """`AclSyncError`."""
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ _GROUPS: Final = ("group", "topic", "partition", "source_committed_offset", "des
 class PeriodicResult:
     """`summary`: what was done, in words, and `items` of `columns`: row by row.
 
-    `decide`: problems that need an operator; `again`: problems that the next run may solve.
+    `decide`: problems that need an operator; `again`: problems that the next run may solve, of the kinds `failed`.
     """
 
     summary: str
@@ -41,6 +41,7 @@ class PeriodicResult:
     items: Sequence[Mapping[str, Any]] = ()
     decide: Sequence[str] = ()
     again: Sequence[str] = ()
+    failed: frozenset[str] = frozenset()
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def of_duty(self) -> DutyResult:
@@ -49,7 +50,7 @@ class PeriodicResult:
         if not problems:
             return DutyResult(self.summary)
         more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
-        return DutyResult(self.summary, DutyIncomplete(f"{problems[0]}{more}"))
+        return DutyResult(self.summary, DutyIncomplete(f"{problems[0]}{more}"), self.failed)
 
 
 def sync_metadata(
@@ -58,12 +59,14 @@ def sync_metadata(
     """`tanist metadata sync` of all topics. Raises as that."""
     synced = sync(MetadataRequest(mirror=mirror), destination, connect, context)
     shown = sorted(synced.rows, key=lambda row: row.verdict is Outcome.SKIPPED)
+    failed = synced.having(Outcome.FAILED, Outcome.UNKNOWN)
     return PeriodicResult(
         summary=metadata_items.summary(synced.rows) + _also(synced.spec, Duty.METADATA, context),
         columns=metadata_items.COLUMNS,
         items=[metadata_items.metadata_item(synced.spec.mirror, row) for row in shown],
         decide=[f"{row.name}: {row.reason}" for row in synced.having(Outcome.CONFLICT)],
-        again=[f"{row.name}: {row.reason}" for row in synced.having(Outcome.FAILED, Outcome.UNKNOWN)],
+        again=[f"{row.name}: {row.reason}" for row in failed],
+        failed=frozenset(row.kind for row in failed),
         counts=metadata_items.counts(synced.rows),
     )
 
@@ -82,6 +85,7 @@ def sync_positions(mirror: OpenMirror, context: CommandContext) -> PeriodicResul
         items=[group_items.position_item(row) for row in shown],
         decide=_described(synced.mismatches),
         again=_described(synced.failed),
+        failed=frozenset({Duty.GROUPS}) if synced.failed else frozenset(),
         counts={"positions": len(synced.rows), "committed": sum(row.committed for row in synced.rows)},
     )
 

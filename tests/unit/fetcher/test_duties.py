@@ -10,9 +10,11 @@ import pytest
 
 from tanist.domain.duties import Duty, DutyIncomplete, DutyResult
 from tanist.domain.errors import MirrorLocked, Stopped, TanistError, TimedOut
+from tanist.domain.metadata import Kind
 from tanist.domain.names import MirrorName
 from tanist.domain.records import STATE_TOPIC
 from tanist.fetcher.duties import Duties, DutyTools, SourceDuties
+from tanist.fetcher.totals import SyncKind, WorkerTotals
 from tests.builders import a_mirror
 from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import MemoryCluster
@@ -52,6 +54,7 @@ class World:
 
     clock: JumpingClock = field(default_factory=JumpingClock)
     west: MemoryCluster = field(default_factory=lambda: MemoryCluster("west").with_topic(STATE_TOPIC))
+    totals: WorkerTotals = field(default_factory=WorkerTotals)
 
     def __post_init__(self) -> None:
         for name in ("dr", "other"):
@@ -69,6 +72,7 @@ class World:
             state_partitions=50,
             holds=holds,
             clock=self.clock,
+            totals=self.totals,
         )
 
     def look(self, worker: SourceDuties) -> None:
@@ -221,3 +225,19 @@ def test_a_thread_that_dies_ends_the_service(monkeypatch: pytest.MonkeyPatch) ->
     duties.start()
     duties.join(20)
     assert isinstance(duties.died, TanistError)
+
+
+def test_s3_17_what_a_run_has_failed_in_counts_as_an_error_of_its_kind() -> None:
+    """TopicConfigMetadataSyncError and AclSyncError of KIP-1279; what a person must decide is no error."""
+    world, undone = World(), DutyIncomplete("orders: refused")
+    failed = frozenset({Kind.CONFIG, Kind.ACL, Kind.ACCESS})
+    answers: dict[tuple[str, Duty], DutyResult | BaseException] = {
+        ("dr", Duty.METADATA): DutyResult("2 failed", undone, failed),
+        ("dr", Duty.GROUPS): TimedOut("east"),
+        ("other", Duty.METADATA): DutyResult("1 to decide", undone),
+    }
+    world.look(world.worker("w", Runner(answers)))
+    dr = MirrorName("dr")
+    assert world.totals.sync_errors() == dict.fromkeys(
+        ((dr, SyncKind.CONFIGS), (dr, SyncKind.ACLS), (dr, SyncKind.GROUPS)), 1
+    )
