@@ -72,7 +72,7 @@ DIRECTED: Final = {
     "a group with members is not moved": "tests/contracts/test_positions.py::"
     "test_a_group_with_members_is_counted_and_keeps_its_positions_to_itself[memory-classic]",
     "of two that move groups the later one alone commits": "tests/unit/usecases/failover/test_group_positions.py::"
-    "test_a_sync_that_wakes_after_a_failover_moves_no_group[groups:before-pending]",
+    "test_a_sync_that_is_fenced_by_commands_that_wake_commits_again_and_then_leaves_it[1-True]",
     "behind a barrier no old writer gets in": "tests/contracts/test_failover_ports.py::"
     "test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing[memory]",
 }

@@ -57,5 +57,5 @@ def test_the_example_of_the_readme_ends_with_go(environ: dict[str, str], tmp_pat
             os.killpg(shell.pid, signal.SIGTERM)
     assert shell.returncode == 0, err
     assert re.search(r"^m1: planned failover: GO", out, re.MULTILINE), out
-    level = re.findall(r"^m1 +orders +(\d) +(\d+) +\2 +0 +MIRRORING", out, re.MULTILINE)
+    level = re.findall(r"^m1 +orders +(\d) +(\d+) +\2 +0(?: +\S+){2} +MIRRORING", out, re.MULTILINE)
     assert {partition for partition, _ in level} == {"0", "1", "2"}, out

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KB, MB = 1_000, 1_000_000
 PARTITIONS, SECONDS = 8, 10.0
-TOPIC = "limited"
+TOPIC = "limited-by-two"
 OVERHEAD = 1.02
 """Of a record of 1 kB in its batch."""
 
@@ -57,7 +57,7 @@ def copied(pair: Pair) -> Iterator[Copied]:
 def test_two_workers_keep_a_limit_together_that_is_altered_and_taken_away(pair: Pair, copied: Copied) -> None:
     """Each has the share of the partitions that it owns. A rate of 0 is refused, and changes nothing.
 
-    How near they come to it from below is tried without other work beside it: `tests/kafka/fetcher/test_limits.py`.
+    From below they come as near as a machine does that other tests keep busy.
     """
     pair.east.topic(TOPIC, PARTITIONS)
     writer = LogWriter(pair.east.client(batch_size="16384"))
