@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 NAME: Final = "tanist"
 MIRROR: Final = "bench"
 _TANIST: Final = (sys.executable, "-m", "tanist.cli.main")
+_CREATE_SECONDS: Final = 100.0
+"""Until a broker leads the thousands of partitions that some benchmarks make, while they are written to."""
 _COMMAND_SECONDS: Final = 300.0
 
 
@@ -28,7 +30,7 @@ def start(pair: Pair, load: Load, *, options: Sequence[str] = ()) -> Process:
     Raises:
         ProcessFailed: the mirror could not be made, or the worker not be started.
     """
-    where = ("--source", SOURCE, "--topic", load.topic, "--yes")
+    where = ("--source", SOURCE, "--topic", load.topic, "--yes", "--timeout", f"{_CREATE_SECONDS:.0f}s")
     tanist(pair, DESTINATION, "mirrors", "create", MIRROR, *where, *options)
     return fetcher(pair, DESTINATION)
 
