@@ -17,6 +17,8 @@ from tests.kafka.failover.conftest import SOON, running
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
     from tests.kafka.failover.conftest import KafkaSide, Pair
@@ -74,12 +76,18 @@ def runs_of(pair: Pair, mirror: str, duty: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def mirror(pair: Pair, topic_name: str) -> str:
-    """A mirror of one topic of the same name, all of it copied, whose duties two workers share."""
+def mirror(pair: Pair, topic_name: str) -> Iterator[str]:
+    """A mirror of one topic of the same name, all of it copied, whose duties two workers share.
+
+    Tests that come later freeze the worker of the pair: a second one would take over what it has.
+    """
     pair.worker()
-    pair.worker("w2")
+    second = pair.worker("w2")
     pair.mirror(topic_name, topic_name)
-    return topic_name
+    yield topic_name
+    pair.tanist("mirrors", "alter", topic_name, "--sync-metadata", "off", "--sync-groups", "off", expected=None)
+    second.send(signal.SIGTERM)
+    assert second.wait(SOON(25))
 
 
 def test_s3_5_s3_6_without_airflow_metadata_and_groups_follow_by_themselves(pair: Pair, mirror: str) -> None:
