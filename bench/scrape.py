@@ -11,7 +11,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, ProducerId, SourceOffset
+from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired, WorkerAlive
 from tanist.domain.source_ends import SourceEnd, SourceEnds
 from tanist.domain.state_view import NOTHING_YET, StateView
@@ -20,6 +20,7 @@ from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
 from tanist.fetcher.metrics import FRESH_SECONDS, Scraped, WorkerCollector
 from tanist.fetcher.totals import WorkerTotals
 from tanist.kafka.wire.clock import SystemClock
+from tests.builders import a_mirror
 
 TOPICS: Final = 1_000
 PARTITIONS: Final = 10
@@ -61,17 +62,7 @@ def _state(keys: list[PartitionKey], spec: MirrorSpec) -> StateView:
 
 def main() -> None:
     """Print the processor time of a scrape."""
-    spec = MirrorSpec(
-        mirror=MIRROR,
-        source="east",
-        destination="west",
-        source_cluster_id="e",
-        destination_cluster_id="w",
-        data_id=ProducerId(1),
-        marker_id=ProducerId(2),
-        start_id=ProducerId(3),
-        created_at=EpochMs(0),
-    )
+    spec = a_mirror(MIRROR)
     keys = [PartitionKey(MIRROR, MirrorPartition(f"topic-{t}", n)) for t in range(TOPICS) for n in range(PARTITIONS)]
     end = SourceOffset(1_000)
     reports = {

@@ -61,6 +61,7 @@ def changed_records(
         operation, permission = AclOperation(each.operation).name, AclPermission(each.permission).name
         wanted[where].add(GivenAcl(each.principal, each.host, operation, permission))
     now = {(each.resource_type, each.pattern_type, each.resource_name): each.acls for each in before}
+    due = {where: tuple(sorted(wanted.get(where, ()))) for where in sorted({*wanted, *now})}
     return tuple(
         AclsGiven(
             mirror=spec.mirror,
@@ -68,8 +69,8 @@ def changed_records(
             resource_type=kind,
             pattern_type=pattern,
             resource_name=name,
-            acls=tuple(sorted(wanted.get((kind, pattern, name), ()))),
+            acls=acls,
         )
-        for kind, pattern, name in sorted({*wanted, *now})
-        if tuple(sorted(wanted.get((kind, pattern, name), ()))) != now.get((kind, pattern, name), ())
+        for (kind, pattern, name), acls in due.items()
+        if acls != now.get((kind, pattern, name), ())
     )

@@ -331,7 +331,7 @@ class Coordination(RoundThread):
             if mine.key in self._assigned
         }
         found = source_ends(some, self.reports, contacts, view, self._ends)
-        self._ends = {key: each for key, each in self._ends.items() if self._ended} | found
+        self._ends = (self._ends if self._ended else {}) | found
         self._ended |= {mine.key: self.reports.get(mine.key, NO_NEWS) for mine in some}
         records = [new for new in found.values() if ends_news(new, view.source_chunk(new.mirror, new.chunk))]
         if records:

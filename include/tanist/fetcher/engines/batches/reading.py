@@ -70,6 +70,11 @@ class _Posted(NamedTuple):
 _Key = tuple[str, int]
 
 
+def _key(of: BatchPartition) -> _Key:
+    """As answers name it."""
+    return of.there.topic, of.there.partition
+
+
 class SourceReading:
     """Owned by the fetcher thread."""
 
@@ -135,11 +140,11 @@ class SourceReading:
     def leave(self, partitions: Iterable[BatchPartition]) -> None:
         """Do not read them any more: they recover, are paused, or belong to another thread now."""
         for each in partitions:
-            self._leave((each.there.topic, each.there.partition), each)
+            self._leave(_key(each), each)
 
     def rests(self, of: BatchPartition) -> bool:
         """Whether nothing has to be done for it until it is in `news`."""
-        held = self._resting.get((of.there.topic, of.there.partition))
+        held = self._resting.get(_key(of))
         answered = self._unchanged is not None and held is not None and held.turn <= self._unchanged[0]
         return answered and held is not None and not held.is_void and _has_nothing_to_do(of)
 
@@ -158,7 +163,7 @@ class SourceReading:
         found: list[BatchPartition] = []
         self._wants_to_enter = False
         for each in partitions:
-            key = (each.there.topic, each.there.partition)
+            key = _key(each)
             held, is_idle = (
                 self._resting.get(key),
                 _has_nothing_to_do(each) and now - each.news_at > RESTS_AFTER_SECONDS,
@@ -188,7 +193,7 @@ class SourceReading:
         permit = self._throttle.permit(each.assigned.limits for each in due)
         some = _rotated([each for each in due if permit.allows(each.assigned.limits)], self._rotation)
         self._rotation += 1
-        self._posted = {(each.there.topic, each.there.partition): _Posted.now(each, 0) for each in some}
+        self._posted = {_key(each): _Posted.now(each, 0) for each in some}
         wait_ms = HURRY_MS if hurry else permit.wait_ms(WAIT_MS)
         self._wait_seconds = min(self._wait_seconds, wait_ms / 1000 + MARGIN_SECONDS)
         if some:
