@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -65,10 +65,12 @@ class Translated:
 
 
 def paired(source: Trace, copy: Trace) -> Pairs:
-    """The records of one partition that both have, by their digests."""
-    there = dict(zip(copy.digests, copy.offsets, strict=True))
-    here = zip(source.offsets, source.digests, strict=True)
-    return [(offset, there[digest]) for offset, digest in here if digest in there]
+    """The records of one partition that both have, by their digests; of equal ones the last with the last."""
+    there: defaultdict[int, list[int]] = defaultdict(list)
+    for offset, digest in zip(copy.offsets, copy.digests, strict=True):
+        there[digest].append(offset)
+    here = zip(reversed(source.offsets), reversed(source.digests), strict=True)
+    return [(offset, there[digest].pop()) for offset, digest in here if there[digest]][::-1]
 
 
 def drawn(extents: Mapping[Place, tuple[int, int]], count: int, dice: Random) -> list[tuple[Place, int]]:

@@ -6,6 +6,7 @@ Source: two brokers, RF 2. Destination: three, RF 3, min ISR 2. Three fetcher wo
 from __future__ import annotations
 
 import re
+from array import array
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from random import Random
@@ -60,6 +61,8 @@ FLOWS = (
 TOPICS = tuple(flow.topic for flow in FLOWS)
 COMPACTED = tuple(flow.topic for flow in FLOWS if flow.keys)
 WHOLE = tuple(flow.topic for flow in FLOWS if not flow.keys)
+AGED = tuple(flow.topic for flow in FLOWS if flow.age_ms > DAY_MS)
+"""Whose producers a broker that starts again has forgotten."""
 CLEANERS = {"log.cleaner.backoff.ms": "500"}
 WORKERS = ("w1", "w2", "w3")
 MIRROR = "storm"
@@ -78,6 +81,8 @@ class Outcome:
     uncommitted: LogVerdict
     acknowledged: int
     missing: int
+    unkept: int
+    """Records that their producer counts as acknowledged, and the source does not have."""
     aborted: int
     runs: int
     shifts: Mapping[Place, int]
@@ -132,7 +137,7 @@ class Outcome:
         return [
             f"faults: {sum(self.faults.values())} ({_counts(self.faults)})",
             f"records: {self.verdict.records:,} compared, {self.acknowledged:,} acknowledged, {self.aborted:,} aborted",
-            f"acknowledged without an offset: {self.unplaced:,}",
+            f"acknowledged without an offset: {self.unplaced:,}, {self.unkept:,} of them not at the source",
             ", ".join(f"{count} {name}" for name, count in asdict(self.verdict.differences).items()),
             f"acknowledged but missing: {self.missing}; seen by read_uncommitted: {self.uncommitted.differences}",
             f"offsets identical, except for {self.runs} run(s); final shifts: {_shifts(self.shifts)}",
@@ -272,6 +277,9 @@ class Storm:
             copy = repeats.copies if repeats else copy
             raw = None if self.mapped else read(west, logs[west], committed=False, by=by, clock=self.clock)
             acknowledged = {at: trace for at, trace in load.traces().items() if at.topic in WHOLE}
+            reported = {
+                at: _kept(trace, source[at]) if at.topic in AGED else trace for at, trace in acknowledged.items()
+            }
             partitions = [
                 MirrorPartition(at.topic, at.partition) for at in clients.places(east, COMPACTED, by, self.clock)
             ]
@@ -292,9 +300,8 @@ class Storm:
             verdict=_sum(source, copy, runs, surplus),
             uncommitted=LogVerdict() if raw is None else _sum(source, raw, runs, surplus),
             acknowledged=sum(map(len, acknowledged.values())),
-            missing=sum(
-                missing(reported, copy[place], _locate(runs, place)) for place, reported in acknowledged.items()
-            ),
+            missing=sum(missing(trace, copy[place], _locate(runs, place)) for place, trace in reported.items()),
+            unkept=sum(len(trace.unplaced) - len(reported[at].unplaced) for at, trace in acknowledged.items()),
             aborted=load.aborted,
             runs=sum(len(found.runs) for found in runs.values()),
             shifts={place: shift for place, shift in at_end.items() if shift or place in runs},
@@ -351,6 +358,17 @@ def _sum(source: Traces, copy: Traces, runs: Mapping[Place, OffsetMap], surplus:
         for place, trace in source.items()
     )
     return sum(verdicts, LogVerdict())
+
+
+def _kept(acknowledged: Trace, source: Trace) -> Trace:
+    """Without the records of unknown offset that the source does not have either: nobody could copy them.
+
+    A broker that starts again forgets the producers whose latest timestamp is older than `producer.id.expiration.ms`
+    (ProducerStateManager.loadFromSnapshot). Of the batches in flight it may then take a later one first, and one twice;
+    what came before the later one it calls a repeat, which producers count as acknowledged.
+    """
+    there = set(source.digests)
+    return replace(acknowledged, unplaced=array("q", (each for each in acknowledged.unplaced if each in there)))
 
 
 def _without(trace: Trace, surplus: int) -> Trace:

@@ -54,7 +54,7 @@ def test_a_minute_of_storm_loses_nothing(tmp_path: Path) -> None:
     clock = SystemClock()
     outcome = run(Screen(Console(soft_wrap=True), clock), clock, seconds=60, seed=SEED, directory=tmp_path)
     print(*outcome.lines(), sep="\n")  # noqa: T201 -- shown when it fails
-    assert outcome.ok, outcome.lines()
+    assert outcome.ok, "\n".join(outcome.lines())
     assert outcome.verdict.records > 10_000
     assert sum(outcome.faults.values()) > 10
 
@@ -88,7 +88,7 @@ def mapped_storm(directory: Path, delivery: Delivery, seconds: float) -> Outcome
         positions=POSITIONS,
     )
     print(*outcome.lines(), sep="\n")  # noqa: T201 -- shown when it fails
-    assert outcome.ok, outcome.lines()
+    assert outcome.ok, "\n".join(outcome.lines())
     assert outcome.verdict.records > 5_000
     assert sum(outcome.translated.precisions.values()) == POSITIONS
     return outcome
