@@ -244,7 +244,7 @@ def run(
     *,
     plan: PlanOption = None,
     evidence: EvidenceOption = None,
-    fence_proof: ProofOption = 10.0,
+    fence_proof: ProofOption = 5.0,
     drain: DrainOption = 300.0,
     budget: BudgetOption = 15.0,
     until: UntilOption = None,

@@ -122,7 +122,7 @@ def _window(text: str | float) -> float:
 
 ProofOption = Annotated[
     float,
-    lasting("--fence-proof", "How long a fenced source must take no records; 0 skips the proof", "10s", parser=_window),
+    lasting("--fence-proof", "How long a fenced source must take no records; 0 skips the proof", "5s", parser=_window),
 ]
 DrainOption = Annotated[
     float,

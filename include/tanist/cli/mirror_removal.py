@@ -59,7 +59,7 @@ def remove(
     *,
     keep_copy: KeepCopyOption = False,
     evidence: EvidenceOption = None,
-    fence_proof: ProofOption = 10.0,
+    fence_proof: ProofOption = 5.0,
     drain: DrainOption = 300.0,
     although_it_answers: AnswersOption = False,
 ) -> None:

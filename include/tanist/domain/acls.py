@@ -70,6 +70,12 @@ class AclBinding(NamedTuple):
             return name.startswith(self.resource_name)
         return self.resource_name in {name, EVERY_RESOURCE}
 
+    def reached(self, names: Collection[str]) -> Iterator[str]:
+        """Those of `names`, each a resource of its type, that it is about; quick for one that is about a single one."""
+        if self.pattern_type != AclPattern.PREFIXED and self.resource_name != EVERY_RESOURCE:
+            return iter((self.resource_name,) if self.resource_name in names else ())
+        return (name for name in names if self.about(name))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acls:
@@ -118,20 +124,17 @@ class Acls:
         allowed = (each for each in self._of(AclResource.CLUSTER) if each.permission == AclPermission.ALLOW)
         return frozenset(each.principal for each in allowed if each.operation in wanted) - {ANYBODY}
 
-    def permits(self, kind: AclResource, name: str, operation: AclOperation, principal: str) -> bool | None:
-        """Whether ACLs allow `principal` the operation from any host; None: no ACL says anything about it."""
-        if not self.authorizer:
-            return True
-        return permitted_by((each for each in self._of(kind) if each.about(name)), operation, principal)
-
     def permitted(
         self, topics: Sequence[str], operations: Collection[str], principal: str
     ) -> dict[tuple[str, str], bool | None]:
-        """By (operation, topic), as `permits`."""
+        """By (operation, topic), whether ACLs allow it `principal` from any host; None: they say nothing about it."""
+        if not self.authorizer:
+            return dict.fromkeys(((operation, topic) for operation in operations for topic in topics), True)
+        index = AclIndex(self)
         return {
-            (operation, topic): self.permits(AclResource.TOPIC, topic, AclOperation[operation.upper()], principal)
+            (operation, topic): permitted_by(about, AclOperation[operation.upper()], principal)
+            for topic, about in ((topic, index.about(AclResource.TOPIC, topic)) for topic in topics)
             for operation in operations
-            for topic in topics
         }
 
     def _of(self, kind: AclResource) -> Iterator[AclBinding]:

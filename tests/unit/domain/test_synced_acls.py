@@ -241,3 +241,23 @@ def test_no_acl_is_the_first_one_where_everybody_is_let_in_without(subtests: pyt
         acl(TOPIC, "orders"),
         acl(GROUP, "g"),
     }
+
+
+def test_what_is_decided_of_many_topics_does_not_grow_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A diff of 2,000 topics, each with an ACL of its own, took a minute and a half."""
+    count, asked = 300, 0
+    real = AclBinding.about
+
+    def counted(self: AclBinding, name: str) -> bool:
+        nonlocal asked
+        asked += 1
+        return real(self, name)
+
+    monkeypatch.setattr(AclBinding, "about", counted)
+    names = [f"orders-{n}" for n in range(count)]
+    rows = share([acl(TOPIC, name) for name in names], topics=names, lenient=True).rows
+    assert len(rows) == count
+    assert asked < 10 * count
+    here = Acls(bindings=frozenset(acl(TOPIC, name) for name in names))
+    assert set(here.permitted(names, ["read"], APP).values()) == {True}
+    assert asked < 10 * count

@@ -88,7 +88,8 @@ def _share(mirror: MayFollow, found: AclsFound, source: Acls, destination: Acls)
     open_topics = {name: copy for name, copy in at_source.items() if name not in closed}
     wanted = Wanted.of(mirror, found, source, open_topics)
     missing = wanted.bindings - destination.bindings
-    first = {each for each in missing if found.lenient and _is_first(each, mirror, destination)}
+    bare = _bare(mirror, destination) if found.lenient else frozenset[str]()
+    first = {each for each in missing if found.lenient and _is_first(each, bare)}
     create = sorted(missing - first)
     kept = _ours(mirror, found, open_topics.values()) & destination.bindings
     gone = sorted(kept - wanted.bindings)
@@ -104,12 +105,17 @@ def _share(mirror: MayFollow, found: AclsFound, source: Acls, destination: Acls)
     return Share(rows=tuple(rows), change=change if create or gone else None)
 
 
-def _is_first(each: AclBinding, mirror: MayFollow, destination: Acls) -> bool:
+def _bare(mirror: MayFollow, destination: Acls) -> frozenset[str]:
+    """The topics of the mirror that no ACL of the destination is about."""
+    topics = frozenset(each.topic for each in mirror.view.topics(mirror.spec.mirror))
+    return topics - destination.covered(topics)
+
+
+def _is_first(each: AclBinding, bare: Collection[str]) -> bool:
     """Whether it would be the first ACL about a topic of the mirror, or may be about what its workers use."""
     if each.resource_type != AclResource.TOPIC:
         return each.about(_OURS) or each.resource_name.startswith(_OURS)
-    concerned = {topic.topic for topic in mirror.view.topics(mirror.spec.mirror) if each.about(topic.topic)}
-    return bool(concerned - destination.covered(concerned))
+    return any(each.reached(bare))
 
 
 def _closed(topics: Iterable[str], source: Acls) -> frozenset[str]:
@@ -220,9 +226,8 @@ class _Reach:
             if self.whole:
                 yield name, pattern, (name,)
         else:
-            for topic, copy in self.topics.items():
-                if binding.about(topic):
-                    yield copy, AclPattern.LITERAL, (name, topic)
+            for topic in binding.reached(self.topics):
+                yield self.topics[topic], AclPattern.LITERAL, (name, topic)
 
 
 def _reach(mirror: MayFollow, found: AclsFound, topics: Mapping[str, str]) -> _Reach:

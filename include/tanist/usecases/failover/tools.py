@@ -54,12 +54,13 @@ def _describe(row: PositionRow) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Seconds. `proof`: the ends of a fenced source must stay put so long (a producer's metadata refresh; 0: no proof).
+    """Seconds. `proof`: the ends of a fenced source must stay put so long; 0: no proof.
 
+    Producers that are refused try again after a second at most (`retry.backoff.max.ms`).
     `drain`: a planned one that takes longer is undone. `budget`: an unplanned one goes on with what it has then.
     """
 
-    proof: float = 10.0
+    proof: float = 5.0
     drain: float = 300.0
     budget: float = 15.0
 
