@@ -6,6 +6,7 @@ broken: where a cluster does not answer the steps themselves refuse to go on.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tanist.domain.failover.facts import Facts, ObservedTopic
     from tanist.domain.failover.plan import Intent
@@ -124,19 +125,49 @@ def check_invariants(facts: Facts) -> tuple[Breach, ...]:
       Not of a mirror that fences no source.
     - TWO_RUNS: a mirror has one unfinished run.
     """
-    found = [breach for topic in facts.topics for breach in _of_topic(topic, facts)]
+    known = _Known.of(facts)
+    found = [breach for topic in facts.topics for breach in _of_topic(topic, known)]
     if is_locked(facts) and facts.others_running:
         others = ", ".join(run.plan for run in facts.others_running)
         found.append(Breach("TWO_RUNS", "", f"plan {others} is unfinished as well"))
     return tuple(sorted(found))
 
 
-def _of_topic(seen: ObservedTopic, facts: Facts) -> Iterator[Breach]:
-    topic = seen.topic
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What invariants of topics are checked by, found once for all of them.
+
+    `replaced`: as `replaced_since`. `generations`: those that the topics had when the failover was approved; none where
+    no run is known. `bare`: by topic the partitions that the mirror can still write to.
+    """
+
+    facts: Facts
+    replaced: frozenset[str]
+    generations: Mapping[str, int]
+    bare: Mapping[str, list[str]]
+
+    @classmethod
+    def of(cls, facts: Facts) -> _Known:
+        plan = plan_of(facts.run) if facts.run is not None else None
+        topics = plan.intent.topics if plan is not None else ()
+        bare: dict[str, list[str]] = defaultdict(list)
+        for each in facts.partitions:
+            if each.producer_fenced is False:
+                bare[each.partition.topic].append(str(each.partition))
+        return cls(
+            facts=facts,
+            replaced=replaced_since(facts),
+            generations={each.topic: each.promotion_epoch for each in topics},
+            bare=bare,
+        )
+
+
+def _of_topic(seen: ObservedTopic, known: _Known) -> Iterator[Breach]:
+    topic, facts = seen.topic, known.facts
     if seen.source_fence is not None and seen.source_fence.status in HOLDS_PRODUCERS_OFF and seen.fence_stands is False:
         why = f"the fence of {topic} is on record as {seen.source_fence.status}, and the source has none"
         yield Breach("FENCE_GONE", topic, why, mended_by="fence")
-    replaced = topic in replaced_since(facts)
+    replaced = topic in known.replaced
     if replaced:
         why = (
             f"{topic} was deleted and re-created at the destination after the point of no return: "
@@ -145,15 +176,11 @@ def _of_topic(seen: ObservedTopic, facts: Facts) -> Iterator[Breach]:
         yield Breach("TOPIC_RECREATED", topic, why)
     if not seen.removed:
         return
-    if seen.promotion_epoch <= _generation_before(topic, facts):
+    if seen.promotion_epoch <= known.generations.get(topic, 0):
         yield Breach("PROMOTION_NOT_COUNTED", topic, f"{topic} has left the mirror, and no promotion is counted")
     if seen.writable is not True:
         return
-    bare = [
-        str(each.partition)
-        for each in facts.partitions
-        if each.partition.topic == topic and each.producer_fenced is False
-    ]
+    bare = known.bare.get(topic)
     if bare and not replaced:
         why = f"producers may write to {topic}, and the mirror still can to {', '.join(bare)}"
         yield Breach("WRITABLE_BEFORE_BARRIER", topic, why)
@@ -161,10 +188,3 @@ def _of_topic(seen: ObservedTopic, facts: Facts) -> Iterator[Breach]:
     if is_locked(facts) and facts.fences_source and unfenced:
         what = seen.source_fence.status if seen.source_fence else "nothing"
         yield Breach("TWO_WRITABLE_SIDES", topic, f"producers may write to {topic}, its source fence is {what}")
-
-
-def _generation_before(topic: str, facts: Facts) -> int:
-    """The generation that `topic` had when its failover was approved; where no run is known the first one."""
-    plan = plan_of(facts.run) if facts.run is not None else None
-    topics = plan.intent.topics if plan is not None else ()
-    return next((each.promotion_epoch for each in topics if each.topic == topic), 0)

@@ -241,7 +241,7 @@ class Observer:
         replicas = known(destination.in_sync(partitions, by))
         written_by = writers(view, spec, partitions)
         barriers = known(destination.producer_fences(written_by, by))
-        fenced = [at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED]
+        fenced = frozenset(at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED)
         begun = {at: int(topic.copy_start(at.partition)) for topic in wanted for at in topic.all_partitions()}
         strangers = foreign(destination, copies.found, written_by, fenced, by, begun)
         ours = {at: each for at, each in copies.found.items() if at not in fenced and strangers.get(at) is False}

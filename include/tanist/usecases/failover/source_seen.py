@@ -33,7 +33,8 @@ from tanist.usecases.mirror import same_as_pinned
 from tanist.usecases.snapshot import ClusterSnapshot, DestinationSnapshot, MirrorEnds, SourceSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failover.facts import OpenTransaction, PartitionFacts, TransactionalProducers
@@ -54,7 +55,7 @@ def foreign(
     copies: DestinationSnapshot,
     ends: Mapping[MirrorPartition, LogEnds],
     writers: Mapping[MirrorPartition, WriterIdentity],
-    fenced: Collection[MirrorPartition],
+    fenced: AbstractSet[MirrorPartition],
     by: Deadline,
     begun: Mapping[MirrorPartition, int],
 ) -> dict[MirrorPartition, bool]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.records import RunStatus
 from tanist.domain.states import DesiredState
 from tanist.usecases.failover import status as statuses
@@ -152,3 +153,17 @@ def test_a_run_looks_at_both_clusters_once_before_its_first_step(monkeypatch: py
     looks.clear()
     assert world.run(plan, until="hold").did == ()
     assert len(looks) == 1
+
+
+def test_a_plan_of_many_topics_is_not_read_again_for_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was, after each step: of 200 topics the checks of the invariants read it a thousand times."""
+    world = FailoverWorld(topics={f"orders-{n}": 1 for n in range(50)})
+    plan, reads, read = world.approve().plan, list[str](), ApprovedPlan.read
+
+    def counted(shown: str) -> ApprovedPlan:
+        reads.append(shown)
+        return read(shown)
+
+    monkeypatch.setattr(ApprovedPlan, "read", counted)
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert len(reads) < 50

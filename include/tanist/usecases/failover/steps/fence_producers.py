@@ -72,7 +72,7 @@ def recorded_lineage(context: StepContext, ours: Intent) -> tuple[TopicLineage, 
 def _entry(context: StepContext, topic: TopicIntent, ends: Mapping[MirrorPartition, DestinationOffset]) -> TopicLineage:
     view, intent = context.session.view(), context.intent
     earlier = view.lineage(intent.mirror, topic.topic)
-    partitions = sorted(at for at in ends if at.topic == topic.topic)
+    partitions = [at for number in range(topic.partitions) if (at := MirrorPartition(topic.topic, number)) in ends]
     old_ends = tuple(max(ends[at], own_start(earlier, at, intent.source_cluster_id)) for at in partitions)
     sealed = view.copied_up_to(intent.mirror, topic.topic)
     reserve_to = sealed.reserve_to if sealed is not None else ()

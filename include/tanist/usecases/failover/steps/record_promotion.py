@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.names import MirrorPartition
 from tanist.domain.records import PartitionObserved, PromotionEpoch
 from tanist.domain.states import DesiredState, Finding, MirrorState, next_row
 from tanist.usecases.runs.runner import Done
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.domain.failover.plan import Intent
-    from tanist.domain.names import EpochMs, MirrorPartition
+    from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
@@ -34,8 +35,10 @@ def _records(context: StepContext) -> Iterator[StateRecord]:
     for each in generations(context.intent, context.spec):
         copy = view.copied_up_to(each.mirror, each.topic)  # as approved: by now the topic may be another one
         yield replace(each, topic_id=copy.topic_id if copy is not None else "")
-    for at in context.intent.partitions:
-        yield from _stopped(context, view, at, now)
+    for approved in context.intent.topics:
+        for number in range(approved.partitions):
+            at = MirrorPartition(approved.topic, number)
+            yield from _stopped(context, view, at, approved.promotion_epoch + 1, now)
 
 
 def generations(intent: Intent, spec: MirrorSpec) -> Iterator[PromotionEpoch]:
@@ -46,8 +49,10 @@ def generations(intent: Intent, spec: MirrorSpec) -> Iterator[PromotionEpoch]:
         )
 
 
-def _stopped(context: StepContext, view: StateView, at: MirrorPartition, now: EpochMs) -> Iterator[PartitionObserved]:
-    """By us: workers may be dead. The last mirrored epoch stays."""
+def _stopped(
+    context: StepContext, view: StateView, at: MirrorPartition, count: int, now: EpochMs
+) -> Iterator[PartitionObserved]:
+    """By us: workers may be dead. The last mirrored epoch stays. `count`: of promotions."""
     held = view.observed(context.intent.mirror, at)
     state = held.state if held else MirrorState.UNKNOWN
     blank = PartitionObserved(
@@ -58,7 +63,6 @@ def _stopped(context: StepContext, view: StateView, at: MirrorPartition, now: Ep
         row=0,
         at=now,
     )
-    count = next(each.promotion_epoch for each in context.intent.topics if each.topic == at.topic) + 1
     while row := next_row(DesiredState.REMOVED, state, Finding.FENCED):
         state = row.after
         known = held or blank
