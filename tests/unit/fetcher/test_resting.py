@@ -136,8 +136,8 @@ def test_idle_partitions_are_in_a_session_that_busy_ones_do_not_wait_for(played:
     assert played.idle.in_flight
 
 
-def test_one_that_is_quiet_again_goes_back_once_neither_fetch_is_on_its_way(played: Played) -> None:
-    """In both at a time its records would be taken twice."""
+def test_one_that_is_quiet_again_is_fetched_until_it_is_in_the_session_of_idle_ones(played: Played) -> None:
+    """The fetch of busy ones still has it then: what comes first makes the other one void, and nothing is taken twice."""
     played.answers(fetched(1, encode_batch([b"a"], base_offset=0)))
     played.round()
     woken = played.all[1]
@@ -149,11 +149,38 @@ def test_one_that_is_quiet_again_goes_back_once_neither_fetch_is_on_its_way(play
     played.answers()
     played.round(woken)
     played.round(woken)
-    assert not played.idle.in_flight, "it waits for the other one"
-    played.busy.answer = FetchAnswer(0, [], 7)
-    played.round(woken)
-    played.round(woken)
+    assert played.busy.in_flight
     assert (played.idle.session["t", 1], played.idle.in_flight) == (woken.pipeline.position, True)
+    record = encode_batch([b"b"], base_offset=1)
+    played.busy.answer = FetchAnswer(0, [fetched(1, record)], 7)
+    played.answers(fetched(1, record))
+    played.round(woken)
+    assert len(woken.pipeline.steps) == 1
+    played.round(woken)
+    assert played.busy.session == {("t", 1): 2}
+
+
+def test_a_second_record_of_one_that_wakes_does_not_wait_for_the_fetch_of_busy_ones(played: Played) -> None:
+    """That fetch was on its way without it, for half a second at most."""
+    busy = copying(3, 0)
+    busy.news_at = played.clock.monotonic()
+    played.round(busy)
+    assert (played.busy.in_flight, list(played.busy.session)) == (True, [("t", 3)])
+    woken = played.all[1]
+    for n, value in enumerate((b"a", b"b")):
+        played.answers(fetched(1, encode_batch([value], base_offset=n)))
+        played.round(busy, woken)
+        played.round(busy, woken)
+        assert (played.idle.in_flight, played.idle.session["t", 1]) == (True, n + 1)
+    assert len(woken.pipeline.steps) == 2
+    played.busy.answer = FetchAnswer(0, [], 7)
+    played.round(busy, woken)
+    played.round(busy, woken)
+    assert played.busy.session == {("t", 3): 0, ("t", 1): 2}
+    played.answers()
+    played.round(busy, woken)
+    played.round(busy, woken)
+    assert list(played.idle.session) == [("t", 0), ("t", 2)]
 
 
 def test_one_that_is_quiet_before_the_broker_has_heard_of_its_leaving_holds_up_nobody(played: Played) -> None:

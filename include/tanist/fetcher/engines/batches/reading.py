@@ -39,6 +39,8 @@ ONE_BY_ONE_BYTES: Final = 64 << 10
 """Of a partition whose batches are appended one by one: all others of the thread wait until they are."""
 WAIT_MS: Final = 500
 HURRY_MS: Final = 20
+BESIDE_IDLE_WAIT_MS: Final = 100
+"""While some rest: one of them that wakes waits for the next fetch of busy ones, in the session of idle ones."""
 MARGIN_SECONDS: Final = 0.05
 """How much longer than the broker this waits for an answer; then other work is done first."""
 RESTS_AFTER_SECONDS: Final = 3.0
@@ -103,8 +105,6 @@ class SourceReading:
         """New in it, and not in it any more, which the broker does not know yet."""
         self._unchanged: tuple[int, AnswerTimes] | None = None
         """The last answer about idle ones: those of its fetch that it has left out are unchanged."""
-        self._wants_to_enter = False
-        """A busy partition has become idle, and waits for the end of both fetches."""
         self._rotation = 0
         self._wait_seconds = 0.0
         self._is_lost = False
@@ -158,28 +158,29 @@ class SourceReading:
                 self._decisions.unchanged(each.of, look)
 
     def _busy_of(self, partitions: Sequence[BatchPartition], now: float) -> list[BatchPartition]:
-        """Those that do not rest. One moves only while no answer about it is on its way, that would count twice."""
-        may_enter = not self._idle.in_flight and not self._busy.in_flight
+        """Those that are read with the next fetch of busy ones.
+
+        One that moves is in both sessions until the one that it leaves has answered, so no record waits for the next
+        fetch of the other; whatever answers second is void.
+        """
         found: list[BatchPartition] = []
-        self._wants_to_enter = False
         for each in partitions:
             key = _key(each)
-            held, is_idle = (
-                self._resting.get(key),
-                _has_nothing_to_do(each) and now - each.news_at > RESTS_AFTER_SECONDS,
-            )
-            if held is not None and not held.is_void and is_idle:
+            held = self._resting.get(key)
+            is_idle = _has_nothing_to_do(each) and now - each.news_at > RESTS_AFTER_SECONDS
+            if held is not None and not held.is_void and (is_idle or self._busy.in_flight):
                 continue
             if held is not None:
                 self._leave(key, held.of)
-            elif is_idle and key not in self._leaving:  # else the broker must hear first that it has left
-                if may_enter:
-                    self._resting[key] = _Posted.now(each, self._idle.turn + 1)
-                    self._joining.append(key)
-                    continue
-                self._wants_to_enter = True
+            elif is_idle and not self._idle.in_flight and key not in self._leaving:
+                self._rest(key, each)  # not before the broker has heard that it has left
+                continue
             found.append(each)
         return found
+
+    def _rest(self, key: _Key, of: BatchPartition) -> None:
+        self._resting[key] = _Posted.now(of, self._idle.turn + 1)
+        self._joining.append(key)
 
     def _leave(self, key: _Key, of: BatchPartition) -> None:
         if key in self._resting and self._resting[key].of is of:
@@ -194,14 +195,14 @@ class SourceReading:
         some = _rotated([each for each in due if permit.allows(each.assigned.limits)], self._rotation)
         self._rotation += 1
         self._posted = {_key(each): _Posted.now(each, 0) for each in some}
-        wait_ms = HURRY_MS if hurry else permit.wait_ms(WAIT_MS)
+        wait_ms = HURRY_MS if hurry else permit.wait_ms(BESIDE_IDLE_WAIT_MS if self._resting else WAIT_MS)
         self._wait_seconds = min(self._wait_seconds, wait_ms / 1000 + MARGIN_SECONDS)
         if some:
             limits = FetchLimits(max_wait_ms=wait_ms, max_bytes=min(FETCH_BYTES, permit.fetch_bytes or FETCH_BYTES))
             self._busy.post(_positions(some, permit), limits)
 
     def _post_idle(self) -> None:
-        if self._idle.in_flight or (self._wants_to_enter and self._busy.in_flight):
+        if self._idle.in_flight:
             return
         if not self._resting:
             self._joining, self._leaving = [], set()
@@ -262,7 +263,15 @@ class SourceReading:
         self._decide(answer, dict(mentioned), look)
         for key, each in mentioned.items():
             self.news.append(each.of)
-            if not _has_nothing_to_do(each.of):  # one with an error, too: the broker would answer about it at once
+            if _has_nothing_to_do(each.of):
+                continue
+            if (
+                self._busy.in_flight
+                and each.of.source.error is None
+                and not any(of.topic for of in each.of.assigned.limits)
+            ):
+                self._rest(key, each.of)
+            else:  # the broker would answer about one with an error at once; the limit of a topic is for busy ones
                 self._leave(key, each.of)
 
     def _decide(self, answer: FetchAnswer, candidates: dict[_Key, _Posted], look: AnswerTimes) -> None:
