@@ -137,7 +137,7 @@ def test_idle_partitions_are_in_a_session_that_busy_ones_do_not_wait_for(played:
 
 
 def test_one_that_is_quiet_again_is_fetched_until_it_is_in_the_session_of_idle_ones(played: Played) -> None:
-    """The fetch of busy ones still has it then: what comes first makes the other one void, and nothing is taken twice."""
+    """The fetch of busy ones still has it then: what comes first makes the other void, so none is taken twice."""
     played.answers(fetched(1, encode_batch([b"a"], base_offset=0)))
     played.round()
     woken = played.all[1]
