@@ -98,10 +98,19 @@ def test_partitions_are_counted_and_what_is_not_there_is_no_none(topics: Topics,
 
 def test_altering_one_config_leaves_the_others(topics: Topics, topic_name: str) -> None:
     topics.create([new(topic_name, retention_ms="60000", segment_ms="90000")], SOON(20))
-    assert topics.alter_configs(topic_name, {"retention.ms": None, "cleanup.policy": "compact"}, SOON(10)) is None
+    changes: dict[str, str | None] = {"retention.ms": None, "cleanup.policy": "compact"}
+    assert topics.alter_configs({topic_name: changes}, SOON(10)) == {topic_name: None}
     wanted: dict[str, str | None] = {"segment.ms": "90000", "cleanup.policy": "compact"}
     wait_for(topics, topic_name, wanted)
-    assert isinstance(topics.alter_configs("no-such-topic", wanted, SOON(10)), UnknownTopicOrPartition)
+
+
+def test_a_topic_that_cannot_be_altered_holds_up_no_other(topics: Topics, topic_name: str) -> None:
+    topics.create([new(topic_name, retention_ms="60000")], SOON(20))
+    wanted: dict[str, str | None] = {"retention.ms": "90000"}
+    found = dict(topics.alter_configs({"no-such-topic": wanted, topic_name: wanted, "nothing": {}}, SOON(10)))
+    assert isinstance(found.pop("no-such-topic"), UnknownTopicOrPartition)
+    assert found == {topic_name: None, "nothing": None}
+    wait_for(topics, topic_name, wanted)
 
 
 def test_internal_topics_are_nobodys_business(topics: Topics, topic_name: str) -> None:
@@ -137,7 +146,7 @@ def test_a_right_that_is_lacking_is_named_and_hides_no_other_topic(reached: Reac
     lacking(described[unreported], "DESCRIBE_CONFIGS on topic")
     assert isinstance(described[topic_name], TopicFacts)
     lacking(topics.grow(fixed, 5, SOON(10)), "ALTER on topic")
-    lacking(topics.alter_configs(kept, {"retention.ms": "1"}, SOON(10)), "ALTER_CONFIGS on topic")
+    lacking(topics.alter_configs({kept: {"retention.ms": "1"}}, SOON(10))[kept], "ALTER_CONFIGS on topic")
     assert topic_name in topics.names(SOON(10))
     assert unseen not in topics.names(SOON(10))
 
@@ -163,7 +172,7 @@ def test_of_a_dead_cluster_nothing_is_told(dead: Reached) -> None:
     for change in (
         lambda by: dead.topics.create([new("t")], by),
         lambda by: dead.topics.grow("t", 2, by),
-        lambda by: dead.topics.alter_configs("t", {"retention.ms": "1"}, by),
+        lambda by: dead.topics.alter_configs({"t": {"retention.ms": "1"}}, by),
     ):
         with pytest.raises(CouldNotTell):
             change(SOON(0.2))

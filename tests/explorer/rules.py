@@ -165,6 +165,10 @@ RULES: Final = (
         "test_topics.py::test_altering_one_config_leaves_the_others",
     ),
     Rule(
+        "a topic that cannot be altered holds up no other", ("topics.alter_configs",),
+        "test_topics.py::test_a_topic_that_cannot_be_altered_holds_up_no_other",
+    ),
+    Rule(
         "rights are told one by one", ("access.check",),
         "test_access.py::test_each_right_is_told_by_itself",
     ),

@@ -77,7 +77,12 @@ class MemoryTopics:
         self.cluster.ends |= {MirrorPartition(topic, n): (0, 0, 0) for n in range(found.partitions, partitions)}
         return None
 
-    def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
+    def alter_configs(
+        self, changes: Mapping[str, Mapping[str, str | None]], by: Deadline
+    ) -> dict[str, TanistError | None]:
+        return {topic: self._alter(topic, some, by) if some else None for topic, some in changes.items()}
+
+    def _alter(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
         if not by.left(self.cluster.clock.monotonic()):
             raise TimedOut(f"altering {topic}: not sent")
         found = self._found(topic, "ALTER_CONFIGS")

@@ -95,7 +95,7 @@ class RetentionHolder:
         if not (changes := hold_changes(facts.configs)):
             return
         lock.confirm()
-        if error := topics.alter_configs(facts.name, changes, by):
+        if error := topics.alter_configs({facts.name: changes}, by)[facts.name]:
             raise error
         log.warning("held retention at an old source", extra={"mirror": spec.mirror, "topic": facts.name})
 

@@ -95,8 +95,13 @@ class Topics(Protocol):
         """Add partitions up to the number `partitions`, and wait until all have a leader; None: done."""
         ...
 
-    def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
-        """Set single configs of a topic, or delete those with None; the others stay. None: done."""
+    def alter_configs(
+        self, changes: Mapping[str, Mapping[str, str | None]], by: Deadline
+    ) -> Mapping[str, TanistError | None]:
+        """Set single configs of topics, or delete those with None; the others stay. Of each topic all or nothing.
+
+        By topic; None: done.
+        """
         ...
 
 

@@ -159,7 +159,7 @@ def test_abort_restores_exactly(pair: Pair) -> None:
     assert "APPROVAL_USED" in used.err
 
 
-INSIDE = {"fence": "fence:applied", "groups": "groups:moved", "seal": "seal:half", "configs": "configs:one"}
+INSIDE = {"fence": "fence:applied", "groups": "groups:moved", "seal": "seal:half", "configs": "configs:some"}
 INSIDE |= {"canary": "canary:sung", "movers": "movers:told"}
 KILLS = {
     "after": [f"after:{step.id}" for step in ROUTE if step.id != "drain"],

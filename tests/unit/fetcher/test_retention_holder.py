@@ -81,7 +81,7 @@ def test_what_a_command_changes_before_the_worker_has_the_lock_is_put_back_later
     locked = worker._lock  # what happens just before it
 
     def changed(mirror: MirrorName, operation: str, by: Deadline) -> AbstractContextManager[Locked]:
-        assert MemoryTopics(world.east).alter_configs(topic, {"retention.ms": "86400000"}, by) is None
+        assert MemoryTopics(world.east).alter_configs({topic: {"retention.ms": "86400000"}}, by) == {topic: None}
         return locked(mirror, operation, by)
 
     worker._lock = changed

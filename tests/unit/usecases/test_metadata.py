@@ -127,8 +127,11 @@ def test_a_broken_topic_holds_up_no_other(pair: Pair) -> None:
 def test_a_config_that_is_refused_holds_up_no_other(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     accept = MemoryTopics.alter_configs
 
-    def refuse(self: MemoryTopics, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
-        return InvalidConfig("policy") if "segment.bytes" in changes else accept(self, topic, changes, by)
+    def refuse(
+        self: MemoryTopics, changes: Mapping[str, Mapping[str, str | None]], by: Deadline
+    ) -> Mapping[str, TanistError | None]:
+        refused = {topic: InvalidConfig("policy") for topic, some in changes.items() if "segment.bytes" in some}
+        return refused or accept(self, changes, by)
 
     monkeypatch.setattr(MemoryTopics, "alter_configs", refuse)
     pair.set("orders", segment_bytes="7", max_message_bytes="2000000")

@@ -15,6 +15,7 @@ from tanist.kafka.wire.admin import (
     ConfigResource,
     ConfigValue,
     alter_configs,
+    alter_topic_configs,
     describe_configs,
 )
 from tanist.kafka.wire.identity import identify
@@ -81,6 +82,8 @@ def _values(found: Mapping[str, ConfigValue]) -> dict[str, str]:
 
 
 _SETTLING: Final = 0.05
+_LONG_SETTLING: Final = 0.5
+_ALTERED_AT_ONCE: Final = 200
 """Seconds between polls of a topic that was just created."""
 _MOST_RECORDS: Final = 4_000
 """Of one CreateTopics: a 4.3.1 controller refuses what becomes more than 10,000 records of its log (one for each topic
@@ -149,23 +152,24 @@ class KafkaTopics:
         error = self._asking.change(lambda router, by: create_partitions(router, topic, partitions, by), by, doing)
         return self._asking.named(error, doing) if error else self._await_leaders({topic: partitions}, by)[topic]
 
-    def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
-        if not changes:
-            return None
-        resource = ConfigResource(ConfigKind.TOPIC, topic)
+    def alter_configs(
+        self, changes: Mapping[str, Mapping[str, str | None]], by: Deadline
+    ) -> Mapping[str, TanistError | None]:
+        found: dict[str, TanistError | None] = dict.fromkeys(changes)
+        wanted = [topic for topic, some in changes.items() if some]
+        for first in range(0, len(wanted), _ALTERED_AT_ONCE):
+            found |= self._alter({topic: changes[topic] for topic in wanted[first : first + _ALTERED_AT_ONCE]}, by)
+        return found
 
-        def ask(router: Router, by: Deadline) -> TanistError | None:
-            try:
-                alter_configs(router, resource, changes, by)
-            except CouldNotTell:
-                raise
-            except TanistError as error:
-                return error
-            return None
-
-        doing = Operation(f"alter topic {topic}", f"ALTER_CONFIGS on topic {topic}")
-        error = self._asking.change(ask, by, doing)
-        return error and self._asking.named(error, doing)
+    def _alter(self, changes: Mapping[str, Mapping[str, str | None]], by: Deadline) -> dict[str, TanistError | None]:
+        found = self._asking.change(
+            lambda router, by: alter_topic_configs(router, changes, by), by, Operation("alter topics", "ALTER_CONFIGS")
+        )
+        return {
+            topic: error
+            and self._asking.named(error, Operation(f"alter topic {topic}", f"ALTER_CONFIGS on topic {topic}"))
+            for topic, error in found.items()
+        }
 
     def _create(
         self, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool
@@ -209,10 +213,13 @@ class KafkaTopics:
 
     def _await_leaders(self, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError | None]:
         def ask(router: Router, by: Deadline) -> dict[str, TanistError]:
-            while unsettled := _unsettled(router, created, by):
-                if by.left(time.monotonic()) <= _SETTLING:
-                    break
-                router.pause(_SETTLING, by)
+            began = time.monotonic()
+            unsettled = _unsettled(router, created, by)
+            while unsettled and by.left(time.monotonic()) > _SETTLING:
+                took = time.monotonic() - began  # a broker that is asked all the time creates thousands half as fast
+                router.pause(max(_SETTLING, min(3 * took, _LONG_SETTLING)), by)
+                began = time.monotonic()
+                unsettled = _unsettled(router, {name: created[name] for name in unsettled}, by)
             return unsettled
 
         if not created:

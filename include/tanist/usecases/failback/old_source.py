@@ -131,6 +131,7 @@ def configure_as_before(of: Reversing) -> None:
     """Not a topic that was recreated."""
     topics, before = of.old.topics, of.before()
     described = topics.describe(sorted(before), of.command.by)
+    wanted: dict[str, dict[str, str | None]] = {}
     for name, earlier in before.items():
         facts = described[name]
         if not isinstance(facts, TopicFacts):
@@ -140,8 +141,10 @@ def configure_as_before(of: Reversing) -> None:
             continue
         changes = {config: value for config, value in earlier.configs if facts.configs.get(config) != value}
         if changes:
-            of.lock.confirm()
-            answer = topics.alter_configs(name, changes, of.command.by)
+            wanted[name] = changes
+    if wanted:
+        of.lock.confirm()
+        for name, answer in topics.alter_configs(wanted, of.command.by).items():
             _must_be_back(of, {name: answer}, f"ALTER_CONFIGS on Topic {name}")
 
 

@@ -50,12 +50,10 @@ def hold(clusters: ReturnedMirror, topics: Sequence[str], locked: LockedMirror |
     ]
     if new:
         locked.append(new)
-    for topic, facts in found.items():
-        if not (changes := hold_changes(facts.configs)):
-            continue
+    if wanted := {topic: changes for topic, facts in found.items() if (changes := hold_changes(facts.configs))}:
         locked.confirm()
-        if error := clusters.source.topics.alter_configs(topic, changes, command.by):
-            failed[topic] = error
+        answers = clusters.source.topics.alter_configs(wanted, command.by)
+        failed |= {topic: error for topic, error in answers.items() if error}
     return failed
 
 
@@ -69,19 +67,17 @@ def release(
         return {}
     described = clusters.source.topics.describe([each.topic for each in wanted], command.by)
     failed: dict[str, TanistError] = {}
+    changes: dict[str, dict[str, str | None]] = {}
     for each in wanted:
         facts = described[each.topic]
         if isinstance(facts, TanistError):
             failed[each.topic] = facts
-            continue
-        locked.confirm()
-        error = None
-        if facts.topic_id == each.topic_id:
-            error = clusters.source.topics.alter_configs(each.topic, dict(each.before), command.by)
-        if error is not None:
-            failed[each.topic] = error
-        else:
-            locked.append([Tombstone(each.key)])
+        elif facts.topic_id == each.topic_id:
+            changes[each.topic] = dict(each.before)
+    locked.confirm()
+    answers = clusters.source.topics.alter_configs(changes, command.by)
+    failed |= {topic: error for topic, error in answers.items() if error}
+    locked.append([Tombstone(each.key) for each in wanted if each.topic not in failed])
     return failed
 
 

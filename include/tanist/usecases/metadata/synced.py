@@ -182,7 +182,7 @@ def _grow(name: str, partitions: int, at: Destination) -> Errors:
 def _configure(name: str, changes: Mapping[str, str | None], at: Destination) -> Errors:
     errors: dict[tuple[Change, str], TanistError] = {}
     for config, value in changes.items():  # one by one: a config that is refused holds up no other
-        if error := at.cluster.topics.alter_configs(name, {config: value}, at.lock.confirm_action()):
+        if error := at.cluster.topics.alter_configs({name: {config: value}}, at.lock.confirm_action())[name]:
             reported = rights.named(error, at.cluster, f"ALTER_CONFIGS on Topic {name}")
             errors[Change.SET if value is not None else Change.RESET, f"{name}:{config}"] = reported
             errors[Change.ADD, name] = reported  # a new topic is taken in whole

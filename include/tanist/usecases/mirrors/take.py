@@ -360,9 +360,8 @@ def make(destination: Cluster, plans: Sequence[TopicPlan], by: Deadline) -> None
     """
     new = [plan.new_topic() for plan in plans if not plan.exists]
     answers = dict(destination.topics.create(new, by)) if new else {}
-    for plan in plans:
-        if plan.changes:
-            answers[plan.name] = destination.topics.alter_configs(plan.name, plan.changes, by)
+    if changes := {plan.name: plan.changes for plan in plans if plan.changes}:
+        answers |= destination.topics.alter_configs(changes, by)
     problems = [(name, error) for name, error in answers.items() if error is not None]
     if not problems:
         return

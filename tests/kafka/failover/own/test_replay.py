@@ -208,7 +208,7 @@ def test_a_record_that_expires_after_the_decision_is_replayed_as_it_was_approved
     minute = (clock.now() + 20_000) // MINUTE_MS * MINUTE_MS + MINUTE_MS
     west = KafkaCluster(own.west.cluster.endpoint())
     retention = {"retention.ms": str(minute - 1 - (NOW - HOUR_MS))}
-    assert west.topics.alter_configs("logs", retention, clock.deadline(20)) is None
+    assert west.topics.alter_configs({"logs": retention}, clock.deadline(20)) == {"logs": None}
     west.close()
 
     chosen = ("--replay", "safe", "--drop", "expired")

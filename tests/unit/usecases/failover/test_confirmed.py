@@ -18,6 +18,7 @@ from tanist.domain.states import DesiredState
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.fences import lift
+from tanist.usecases.failover.steps import configs
 from tanist.usecases.lock import LockedMirror, Purpose, mirror_lock
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
@@ -178,7 +179,7 @@ ACTIONS: dict[str, tuple[Callable[[FailoverWorld, Sleep], None], object, str]] =
     "a run seals": (run_sleeps_at("seal:no-return"), MemoryProducerFencing, "fence_producers"),
     "a run keeps a barrier": (run_sleeps_after_asking_what_is_compacted, MemoryProducerFencing, "keep"),
     "a run configures": (run_sleeps_at("before:configs"), MemoryTopics, "alter_configs"),
-    "a run configures the next topic": (run_sleeps_at("configs:one"), MemoryTopics, "alter_configs"),
+    "a run configures the next topic": (run_sleeps_at("configs:some"), MemoryTopics, "alter_configs"),
     "a run tries a transaction": (run_sleeps_at("before:canary"), MemoryOpening, "canary"),
     "a run opens": (run_sleeps_at("before:open"), MemoryOpening, "open"),
     "an abort lifts": (abort_sleeps, MemoryFencing, "lift"),
@@ -199,6 +200,7 @@ def test_a_command_that_lost_its_lock_in_its_sleep_does_nothing_more(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka fences none of these: each would act on a mirror that somebody else has gone on with."""
+    monkeypatch.setattr(configs, "_AT_ONCE", 1)
     command, port, action = ACTIONS[name]
     sleep = Sleep(FailoverWorld(), monkeypatch)
     sleep.watch(port, action)
@@ -244,18 +246,18 @@ def test_a_run_frozen_directly_before_it_alters_a_config_leaves_what_the_owner_h
     world.run(plan, until="generation")
     real = MemoryTopics.alter_configs
 
-    def frozen(self: MemoryTopics, topic: str, changes: Any, by: Deadline) -> TanistError | None:
+    def frozen(self: MemoryTopics, changes: Any, by: Deadline) -> dict[str, TanistError | None]:
         if not owned:
-            owned.append(topic)
+            owned.extend(changes)
             world.clock.jump(30)
             assert world.run(plan, runner="other@host").record.status is RunStatus.DONE
-            assert real(self, topic, {"retention.ms": "-1"}, world.soon()) is None
-        return real(self, topic, changes, by)
+            assert not any(real(self, {topic: {"retention.ms": "-1"} for topic in changes}, world.soon()).values())
+        return real(self, changes, by)
 
     monkeypatch.setattr(MemoryTopics, "alter_configs", frozen)
     with pytest.raises(Interrupted, match="another process has taken over this run"):
         world.run(plan)
-    assert {name: world.west.topics[name].configs["retention.ms"] for name in owned} == {"orders": "-1"}
+    assert {name: world.west.topics[name].configs["retention.ms"] for name in owned} == dict.fromkeys(TOPICS, "-1")
 
 
 def test_a_config_that_is_altered_between_the_look_and_the_request_is_looked_at_again(
@@ -271,12 +273,12 @@ def test_a_config_that_is_altered_between_the_look_and_the_request_is_looked_at_
         answer = describe(self, names, by)
         if list(names) == ["orders", "payments"] and not described and self.cluster is world.west:
             described.append("orders")
-            alter(self, "orders", {"retention.ms": "5"}, by)
+            alter(self, {"orders": {"retention.ms": "5"}}, by)
         return answer
 
-    def altered(self: MemoryTopics, topic: str, changes: Any, by: Deadline) -> TanistError | None:
-        late.append(topic)
-        return alter(self, topic, changes, by)
+    def altered(self: MemoryTopics, changes: Any, by: Deadline) -> dict[str, TanistError | None]:
+        late.extend(changes)
+        return alter(self, changes, by)
 
     def begins(point: str) -> None:
         if point == "before:configs" and not late:
