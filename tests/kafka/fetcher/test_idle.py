@@ -60,6 +60,7 @@ def test_a_partition_at_rest_is_copied_as_soon_as_it_has_news_and_rests_again(ri
             rig.source.produce(each, [b"x", b"y"])
             rig.copied(copier, 2)
             assert [other for other in at if copier.reports()[other].records != before[other].records] == [each]
+        until(lambda: at_rest(copier) == len(at), 20, lambda: at_rest(copier))
         busy = [at[1], *at[20:30]]
         for _ in range(10):
             for each in busy:

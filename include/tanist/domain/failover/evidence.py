@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
@@ -133,7 +134,7 @@ def as_page(evidence: Evidence) -> str:
     work, waited = evidence.seconds()
     return _PAGE.substitute(
         title=html.escape(f"{_title(head)} of {head.get('mirror', '')}, plan {head.get('plan_hash', '')}"),
-        head="\n".join(_pair(name, value) for name, value in head.items()),
+        head=_head(evidence.head),
         rows="\n".join(_row(event) for event in evidence.events),
         work=f"{work:.1f}",
         waited=f"{waited:.1f}",
@@ -172,12 +173,19 @@ def _read(each: Mapping[str, Any]) -> Event:
     )
 
 
+@lru_cache(maxsize=4)
+def _head(head: str) -> str:
+    return "\n".join(_pair(name, value) for name, value in json.loads(head).items())
+
+
 def _pair(name: str, value: object) -> str:
     shown = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
     return f"<tr><th>{html.escape(name.replace('_', ' '))}</th><td><pre>{html.escape(shown)}</pre></td></tr>"
 
 
+@lru_cache(maxsize=256)
 def _row(event: Event) -> str:
+    """The page is written again with each event, and what there was before stays as it is."""
     numbers = f'<td class="n">{event.seconds - event.waited:.2f}</td><td class="n">{event.waited:.2f}</td>'
     seen = html.escape(json.dumps(json.loads(event.detail), ensure_ascii=False))
     what = f"<td>{html.escape(event.step)}</td><td>{html.escape(event.what)}</td>"

@@ -66,6 +66,27 @@ def copy_ends(
     return {at: _ends(starts[at], ends[at]) for at in partitions}
 
 
+def source_starts(
+    source: Router, partitions: Sequence[MirrorPartition], by: Deadline
+) -> Mapping[MirrorPartition, SourceStart]:
+    """Where each log of the source starts, and its first batch; two requests to each leader.
+
+    Not there: an error, or the answer had no room for its first batch.
+    """
+    earliest = requests.list_offsets(source, dict.fromkeys(partitions, End.EARLIEST), by)
+    starts = {at: each for at, each in earliest.items() if not isinstance(each, TanistError)}
+    limits = FetchLimits(max_wait_ms=0, isolation=Isolation.READ_UNCOMMITTED)
+    answers = requests.fetch(source, starts, by, limits, FIRST_READ) if starts else {}
+    found: dict[MirrorPartition, SourceStart] = {}
+    for at, fetched in answers.items():
+        if not isinstance(fetched, TanistError):
+            is_empty = fetched.high_watermark == starts[at]
+            first = next((h.base_offset for h, _ in walk(fetched.records)), starts[at] if is_empty else None)
+            if first is not None:
+                found[at] = SourceStart(SourceOffset(starts[at]), SourceOffset(min(first, starts[at])))
+    return found
+
+
 def ids_and_ends(
     destination: Router, partitions: Sequence[MirrorPartition], by: Deadline
 ) -> Mapping[MirrorPartition, tuple[UUID | None, CopyEnds] | TanistError]:
@@ -114,12 +135,14 @@ class WireLogReader:
         self._by = by
         self._holes = holes
         """Cleaners take records out of both logs."""
-        self._start: SourceStart | None = None
+        self.start: SourceStart | None = None
+        """As `source_starts` has read it a moment ago; None: not known."""
+        self.seen_again: CopyEnds | None = None
+        """The ends of the copy as they were read in bulk behind everything above; None: they were not, or something
+        else of the logs was read since."""
         self._epochs: dict[int, tuple[int, int]] = {}
         """Of the batches of the source, as they were first read: leader epoch and end, by the first offset of each."""
         self.progress: Callable[[], SourceOffset | None] = lambda: None
-        self.earliest: int | None = None
-        """The log start of the source, read a moment ago in bulk; None: not known."""
 
     def epoch_before(self, position: SourceOffset) -> int:
         """The leader epoch of the batch of the source that ends at `position`, as it was first read; -1: it was not."""
@@ -163,11 +186,12 @@ class WireLogReader:
             back *= 4
 
     def _source_end(self, end: End) -> SourceOffset:
+        self.seen_again = None
         return SourceOffset(value(requests.list_offsets(self._source, {self._at: end}, self._by)[self._at]))
 
     def copy_ends(self) -> CopyEnds:
         """Of what the mirror has written; see `above_copy_start`."""
-        ends, self._first_ends = self._first_ends, None
+        ends, self._first_ends = self._first_ends or self.seen_again, None
         ends = ends if ends is not None else value(copy_ends(self._destination, [self._at], self._by)[self._at])
         return above_copy_start(ends, self._copy_start)
 
@@ -206,24 +230,18 @@ class WireLogReader:
 
     def source_start(self) -> SourceStart:
         """Read once: both answers must belong together."""
-        if self._start is None:
-            try:
-                self._start = self._start_at(self._source_end(End.EARLIEST) if self.earliest is None else self.earliest)
-            except OffsetOutOfRange:
-                if self.earliest is None:
-                    raise
-                self._start = self._start_at(self._source_end(End.EARLIEST))  # it has moved since
-        return self._start
-
-    def _start_at(self, earliest: int) -> SourceStart:
-        fetched = self._fetch(self._source, earliest, Isolation.READ_UNCOMMITTED, FIRST_READ)
-        first = next((h.base_offset for h, _ in walk(fetched.records)), earliest)
-        return SourceStart(SourceOffset(earliest), SourceOffset(min(first, earliest)))
+        if self.start is None:
+            earliest = self._source_end(End.EARLIEST)
+            fetched = self._fetch(self._source, earliest, Isolation.READ_UNCOMMITTED, FIRST_READ)
+            first = next((h.base_offset for h, _ in walk(fetched.records)), earliest)
+            self.start = SourceStart(SourceOffset(earliest), SourceOffset(min(first, earliest)))
+        return self.start
 
     def copied_until(self) -> SourceOffset | None:
         return self.progress()
 
     def next_sequence(self) -> int | None:
+        self.seen_again = None
         producers = value(requests.describe_producers(self._destination, [self._at], self._by)[self._at])
         return next((p.last_sequence + 1 for p in producers if p.producer_id == self._data_id), None)
 
@@ -276,5 +294,6 @@ class WireLogReader:
         return fetched
 
     def _fetch(self, router: Router, offset: int, isolation: Isolation, size: int) -> FetchedPartition:
+        self.seen_again = None
         limits = FetchLimits(max_wait_ms=0, isolation=isolation)
         return value(requests.fetch(router, {self._at: offset}, self._by, limits, size)[self._at])

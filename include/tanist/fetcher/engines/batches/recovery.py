@@ -11,7 +11,7 @@ from tanist.domain.compacted_recovery import recover_compacted_position
 from tanist.domain.compaction import CaughtUp, Holes
 from tanist.domain.errors import CompactionHole, Diverged, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
 from tanist.domain.recovery import SourceBehind, recover_position
-from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
+from tanist.fetcher.engines.batches.evidence import WireLogReader, copy_ends, ids_and_ends, source_starts
 from tanist.fetcher.engines.batches.lost_tombstones import COMPARE_SECONDS, NotCompared, deleted_keys
 from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
@@ -20,7 +20,6 @@ from tanist.fetcher.runs import LossRecords
 from tanist.kafka.protocol.refilling import DeletedKeys
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
-from tanist.kafka.wire.requests import End
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import SourceTopicRecreated
     from tanist.domain.log_ends import CopyEnds
     from tanist.domain.names import MirrorPartition, SourceOffset
-    from tanist.domain.recovery import ResumePoint
+    from tanist.domain.recovery import ResumePoint, SourceStart
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns, OnRecord
     from tanist.fetcher.tools import FetcherThreadTools
@@ -54,6 +53,14 @@ class _Read(NamedTuple):
     ends: CopyEnds
     source_start: SourceOffset
     epoch_before: int
+
+
+class _Looks(NamedTuple):
+    """What was read of a partition in bulk, in this order. `start`: None: not known."""
+
+    first: tuple[UUID | None, CopyEnds] | TanistError
+    start: SourceStart | None
+    again: CopyEnds | TanistError
 
 
 class Recovery:
@@ -95,11 +102,14 @@ class Recovery:
         Raises only errors that concern all partitions: a cluster that does not answer. What is found stays then.
         """
         by = self._clock.deadline(RECOVERY_SECONDS)
-        starts = requests.list_offsets(self._routers[0], {each.at: End.EARLIEST for each in partitions}, by)
+        places = [each.at for each in partitions]
+        starts = source_starts(self._routers[0], places, by)
+        again = copy_ends(self._routers[1], places, by)  # whether a copy that was empty is so after all that was read
         read: list[_Read | TanistError] = []
         for each in partitions:
             by = self._clock.deadline(RECOVERY_SECONDS)
-            read.append(self._read(each, seen[each.at], recorded, starts[each.at], by))
+            looks = _Looks(seen[each.at], starts.get(each.at), again[each.at])
+            read.append(self._read(each, looks, recorded, by))
         continuing = [of for of, logs in zip(partitions, read, strict=True) if isinstance(logs, _Read)]
         epochs = self._epoch_ends(continuing, recorded)
         for each, logs in zip(partitions, read, strict=True):
@@ -111,21 +121,19 @@ class Recovery:
     def _read(
         self,
         of: BatchPartition,
-        seen: tuple[UUID | None, CopyEnds] | TanistError,
+        looks: _Looks,
         recorded: OnRecord,
-        start: int | TanistError,
         by: Deadline,
     ) -> _Read | TanistError:
         """Raises as `_recover`."""
         try:
-            of.topic_id, ends = value(seen)
-            earliest = None if isinstance(start, TanistError) else start
+            of.topic_id, ends = value(looks.first)
             try:
-                return self._position(of, ends, recorded, earliest, by)
+                return self._position(of, ends, recorded, by, looks)
             except CompactionHole:
                 if not of.found_hole():
                     raise
-                return self._position(of, ends, recorded, None, by)
+                return self._position(of, ends, recorded, by)
             except (Diverged, SourceBehind) as why:
                 return self._another_topic(of, by) or self._evidence(of, ends, recorded, by).explain(why, ends)
             except SourceTruncated as why:
@@ -136,10 +144,12 @@ class Recovery:
             return why
 
     def _position(
-        self, of: BatchPartition, ends: CopyEnds, recorded: OnRecord, start: int | None, by: Deadline
+        self, of: BatchPartition, ends: CopyEnds, recorded: OnRecord, by: Deadline, looks: _Looks | None = None
     ) -> _Read:
         evidence = self._evidence(of, ends, recorded, by)
-        evidence.earliest = start
+        if looks is not None:
+            evidence.start = looks.start
+            evidence.seen_again = None if isinstance(looks.again, TanistError) else looks.again
         suspect_from = of.halted.suspect_from if of.halted else None
         recover = recover_position if of.holes is Holes.REFUSE else recover_compacted_position
         found = recover(evidence, of.assigned.spec.writer, suspect_from)
