@@ -118,6 +118,7 @@ def test_a_gate_that_is_killed_before_it_approves_asks_the_first_question_again(
     assert TWICE in person.questions[0]
 
 
+@pytest.mark.long
 def test_a_failover_whose_first_answer_was_lost_is_done(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,9 +59,9 @@ def test_a_minute_of_storm_loses_nothing(tmp_path: Path) -> None:
     assert sum(outcome.faults.values()) > 10
 
 
-def test_a_minute_of_storm_over_mapped_offsets_loses_and_repeats_nothing(tmp_path: Path) -> None:
+def test_half_a_minute_of_storm_over_mapped_offsets_loses_and_repeats_nothing(tmp_path: Path) -> None:
     """Of the ten minutes of `make storm`; and random positions lead to the next record of their group."""
-    outcome = mapped_storm(tmp_path, Delivery.EXACTLY_ONCE, seconds=60)
+    outcome = mapped_storm(tmp_path, Delivery.EXACTLY_ONCE, seconds=30)
     assert {Kind.KILL_WORKER, Kind.FREEZE_WORKER} <= outcome.faults.keys()
     assert sum(outcome.requests.values()) > 0
     assert outcome.translated.precisions.get("exact", 0) > POSITIONS * 0.9

@@ -198,6 +198,7 @@ def flapping(side: KafkaSide, down: float = 9.0, up: float = 8.0) -> Iterator[No
         thread.join(30)
 
 
+@pytest.mark.long
 def test_a_source_that_comes_and_goes_voids_no_approval(pair: Pair) -> None:
     """Nine seconds down, eight up: nobody could approve for 95 s."""
     pair.worker()

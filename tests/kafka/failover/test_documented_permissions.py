@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tests.kafka.failover.conftest import Pair
 
 
-@pytest.fixture(params=[pytest.param(EAST, id="scram"), pytest.param(CERTIFICATES, id="certificates")])
+@pytest.fixture(
+    params=[pytest.param(EAST, id="scram"), pytest.param(CERTIFICATES, id="certificates", marks=pytest.mark.long)]
+)
 def least(
     request: pytest.FixtureRequest,
     guardian: Guardian,

@@ -147,6 +147,7 @@ def lifted(pair: Pair, mirror: str) -> None:
     assert writable(pair, mirror) == ["east"]
 
 
+@pytest.mark.long
 def test_a_fence_that_lands_after_the_abort_is_never_go_and_can_be_lifted(pair: Pair) -> None:
     """Frozen between "snapshot stored" and "fence applied", aborted, woken: status says so, and what lifts it."""
     mirrored(pair, "woken", "woken")
@@ -173,6 +174,7 @@ def test_a_fence_that_lands_after_the_abort_can_be_lifted_where_no_worker_acts(p
         worker.send(signal.SIGCONT)
 
 
+@pytest.mark.long
 def test_no_other_command_throws_a_live_run_out_behind_the_point_of_no_return(pair: Pair) -> None:
     """Each is refused by name, changes nothing, and the run ends as if nobody had come."""
     mirrored(pair, "live", "live-1", "live-2")

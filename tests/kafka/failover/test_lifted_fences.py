@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.acls import AclBinding
@@ -27,6 +28,7 @@ def statuses(pair: Pair, mirror: str) -> dict[str, str]:
     return {row["topic"]: row["status"] for row in rows}
 
 
+@pytest.mark.long
 def test_the_repair_of_one_topic_leaves_the_source_fences_of_the_others(pair: Pair) -> None:
     """`fence lift --promoted` lifted those of all that were failed over, so producers wrote on both sides."""
     worker = pair.worker()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
@@ -60,6 +61,7 @@ def test_a_topic_grows_under_a_worker_and_every_record_arrives_at_its_offset(pai
     assert "nothing to do" in pair.tanist("metadata", "sync", "grown", "--yes").err
 
 
+@pytest.mark.long
 def test_partitions_that_the_mirror_does_not_know_of_are_not_left_behind_in_silence(pair: Pair) -> None:
     """The status was GO, the forecast 0, while a new partition's records were nowhere else."""
     pair.worker()
@@ -119,6 +121,7 @@ def test_while_a_failover_is_on_record_nothing_is_copied_and_then_the_topic_is_l
     assert pair.west.writes("held", range(10, 12))
 
 
+@pytest.mark.long
 def test_a_new_topic_that_the_filters_match_is_not_left_behind_in_silence(pair: Pair) -> None:
     """It came after the last sync: GO, no word in any plan, and its records were nowhere else."""
     pair.worker()

@@ -186,6 +186,7 @@ def test_a_worker_that_copies_until_the_fence_writes_nothing_into_the_reserve(pa
     must_name_one_record_by_each_offset(pair, "living")
 
 
+@pytest.mark.long
 def test_what_is_not_reserved_is_named_with_its_cost(pair: Pair) -> None:
     """A budget of nothing, and a time that cannot be: each is said before anything is done, and by the run."""
     pair.worker()

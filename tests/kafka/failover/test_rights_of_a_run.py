@@ -63,6 +63,7 @@ def failing(pair: Pair, check: str) -> str:
     return reasons()[check]
 
 
+@pytest.mark.long
 def test_without_alter_at_the_source_a_run_does_not_begin(limited: Pair) -> None:
     """It began, tried again for ten minutes in 1,772 lines, and stayed RUNNING; doctor and plan had said GO."""
     plan = limited.approved("limited")

@@ -73,6 +73,7 @@ def test_a_limit_is_kept_over_ten_seconds_and_altered_while_it_runs(rig: Rig, to
     assert rig.identical(at) == ""
 
 
+@pytest.mark.long
 def test_a_quota_of_the_source_makes_its_threads_wait_and_no_other(out_of_trio: Rig, topic_name: str) -> None:
     """The broker's answers are empty meanwhile: nothing is in error, and nothing counts as seen that was not read."""
     rig = out_of_trio
