@@ -196,6 +196,17 @@ def walk(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
         yield header, batch
 
 
+def whole_bytes(records: memoryview) -> int:
+    """Bytes of the batches of an answer that are whole; the last one may have been cut off."""
+    at, until = 0, 0
+    while until + _PREFIX.size <= len(records):
+        _, length, _, _ = _PREFIX.unpack_from(records, until)
+        until += BEFORE_LENGTH_ENDS + max(0, length)
+        if until <= len(records):
+            at = until
+    return at
+
+
 def is_sound(header: BatchHeader, batch: memoryview) -> bool:
     """Whether the stored checksum fits."""
     return crc32c(batch[COVERED:]) == header.crc

@@ -12,7 +12,7 @@ import crc32c
 import pytest
 
 from tanist.domain.errors import CorruptBatch, UnsupportedBatch
-from tanist.kafka.protocol.batch import BatchHeader, filler_batch, header_of, patch, same_records, walk
+from tanist.kafka.protocol.batch import BatchHeader, filler_batch, header_of, patch, same_records, walk, whole_bytes
 from tanist.kafka.protocol.encoding import read_zigzag
 from tests.unit.kafka.protocol.batches import (
     CONTROL,
@@ -65,6 +65,7 @@ def test_a_tail_cut_at_any_byte_ends_the_walk_after_the_last_whole_batch() -> No
     for cut in range(len(log) + 1):
         whole = sum(end <= cut for end in starts[1:])
         assert len(list(walk(memoryview(log)[:cut]))) == whole
+        assert whole_bytes(memoryview(log)[:cut]) == max(start for start in starts if start <= cut)
 
 
 def test_every_flipped_bit_that_the_checksum_covers_is_corruption() -> None:

@@ -14,6 +14,7 @@ from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.fetcher.engines.batches.decisions import Decisions
 from tanist.fetcher.engines.batches.fetch_channel import FetchChannel
 from tanist.fetcher.throttle import Throttle
+from tanist.kafka.protocol.batch import whole_bytes
 from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.wire.connection import wait_for_any
 
@@ -287,13 +288,17 @@ class SourceReading:
                 self._moved_until = now + MOVED_SECONDS
 
     def _answered(self, answer: FetchAnswer, fetched_for: dict[_Key, _Posted]) -> None:
-        """Count what was read under the limits, and rest for as long as the broker's quota demands."""
+        """Count what was read under the limits, and rest for as long as the broker's quota demands.
+
+        What an answer has cut off of its last batch is read again, and counts then.
+        """
         self._is_lost = False
         sizes: Counter[LimitKey] = Counter()
         for fetched in answer.partitions:
             posted = fetched_for.get((fetched.topic, fetched.partition)) if len(fetched.records) else None
-            for key in posted.of.assigned.limits if posted is not None else ():
-                sizes[key] += len(fetched.records)
+            if posted is not None and posted.of.assigned.limits:
+                size = whole_bytes(fetched.records)
+                sizes.update(dict.fromkeys(posted.of.assigned.limits, size))
         if sizes:
             self._throttle.read(sizes)
         if answer.throttle_ms > 0 and fetched_for:
