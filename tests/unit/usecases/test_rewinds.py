@@ -64,7 +64,7 @@ class Synced:
     def note(self) -> str:
         listed = list_groups(self.mirror.clusters(), Chosen(), a_command(self.mirror.west.clock))
         (line,) = listed.lines
-        return group_note(line.group, listed.seen)
+        return group_note(line.group, listed.seen, listed.seen.rewound)
 
     def rewound(self) -> tuple[str, ...]:
         synced = self.mirror.state().groups_synced(DR)
@@ -169,6 +169,20 @@ def test_a_position_that_has_expired_at_the_destination_is_committed_by_the_next
 
 def test_some_groups_that_are_named_are_always_committed_again() -> None:
     assert Synced().sync(SyncRequest(chosen=Chosen(groups=("g",)))).committed
+
+
+def test_a_group_that_was_just_set_back_was_said_not_to_be() -> None:
+    """The output of `groups sync --backwards` went by what the run before had found."""
+    synced = Synced(OnRewind.ASK)
+    synced.at_source(5)
+    synced.sync()
+    command = a_command(synced.mirror.west.clock)
+    named = SyncRequest(chosen=Chosen(groups=("g",)))
+    assert sync_locked(synced.mirror.clusters(), named, command).undecided == {"g"}
+    answer = replace(named, rules=Rules(backwards=True))
+    done = sync_locked(synced.mirror.clusters(), answer, command)
+    assert done.undecided == frozenset()
+    assert "set back at the source" not in group_note("g", done.seen, done.undecided)
 
 
 @pytest.mark.parametrize(

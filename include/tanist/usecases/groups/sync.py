@@ -89,6 +89,13 @@ class GroupSyncResult:
         return tuple(row for row in self.rows if isinstance(row.decision, Withheld))
 
     @property
+    def undecided(self) -> frozenset[str]:
+        """Groups of `seen.rewound` that this run has not set back here: a person still decides."""
+        asked = {row.group for row in self.rows if row.asks}
+        followed = {row.group for row in self.rows if row.committed and row.group not in asked}
+        return self.seen.rewound - followed
+
+    @property
     def problems(self) -> tuple[PositionRow, ...]:
         """All rows that need attention, each position once."""
         lists = (self.failed, self.withheld, self.clamped, self.mismatches)
