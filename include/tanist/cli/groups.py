@@ -69,7 +69,9 @@ def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> Non
     mirror = _mirror(now, name)
     listed = list_groups(mirror, _chosen(group), now.context)
     _say_how(listed.seen)
-    rows = [_line_item(line) | {"note": group_note(line.group, listed.seen)} for line in listed.lines]
+    rows = [
+        _line_item(line) | {"note": group_note(line.group, listed.seen, listed.seen.rewound)} for line in listed.lines
+    ]
     emit(rows, LIST_COLUMNS, now.as_json, rows=[row | _joined(row) for row in rows])
     _say_notes(rows)
 
@@ -216,7 +218,7 @@ def _show(now: Session, found: GroupSyncResult, columns: Sequence[str], *, moved
     """A table of the rows, or of those that have moved; JSON has all."""
     _say_how(found.seen)
     rows = [row for row in found.rows if now.as_json or not (moved_only and row.unmoved)]
-    items = [position_item(row) | {"note": group_note(row.group, found.seen)} for row in rows]
+    items = [position_item(row) | {"note": group_note(row.group, found.seen, found.undecided)} for row in rows]
     emit(items, columns, now.as_json)
     _say_notes(items)
     if found.seen.at_home:

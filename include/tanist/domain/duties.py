@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import MirrorLocked, RunUnderWay, TanistError
 from tanist.domain.names import EpochMs, MirrorName  # the codec reads the annotations
 from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 DEFAULT_GROUPS_SECONDS: Final = 60
 """Between two syncs of groups by workers, where the mirror has no interval; that of the DAG's schedule."""
+LOCKED_SECONDS: Final = 10
+"""A duty that waits for the lock of its mirror is tried no more often."""
+_LOCKED: Final = {MirrorLocked.name, RunUnderWay.name}
 
 
 class Duty(StrEnum):
@@ -55,7 +58,8 @@ class DutyRun(MirrorRecord):
     """The last run of a duty of a mirror, by the worker that owns the mirror's state partition.
 
     `at`: when it ended; the next one is due an interval later, whoever does it. `done_at`: when one last left nothing
-    undone; 0: never. `failures`: runs since then. `error`, `reason`: of the last one, if it left something undone.
+    undone; 0: never. `failures`: runs since then, without those that had to wait for the lock of the mirror. `error`,
+    `reason`: of the last one, if it left something undone.
     """
 
     mirror: MirrorName
@@ -68,6 +72,11 @@ class DutyRun(MirrorRecord):
     error: str | None = None
     reason: str = ""
     mirror_id: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody else held the lock of the mirror (a failover, a command): that is no failure."""
+        return self.error in _LOCKED
 
 
 def interval_seconds(spec: MirrorSpec, duty: Duty) -> int:
@@ -87,17 +96,23 @@ def duties_of(spec: MirrorSpec, *, left: bool) -> dict[Duty, int]:
 def is_due(spec: MirrorSpec, duty: Duty, last: DutyRun | None, now: EpochMs) -> bool:
     """Whether a worker does it now. A last run in the future was of a clock that was ahead: it does not count."""
     every_ms = 1000 * interval_seconds(spec, duty)
-    return every_ms > 0 and (last is None or not last.at <= now < last.at + every_ms)
+    return every_ms > 0 and (last is None or not last.at <= now < last.at + pause_ms(every_ms // 1000, last))
+
+
+def pause_ms(every: int, last: DutyRun) -> int:
+    """Between the run `last` and the next one, of a duty that is done `every` so many seconds."""
+    return 1000 * (max(every, LOCKED_SECONDS) if last.waits else every)
 
 
 def after(last: DutyRun | None, run: DutyRun, result: DutyResult) -> DutyRun:
     """The record of a run. `run`: with what identifies it, and its time; `last`: of the run before."""
     if result.problem is None:
         return replace(run, done_at=run.at, failures=0, summary=result.summary, error=None, reason="")
+    before = last.failures if last is not None else 0
     return replace(
         run,
         done_at=last.done_at if last is not None else EpochMs(0),
-        failures=(last.failures if last is not None else 0) + 1,
+        failures=before if isinstance(result.problem, MirrorLocked) else before + 1,
         summary=result.summary,
         error=result.problem.name,
         reason=result.problem.reason,

@@ -287,10 +287,15 @@ class Stays:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Must not be committed, with the reason. `asks`: a person decides whether it follows a rewind at the source."""
+    """Must not be committed, with the reason. `asks`: a person decides whether it follows a rewind at the source.
+
+    `keeps`: what is there is ours and stays: it is committed again as it is when positions are renewed, as it would
+    expire otherwise, and then nothing would be left that this one must not move.
+    """
 
     why: str
     asks: bool = False
+    keeps: bool = False
 
 
 Decision: TypeAlias = Commit | Stays | Withheld
@@ -324,14 +329,17 @@ def decide(
     outdated one is as good as ours: what the group has read since is its position at the source. One of ours is set
     back only with `rules.backwards`, or where the group was set back at the source and the mirror's policy follows.
     """
+    rewound = present is not None and present.rewound_from is not None
     if isinstance(translation, Unknown):
-        return Withheld(translation.why)
+        return Withheld(translation.why, keeps=rewound)
     if proof is Proof.MISMATCH:
         return Withheld(
             f"the records at both offsets differ, so the {basis} is wrong here: see `tanist groups explain`"
         )
     if not trusted and not rules.unproved:
-        return Withheld(f"the records that the {basis} say are the same could not be compared: add --unproved")
+        return Withheld(
+            f"the records that the {basis} say are the same could not be compared: add --unproved", keeps=rewound
+        )
     if present is None or present.ours or present.outdated:
         return _of_ours(translation.offset, present, rules)
     return _of_theirs(translation.offset, present, rules)
@@ -341,13 +349,17 @@ def _of_ours(offset: DestinationOffset, present: Present | None, rules: Rules) -
     if present is None or offset >= present.offset or rules.backwards:
         return Commit(offset)
     if present.rewound_from is None or rules.on_rewind is OnRewind.HOLD:
-        return Withheld(f"the destination has already committed {present.offset}, and offsets are not moved backwards")
+        return Withheld(
+            f"the destination has already committed {present.offset}, and offsets are not moved backwards",
+            keeps=present.ours,
+        )
     if rules.on_rewind is OnRewind.FOLLOW:
         return Commit(offset)
     return Withheld(
         f"it was set back at the source, from {present.rewound_from}, and the destination has committed "
         f"{present.offset}: `tanist groups sync --backwards` with --group follows",
         asks=True,
+        keeps=True,
     )
 
 

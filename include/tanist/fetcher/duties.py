@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.duties import Duty, DutyResult, DutyRun, after, duties_of, interval_seconds, is_due
-from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.errors import MirrorLocked, Stopped, TanistError
 from tanist.domain.metadata import Kind
 from tanist.domain.names import MirrorPartition
 from tanist.domain.state_record import state_partition_of
@@ -154,6 +154,8 @@ class SourceDuties(RoundThread):
             return self._runner.run(spec.mirror, duty, self._tools.clock.deadline(RUN_SECONDS))
         except Stopped:
             raise
+        except MirrorLocked as held:
+            return DutyResult("not done", held)
         except TanistError as why:
             return DutyResult("not done", why, frozenset({duty}))
         except Exception as bug:
@@ -165,7 +167,8 @@ class SourceDuties(RoundThread):
         self._last[run.key] = run
         fields = {"mirror": run.mirror, "duty": run.duty, "summary": run.summary}
         if run.error is not None and (last is None or (last.error, last.reason) != (run.error, run.reason)):
-            log.warning("duty left undone", extra=fields | {"error": run.error, "reason": run.reason})
+            level, what = (logging.INFO, "duty waits") if run.waits else (logging.WARNING, "duty left undone")
+            log.log(level, what, extra=fields | {"error": run.error, "reason": run.reason})
         elif run.error is None and last is not None and last.error is not None:
             log.info("duty done again", extra=fields)
         try:

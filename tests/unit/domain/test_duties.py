@@ -9,6 +9,7 @@ import pytest
 
 from tanist.domain.checks import Verdict
 from tanist.domain.duties import Duty, DutyIncomplete, DutyResult, DutyRun, after, duties_of, interval_seconds, is_due
+from tanist.domain.errors import MirrorLocked
 from tanist.domain.failover.periodic_health import duty_lines, periodic_checks, rewound_groups
 from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.names import EpochMs
@@ -81,6 +82,29 @@ def test_status_names_the_duty_that_fails_its_error_and_the_command_that_shows_m
     )
 
 
+LOCKED = MirrorLocked("failover cafe is unfinished")
+
+
+def test_a_duty_failed_in_every_failover_that_lasted() -> None:
+    """It waits for the lock of the mirror, which is no failure; the command that the check named was refused, too."""
+    waiting = after(RUN, replace(RUN, at=EpochMs(400_000)), DutyResult("not done", LOCKED))
+    assert (waiting.waits, waiting.failures, waiting.done_at) == (True, 0, RUN.done_at)
+    groups = replace(RUN, duty=Duty.GROUPS, done_at=EpochMs(390_000))
+    check = checks_of(410_000, waiting, groups)["duties"]
+    assert (check.verdict, check.reason) == (Verdict.PASS, "")
+    assert "waits for the lock of the mirror, 10 s ago by w1: failover cafe is unfinished" in check.observed
+    dead = checks_of(400_000 + 3 * 30_000 + 1, waiting, replace(groups, done_at=EpochMs(480_000)))["duties"]
+    assert dead.verdict is Verdict.UNKNOWN, "nobody tries any more"
+
+
+def test_a_duty_that_waits_for_a_lock_is_not_tried_every_second() -> None:
+    spec = replace(SPEC, sync_metadata_seconds=1)
+    waiting = after(RUN, RUN, DutyResult("not done", LOCKED))
+    assert is_due(spec, Duty.METADATA, RUN, EpochMs(RUN.at + 1_000))
+    assert not is_due(spec, Duty.METADATA, waiting, EpochMs(RUN.at + 9_999))
+    assert is_due(spec, Duty.METADATA, waiting, EpochMs(RUN.at + 10_000))
+
+
 def test_status_does_not_know_of_duties_that_no_worker_has_done() -> None:
     """A worker of an earlier version does none of them."""
     check = checks_of(110_000, RUN)["duties"]
@@ -125,8 +149,8 @@ def test_what_is_not_the_default_is_said_in_one_line() -> None:
 
 
 def test_describe_has_a_line_for_each_duty() -> None:
-    failed = replace(RUN, failures=2, error="MIRROR_LOCKED", reason="failover cafe is unfinished")
+    failed = replace(RUN, failures=2, error="UNREACHABLE", reason="east does not answer")
     assert [*duty_lines(SPEC, (failed,), EpochMs(103_000))] == [
-        "mirror dr: metadata every 30 s: MIRROR_LOCKED, 3 s ago by w1, 2 in a row: failover cafe is unfinished",
+        "mirror dr: metadata every 30 s: UNREACHABLE, 3 s ago by w1, 2 in a row: east does not answer",
         "mirror dr: groups every 60 s: never done",
     ]

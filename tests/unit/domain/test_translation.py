@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.log_ends import Span
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.rewinds import OnRewind
 from tanist.domain.translation import (
     Commit,
     Conservative,
@@ -26,6 +29,9 @@ from tanist.domain.translation import (
 )
 from tanist.domain.translators.by_map import MAP, translate
 from tests.unit.domain.test_mapped_runs import Copied
+
+if TYPE_CHECKING:
+    from tanist.domain.translation import Decision
 
 SPAN = Span(DestinationOffset(10), DestinationOffset(100))
 IDENTICAL = OffsetMap()
@@ -191,3 +197,32 @@ def test_what_is_committed(offset: int, present: Present | None, rules: Rules, k
 
 def test_what_is_unknown_is_never_committed() -> None:
     assert decide(Unknown("why"), None, Proof.NONE, Rules(existing=True, backwards=True)) == Withheld("why")
+
+
+HELD, ASKED, FOLLOWED = (Rules(on_rewind=each) for each in (OnRewind.HOLD, OnRewind.ASK, OnRewind.FOLLOW))
+REWOUND = replace(OURS, rewound_from=50)
+GUESS = Exact(at(40), (SourceOffset(40), at(40)))
+
+
+@pytest.mark.parametrize(
+    ("decision", "kept"),
+    [
+        (decide(Exact(at(40)), REWOUND, Proof.MATCH, HELD), True),
+        (decide(Exact(at(40)), REWOUND, Proof.MATCH, ASKED), True),
+        (decide(Exact(at(40)), OURS, Proof.MATCH, HELD), True),
+        (decide(Unknown("why"), REWOUND, Proof.NONE, HELD), True),
+        (decide(GUESS, REWOUND, Proof.NONE, HELD, trusted=False), True),
+        (decide(Unknown("why"), OURS, Proof.NONE, HELD), False),
+        (decide(Exact(at(40)), REWOUND, Proof.MISMATCH, HELD), False),
+        (decide(Exact(at(40)), OUTDATED, Proof.MATCH, HELD), False),
+        (decide(Exact(at(40)), THEIRS, Proof.MATCH, HELD), False),
+        (decide(Exact(at(40)), THEIRS, Proof.MATCH, Rules(existing=True)), False),
+    ],
+)
+def test_what_stays_is_kept_alive_if_it_is_ours(decision: Decision, kept: bool) -> None:
+    assert isinstance(decision, Withheld)
+    assert decision.keeps is kept
+
+
+def test_what_follows_a_rewind_is_not_kept() -> None:
+    assert decide(Exact(at(40)), REWOUND, Proof.MATCH, FOLLOWED) == Commit(at(40))

@@ -115,7 +115,6 @@ def test_the_next_owner_goes_on_at_the_interval_that_is_on_record() -> None:
     ("answer", "error"),
     [
         (TimedOut("east does not answer"), "TIMED_OUT"),
-        (MirrorLocked("failover cafe is unfinished"), "MIRROR_LOCKED"),
         (DutyResult("1 conflict", DutyIncomplete("orders: decide")), "SYNC_INCOMPLETE"),
         (ValueError("a bug"), "INTERNAL"),
     ],
@@ -135,6 +134,19 @@ def test_s3_5_a_duty_that_fails_is_counted_and_named_and_stops_no_other_one(
     world.clock.jump(30)
     world.look(worker)
     assert world.runs()[Duty.METADATA] == (0, None, "w1")
+
+
+def test_a_failover_that_lasts_was_counted_as_an_error_of_each_attempt(caplog: pytest.LogCaptureFixture) -> None:
+    """The alert TanistSyncErrors fired in each of them."""
+    world, runner = World(), Runner({("dr", Duty.METADATA): MirrorLocked("failover cafe is unfinished")})
+    worker = world.worker("w1", runner)
+    world.look(worker)
+    world.clock.jump(60)
+    world.look(worker)
+    assert runner.asked == ALL * 2
+    assert world.totals.sync_errors() == {}
+    assert world.runs()[Duty.METADATA] == (0, "MIRROR_LOCKED", "w1")
+    assert "duty left undone" not in caplog.text
 
 
 def test_a_worker_that_cannot_write_what_it_did_does_it_not_again_at_once() -> None:

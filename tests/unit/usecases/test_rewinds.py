@@ -12,15 +12,18 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.rewinds import OnRewind
 from tanist.domain.translation import Rules, Stays, Withheld
+from tanist.ports.positions import CommitChange
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.items import group_note
 from tanist.usecases.groups.listing import list_groups
+from tanist.usecases.groups.rows import DestinationGroups, decided, to_commit
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tests.builders import AT, DR, a_command
 from tests.fakes.cluster import pair_with
 from tests.unit.usecases.mapped import SPEC, MappedMirror, Same
 
 if TYPE_CHECKING:
+    from tanist.ports.positions import CommittedPosition
     from tanist.usecases.groups.rows import PositionRow
 
 THERE = TopicPartition(*AT)
@@ -46,14 +49,22 @@ class Synced:
         (row,) = done.rows
         return row
 
-    def here(self) -> int | None:
+    def committed_here(self) -> CommittedPosition:
         found = self.mirror.groups.groups["g"].now(THERE)
-        return None if found is None else found.offset
+        assert found is not None
+        return found
+
+    def here(self) -> int:
+        return self.committed_here().offset
+
+    def place(self) -> int:
+        """Of the last commit, in the log of the group: each one has a later place."""
+        return self.mirror.groups.groups["g"].positions[THERE][0]
 
     def note(self) -> str:
         listed = list_groups(self.mirror.clusters(), Chosen(), a_command(self.mirror.west.clock))
         (line,) = listed.lines
-        return group_note(line.group, listed.seen)
+        return group_note(line.group, listed.seen, listed.seen.rewound)
 
     def rewound(self) -> tuple[str, ...]:
         synced = self.mirror.state().groups_synced(DR)
@@ -160,6 +171,20 @@ def test_some_groups_that_are_named_are_always_committed_again() -> None:
     assert Synced().sync(SyncRequest(chosen=Chosen(groups=("g",)))).committed
 
 
+def test_a_group_that_was_just_set_back_was_said_not_to_be() -> None:
+    """The output of `groups sync --backwards` went by what the run before had found."""
+    synced = Synced(OnRewind.ASK)
+    synced.at_source(5)
+    synced.sync()
+    command = a_command(synced.mirror.west.clock)
+    named = SyncRequest(chosen=Chosen(groups=("g",)))
+    assert sync_locked(synced.mirror.clusters(), named, command).undecided == {"g"}
+    answer = replace(named, rules=Rules(backwards=True))
+    done = sync_locked(synced.mirror.clusters(), answer, command)
+    assert done.undecided == frozenset()
+    assert "set back at the source" not in group_note("g", done.seen, done.undecided)
+
+
 @pytest.mark.parametrize(
     ("metadata", "offset"),
     [
@@ -177,3 +202,57 @@ def test_a_commit_says_from_which_position_of_which_cluster_it_was_translated(
 ) -> None:
     """One of the other direction, before a reversal, says nothing about this one."""
     assert marked_offset(metadata, mark_begin("dr", "east")) == offset
+
+
+@pytest.mark.parametrize(("policy", "asked"), [(OnRewind.HOLD, ()), (OnRewind.ASK, ("g",))])
+def test_a_held_position_was_not_renewed_so_it_expired_and_the_next_run_set_the_group_back(
+    policy: OnRewind, asked: tuple[str, ...]
+) -> None:
+    """After a week the destination had nothing any more that the rewound position must not move; nor was it asked."""
+    synced = Synced(policy)
+    synced.at_source(5)
+    synced.sync()
+    synced.mirror.west.clock.jump(3_601)
+    before = synced.place()
+    row = synced.sync()
+    assert synced.place() > before
+    assert (row.committed, row.error) == (False, None)
+    assert (synced.here(), synced.rewound()) == (28, asked)
+    assert synced.committed_here().metadata.startswith("tanist dr east@25")
+    before = synced.place()
+    synced.sync()
+    assert synced.place() == before, "once an hour"
+
+
+def test_a_held_position_of_a_group_with_members_is_not_committed_again() -> None:
+    synced = Synced()
+    synced.at_source(5)
+    synced.sync()
+    synced.mirror.groups.group("g").members = 1
+    synced.mirror.west.clock.jump(3_601)
+    before = synced.place()
+    row = synced.sync()
+    assert "1 member(s)" in row.reason
+    assert (synced.here(), synced.place()) == (28, before)
+
+
+def test_a_held_position_is_committed_only_if_it_is_still_the_same() -> None:
+    """What a consumer commits meanwhile is not put back: the commit expects exactly what it writes."""
+    synced = Synced()
+    synced.at_source(5)
+    row = synced.sync()
+    there = synced.committed_here()
+    assert to_commit([row], lambda _: "new") == {"g": {AT: CommitChange(there, there)}}
+    assert to_commit([row], lambda _: "new", renew=False) == {}
+
+
+def test_a_stale_position_counted_as_a_rewind() -> None:
+    """What was stored of a source that does not answer may be older than what was committed: only it says so itself."""
+    synced = Synced(OnRewind.ASK)
+    synced.at_source(5)
+    row = synced.sync()
+    assert row.asks
+    there = DestinationGroups(groups={}, committed={"g": {AT: synced.committed_here()}}, mark="tanist dr east@")
+    rules = Rules(on_rewind=OnRewind.FOLLOW)
+    stale = replace(row, position=replace(row.position, direct=False))
+    assert [each.will_commit for each in decided([row, stale], there, rules)] == [True, False]

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Verdict, named, worst
-from tanist.domain.duties import Duty, duties_of, interval_seconds
+from tanist.domain.duties import Duty, duties_of, interval_seconds, pause_ms
 from tanist.domain.filled import exact_options
 
 if TYPE_CHECKING:
@@ -36,16 +36,16 @@ def rewound_groups(view: StateView, mirror: MirrorName) -> tuple[str, ...]:
 
 
 def _duties(spec: MirrorSpec, wanted: Mapping[Duty, int], runs: Mapping[Duty, DutyRun], now: EpochMs) -> Check | None:
-    """Whether workers have done what is `wanted`, all of it, within three intervals."""
+    """Whether workers have done what is `wanted`, all of it, within three intervals, or wait for the mirror's lock."""
     if not wanted:
         return None
     verdicts, late = [], []
     for duty, every in wanted.items():
         run = runs.get(duty)
-        if run is not None and run.done_at and now - run.done_at <= _MISSED * 1000 * every:
+        if run is not None and (_is_done(run, every, now) or _waits(run, every, now)):
             verdicts.append(Verdict.PASS)
             continue
-        verdicts.append(Verdict.UNKNOWN if run is None or run.error is None else Verdict.FAIL)
+        verdicts.append(Verdict.UNKNOWN if run is None or run.error is None or run.waits else Verdict.FAIL)
         late.append(_why_late(spec, duty, run))
     ages = [now - runs[duty].done_at for duty in wanted if duty in runs and runs[duty].done_at]
     return Check(
@@ -59,9 +59,18 @@ def _duties(spec: MirrorSpec, wanted: Mapping[Duty, int], runs: Mapping[Duty, Du
     )
 
 
+def _is_done(run: DutyRun, every: int, now: EpochMs) -> bool:
+    return bool(run.done_at) and now - run.done_at <= _MISSED * 1000 * every
+
+
+def _waits(run: DutyRun, every: int, now: EpochMs) -> bool:
+    """Whether its worker still tries to get the lock of the mirror, which a failover or a command holds."""
+    return run.waits and now - run.at <= _MISSED * pause_ms(every, run)
+
+
 def _why_late(spec: MirrorSpec, duty: Duty, run: DutyRun | None) -> str:
     command = shlex.join((*duty.command.split(), spec.mirror, "--destination", spec.destination))
-    if run is None or run.error is None:
+    if run is None or run.error is None or run.waits:
         return f"no worker of this version has done it: start one with `tanist fetcher run`, or type `{command}`"
     return f"{run.error}: {run.reason}: `{command}` shows every row"
 
@@ -73,6 +82,8 @@ def said(run: DutyRun | None, now: EpochMs) -> str:
     age = f"{max(0, now - run.at) // 1000} s ago by {run.worker}"
     if run.error is None:
         return f"{run.summary}, {age}"
+    if run.waits:
+        return f"waits for the lock of the mirror, {age}: {run.reason}"
     return f"{run.error}, {age}, {run.failures} in a row: {run.reason}"
 
 

@@ -22,11 +22,14 @@ def summary(synced: GroupSyncResult, *, dry_run: bool = False) -> str:
     return f"{verb} {done} of {len(synced.rows)} offset(s) of {len({row.group for row in synced.rows})} group(s){there}"
 
 
-def group_note(group: str, seen: Gathered) -> str:
-    """What people should know of a group, by what the source says of it; empty: nothing."""
+def group_note(group: str, seen: Gathered, rewound: frozenset[str]) -> str:
+    """What people should know of a group, by what the source says of it; empty: nothing.
+
+    `rewound`: groups that were set back there, and of which a person decides.
+    """
     facts = seen.source_answer.groups.get(group)
     notes = [sink_note(group, facts.client_ids if facts else ())]
-    if group in seen.rewound:
+    if group in rewound:
         notes.append(
             f"set back at the source, and not here: `tanist groups sync {seen.spec.mirror} --destination "
             f"{seen.spec.destination} --backwards` with --group follows"

@@ -234,13 +234,20 @@ def _rewound_from(row: PositionRow, present: Present, mark: str) -> int | None:
 
 
 def to_commit(
-    rows: Iterable[PositionRow], mark: Callable[[PositionRow], str]
+    rows: Iterable[PositionRow],
+    mark: Callable[[PositionRow], str],
+    renew: bool = True,  # noqa: FBT001, FBT002 -- of one caller
 ) -> dict[str, dict[MirrorPartition, CommitChange]]:
-    """The offsets to commit, by group. `mark`: the metadata of each."""
+    """The offsets to commit, by group. `mark`: the metadata of each. `renew`: also what stays there, as it is."""
     wanted: dict[str, dict[MirrorPartition, CommitChange]] = {}
     for row in rows:
-        if isinstance(row.decision, Commit):
-            new = CommittedPosition(row.decision.offset, mark(row))
-            expected = CommittedPosition(row.present.offset, row.present.metadata) if row.present else None
-            wanted.setdefault(row.group, {})[row.partition] = CommitChange(expected, new)
+        there = None if row.present is None else CommittedPosition(row.present.offset, row.present.metadata)
+        match row.decision:
+            case Commit(offset):
+                change = CommitChange(there, CommittedPosition(offset, mark(row)))
+            case Withheld(keeps=True) if there is not None and renew:
+                change = CommitChange(there, there)
+            case _:
+                continue
+        wanted.setdefault(row.group, {})[row.partition] = change
     return wanted

@@ -12,7 +12,7 @@ from tanist.domain.followed import is_followed
 from tanist.domain.groups_synced import GroupsSynced
 from tanist.domain.names import MirrorPartition
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.translation import Commit, Proof, Rules, Withheld
+from tanist.domain.translation import Proof, Rules, Withheld
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import ProofResult, unasked
 from tanist.usecases.groups.gather import Chosen, gather
@@ -50,7 +50,8 @@ class SyncRequest:
     """`prove_seconds`: how long records may be compared; positions not compared by then are committed without proof.
 
     `confirm`: raises if this command no longer holds the mirror's lock; called before other commands are fenced, and
-    directly before a commit becomes visible. `renew`: commit again what is settled, so that it does not expire.
+    directly before a commit becomes visible. `renew`: commit again what is settled, or withheld where a commit of ours
+    stays, so that it does not expire.
     """
 
     chosen: Chosen = field(default_factory=Chosen)
@@ -86,6 +87,13 @@ class GroupSyncResult:
     def withheld(self) -> tuple[PositionRow, ...]:
         """Rows that must not be committed, each with its reason."""
         return tuple(row for row in self.rows if isinstance(row.decision, Withheld))
+
+    @property
+    def undecided(self) -> frozenset[str]:
+        """Groups of `seen.rewound` that this run has not set back here: a person still decides."""
+        asked = {row.group for row in self.rows if row.asks}
+        followed = {row.group for row in self.rows if row.committed and row.group not in asked}
+        return self.seen.rewound - followed
 
     @property
     def problems(self) -> tuple[PositionRow, ...]:
@@ -196,11 +204,12 @@ def _commit(mirror: OpenMirror, look: _Look, request: SyncRequest, context: Comm
         request.confirm()
         positions.take_over(look.busy, context.by)
     planned = _planned(look, mirror, request, context)
-    wanted = to_commit(planned.rows, partial(mark_of, look.seen))
+    wanted = to_commit(planned.rows, partial(mark_of, look.seen), request.renew)
     if not wanted:
         return planned
     outcome = positions.commit(wanted, context.by, request.confirm)
-    return replace(planned, rows=tuple(_done(row, outcome) for row in planned.rows))
+    rows = (_done(row, outcome) if row.partition in wanted.get(row.group, ()) else row for row in planned.rows)
+    return replace(planned, rows=tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +293,9 @@ def _committed(
 
 
 def _done(row: PositionRow, outcome: Mapping[str, Outcome | TanistError]) -> PositionRow:
-    if not isinstance(row.decision, Commit):
-        return row
     answer = outcome[row.group]
     error = answer if isinstance(answer, TanistError) else _error(answer, row.partition)
-    return replace(row, committed=error is None, error=error)
+    return replace(row, committed=error is None and row.will_commit, error=error)
 
 
 def _error(outcome: Outcome, at: MirrorPartition) -> TanistError | None:
