@@ -125,6 +125,96 @@ def test_a_prefix_that_other_topics_share_becomes_one_acl_for_each_copy() -> Non
     assert created(share([prefix], more=[paused])) == {prefix}, "a paused copy is no other topic"
 
 
+SEC, SECRET = acl(TOPIC, "sec-", pattern=PREFIXED), acl(TOPIC, "sec-secret", permission=DENY)
+OPEN_TO_ALL = acl(TOPIC, "sec-", who=ALL_USERS, pattern=PREFIXED)
+BELOW = {
+    "a topic that is paused, or blocked, or new at the source": (SEC, SECRET, SECRET),
+    "a topic that has no copy": (
+        SEC,
+        acl(TOPIC, "sec-other", permission=DENY),
+        acl(TOPIC, "sec-other", permission=DENY),
+    ),
+    "a longer prefix": (SEC, *[acl(TOPIC, "sec-s", permission=DENY, pattern=PREFIXED)] * 2),
+    "all topics": (SEC, acl(TOPIC, "*", permission=DENY), acl(TOPIC, "sec-", permission=DENY, pattern=PREFIXED)),
+    "one of everybody": (
+        OPEN_TO_ALL,
+        acl(TOPIC, "sec-secret", who=EVE, permission=DENY),
+        acl(TOPIC, "sec-secret", who=EVE, permission=DENY),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BELOW)
+def test_a_topic_that_did_not_follow_was_open_because_its_deny_stayed_away(case: str) -> None:
+    """S3.7. The prefix reached the paused topic here, and the DENY that closes it at the source was left out."""
+    allow, deny, denied = BELOW[case]
+    paused = a_topic("sec-secret", desired=DesiredState.PAUSED)
+    found = created(share([allow, deny], topics=["sec-open"], more=[paused]))
+    assert allow in found
+    assert denied in found
+    assert share([allow, deny], found, topics=["sec-open"], more=[paused], given=found).rows == ()
+    gone = share([allow], found, topics=["sec-open"], given=found).change
+    assert gone is not None, "what has no topic here is deleted, too, once it is gone"
+
+
+def test_a_shorter_prefix_that_strangers_share_is_denied_below_that_which_is_allowed() -> None:
+    """S3.7."""
+    deny = acl(TOPIC, "s", permission=DENY, pattern=PREFIXED)
+    found = created(share([SEC, deny], topics=["sec-open"], others=["stats"]))
+    assert found >= {SEC, acl(TOPIC, "sec-", permission=DENY, pattern=PREFIXED)}
+    assert deny not in found
+
+
+@pytest.mark.parametrize("pattern", [LITERAL, PREFIXED])
+def test_a_prefix_below_which_everybody_is_denied_something_is_given_for_the_copies_only(pattern: AclPattern) -> None:
+    """S3.7. That DENY may never follow: it would shut out the mirror."""
+    deny = acl(TOPIC, "sec-secret", who=ALL_USERS, permission=DENY, pattern=pattern)
+    paused = a_topic("sec-secret", desired=DesiredState.PAUSED)
+    for more in ([paused], []):
+        assert created(share([SEC, deny], topics=["sec-open"], more=more)) == {acl(TOPIC, "sec-open")}
+
+
+def test_of_renamed_topics_no_name_of_the_source_is_denied_here() -> None:
+    """S3.7. A copy that may not follow is allowed nothing, so nothing has to be denied."""
+    spec = replace(SPEC, rename=("{topic}=dr.{topic}",))
+    paused = a_topic("dr.sec-secret", desired=DesiredState.PAUSED)
+    found = created(share([SEC, SECRET], spec=spec, topics=["dr.sec-open"], more=[paused]))
+    assert found == {acl(TOPIC, "dr.sec-open")}
+
+
+def test_what_is_still_allowed_here_is_narrowed_as_at_the_source_until_it_is_deleted() -> None:
+    """S3.7. The rules do not select the prefix any more, it stays, and a DENY comes at the source."""
+    groups = replace(SPEC, acl_rules=("GROUP",))
+    assert created(share([SEC, SECRET], [SEC], spec=groups, topics=["sec-open"], given=[SEC])) == {SECRET}
+    there = [SEC, SECRET]
+    assert created(share(there, there, spec=groups, topics=["sec-open"], given=there)) == set()
+
+
+def test_a_look_at_one_topic_created_an_allowance_without_the_denial_of_a_prefix() -> None:
+    """S3.7."""
+    deny = acl(TOPIC, "ord", permission=DENY, pattern=PREFIXED)
+    assert created(share([acl(TOPIC, "orders"), deny], topics=["orders"], whole=False)) == {
+        acl(TOPIC, "orders"),
+        deny,
+    }
+
+
+def test_a_topic_that_only_one_host_may_not_read_is_not_closed() -> None:
+    """S3.7. A DENY of everybody from one host narrows what is allowed, and is not that of a fence."""
+    deny = acl(TOPIC, "orders", who=ALL_USERS, permission=DENY, host="10.0.0.9")
+    assert created(share([acl(TOPIC, "orders"), deny])) == {acl(TOPIC, "orders"), deny}
+    assert created(share([acl(TOPIC, "ord", pattern=PREFIXED), deny])) == {acl(TOPIC, "ord", pattern=PREFIXED), deny}
+
+
+def test_an_allowance_waits_for_a_denial_that_would_be_the_first_acl_of_a_copy() -> None:
+    """S3.7. The copy `orders` has an ACL, but the denied prefix also reaches `old`, which has none."""
+    known = acl(TOPIC, "orders", WRITE, who="User:fetcher")
+    deny = acl(TOPIC, "o", permission=DENY, pattern=PREFIXED)
+    found = share([acl(TOPIC, "orders"), deny], [known], topics=["orders", "old"], lenient=True)
+    assert created(found) == set()
+    assert [row.verdict for row in found.rows] == [Outcome.SKIPPED, Outcome.SKIPPED]
+
+
 def test_names_of_renamed_topics_are_mapped() -> None:
     """S3.7. A prefix says nothing about the names of copies, so each copy gets one."""
     spec = replace(SPEC, rename=("{topic}=dr.{topic}",))
