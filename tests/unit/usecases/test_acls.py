@@ -9,7 +9,7 @@ import pytest
 
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResource
-from tanist.domain.approval.entries import APPROVALS_TOPIC, FourEyes, NotApproved
+from tanist.domain.approval.entries import APPROVALS_TOPIC, ApprovalUsed, FourEyes, NotApproved
 from tanist.domain.errors import MirrorExists, TanistError
 from tanist.domain.metadata import Change, Kind, Outcome
 from tanist.domain.records import STATE_TOPIC
@@ -230,7 +230,6 @@ def test_what_has_gone_is_deleted_only_by_an_approved_plan(pair: Pair) -> None:
     assert verdicts(pair.delete(plan.hash)) == {("delete", "CHANGED")}
     assert pair.west.bindings == {TOPIC, theirs}
     assert pair.sync() == ()
-    assert pair.delete(plan.hash) == (), "the same again does nothing"
     with pytest.raises(NoAclsToDelete):
         pair.approve(plan.hash)
 
@@ -244,6 +243,38 @@ def test_an_acl_that_has_come_back_since_the_approval_stays(pair: Pair) -> None:
     pair.east.bindings = {GROUP}
     assert [row.name for row in pair.delete(plan.hash)] == ["allow User:app READ on topic orders"]
     assert pair.west.bindings == {GROUP}
+
+
+def test_an_approval_that_was_used_deleted_the_same_acls_again_once_they_had_come_back(pair: Pair) -> None:
+    """S3.7. An approval permits one deletion; a new one is needed for the next, also with `--reason`."""
+    pair.sync()
+    pair.east.bindings = {TOPIC}
+    plan = pair.plan().plan.hash
+    pair.approve(plan)
+    pair.delete(plan)
+    pair.east.bindings = {TOPIC, GROUP}
+    pair.sync()
+    pair.east.bindings = {TOPIC}
+    with pytest.raises(ApprovalUsed, match=f"--approve {plan}"):
+        pair.delete(plan)
+    assert GROUP in pair.west.bindings
+    delete_at_once(plan, pair.plan(), a_command(pair.west.clock), terms=TERMS)
+    assert verdicts(pair.delete(plan)) == {("delete", "CHANGED")}
+    assert len(pair.west.approvals) == 2
+    with pytest.raises(ApprovalUsed):
+        pair.delete(plan)
+
+
+def test_an_approval_is_used_although_what_it_would_delete_has_come_back(pair: Pair) -> None:
+    """S3.7. Else it would be a standing permission to delete that."""
+    pair.sync()
+    pair.east.bindings = {TOPIC}
+    plan = pair.plan().plan.hash
+    pair.approve(plan)
+    pair.east.bindings = {TOPIC, GROUP}
+    assert pair.delete(plan) == ()
+    with pytest.raises(ApprovalUsed):
+        pair.delete(plan)
 
 
 def test_a_deletion_that_fails_is_named_and_stays_on_record(pair: Pair) -> None:

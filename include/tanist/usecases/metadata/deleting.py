@@ -9,11 +9,12 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.acl_deletion import AclDeletion
+from tanist.domain.acl_deletion import AclDeletion, AclsDeleted
 from tanist.domain.approval.entries import NotApproved, NotPermitted
 from tanist.domain.errors import Refused
 from tanist.domain.given_acls import bindings_of, changed_records
 from tanist.domain.metadata import MIRROR_WIDE, Kind, Outcome
+from tanist.domain.records import STATE_TOPIC
 from tanist.domain.synced.acls import AclChange, deletion_row
 from tanist.usecases import approvals, rights
 from tanist.usecases.approvals import PlanKind, approve_at_once, permit
@@ -108,7 +109,7 @@ def delete_at_once(plan: str, at: AclsAt, context: CommandContext, *, terms: App
     """Approve the plan that this command runs next, unless it is approved. Raises as `approve_at_once`."""
     where = ("tanist", "metadata", "sync", at.spec.mirror, "--destination", at.destination.name)
     approve_at_once(
-        lambda: permit(DELETIONS, plan, (), at, context),
+        lambda: _permit(plan, at, at.destination.state(STATE_TOPIC, context.by), context),
         lambda: approve_deletion(plan, at, context, terms=terms),
         (
             shlex.join((*where, "--approve", plan, "--reason", terms.reason)),
@@ -116,6 +117,10 @@ def delete_at_once(plan: str, at: AclsAt, context: CommandContext, *, terms: App
         ),
         context,
     )
+
+
+def _permit(plan: str, at: AclsAt, view: StateView, context: CommandContext) -> Permit[AclDeletion]:
+    return permit(DELETIONS, plan, view.acls_deleted(at.spec.mirror), at, context)
 
 
 def delete(
@@ -127,15 +132,12 @@ def delete(
         DeletionNotApproved, DeletionRefused, ApprovalUsed. MirrorLocked. What `compare.diff` raises.
     """
 
-    def permitted() -> Permit[AclDeletion]:
-        return permit(DELETIONS, plan, (), at, context)
-
-    def check(_view: StateView) -> object:
-        return permitted()
+    def check(view: StateView) -> object:
+        return _permit(plan, at, view, context)
 
     with changing(at.destination, at.spec.mirror, "metadata sync", context, check) as locked:
-        given = permitted()
-        run = _Deleting(given.approved, at, connect, locked)
+        given = _permit(plan, at, locked.view(), context)
+        run = _Deleting(given.approved, given.approval, at, connect, locked)
         RowRunner.of(Unrecorded.of(given.approval), UNREPORTED, context.clock).do(DELETION, run)
         return run.rows
 
@@ -145,6 +147,7 @@ class _Deleting:
     """What each row is given."""
 
     plan: AclDeletion
+    approval: Approval
     at: AclsAt
     connect: Callable[[str], Cluster]
     locked: LockedMirror | Rehearsal
@@ -160,9 +163,9 @@ class _Deleting:
 
     def delete(self) -> None:
         locked = self.locked
-        if not self.due or not isinstance(locked, LockedMirror):
+        if not isinstance(locked, LockedMirror):
             return
-        answers = self.at.destination.acls.delete(self.due, locked.confirm_action())
+        answers = self.at.destination.acls.delete(self.due, locked.confirm_action()) if self.due else {}
         failed = {
             each: rights.named(error, self.at.destination, "ALTER on Cluster kafka-cluster")
             for each, error in answers.items()
@@ -176,7 +179,17 @@ class _Deleting:
         )
         before = locked.view().acls_given(locked.spec.mirror)
         left = bindings_of(before) - ({*self.due} - {*failed})
-        locked.append(changed_records(locked.spec, before, left))
+        locked.append([*changed_records(locked.spec, before, left), *(() if failed else (self._used(locked),))])
+
+    def _used(self, locked: LockedMirror) -> AclsDeleted:
+        return AclsDeleted(
+            mirror=locked.spec.mirror,
+            mirror_id=locked.spec.mirror_id,
+            plan=self.approval.plan,
+            approval=self.approval.id,
+            approver=self.approval.approver,
+            at=locked.command.clock.now(),
+        )
 
 
 DELETION: Final[RunTable[_Deleting, _Deleting, None]] = RunTable(
