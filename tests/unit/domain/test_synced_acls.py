@@ -69,7 +69,6 @@ def share(  # noqa: PLR0913
         source=Acls(bindings=frozenset(source)),
         destination=Acls(bindings=frozenset(destination)),
         names=(*topics, *others, *(each.topic for each in more), "__mirror_state"),
-        own="User:me",
         lenient=lenient,
         whole=whole,
     )
@@ -105,7 +104,7 @@ NARROWER = {
     "the cluster": (acl(CLUSTER, "kafka-cluster", ALL), set()),
     "a code that is not known": (acl(TOPIC, "orders")._replace(operation=99), set()),
     "a pattern that is not known": (acl(TOPIC, "orders")._replace(pattern_type=9), set()),
-    "our own login, and that of fetchers": (acl(TOPIC, "orders", who="User:fetcher"), set()),
+    "the login of workers": (acl(TOPIC, "orders", who="User:fetcher"), set()),
 }
 
 
@@ -289,6 +288,13 @@ def test_what_is_gone_at_the_source_is_named_if_the_mirror_has_created_it() -> N
     assert found.change == AclChange(gone=(ours,))
     (row,) = found.rows
     assert (row.kind, row.change, row.verdict, row.topic) == (Kind.ACCESS, Change.DELETE, Outcome.CONFLICT, "orders")
+
+
+def test_what_concerns_the_login_of_workers_is_not_deleted() -> None:
+    """S3.7. It was given before a worker logged in with that name; and the source may have it still."""
+    theirs = acl(TOPIC, "orders", who="User:fetcher")
+    assert share([theirs], [theirs], given=[theirs]).rows == ()
+    assert share([], [theirs], given=[theirs]).rows == ()
 
 
 def test_a_look_at_some_topics_is_only_about_their_own_acls() -> None:

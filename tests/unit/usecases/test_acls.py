@@ -234,6 +234,23 @@ def test_what_has_gone_is_deleted_only_by_an_approved_plan(pair: Pair) -> None:
         pair.approve(plan.hash)
 
 
+def test_the_approver_saw_another_plan_because_the_acls_of_its_login_were_called_gone(pair: Pair) -> None:
+    """S3.7. What is deleted does not depend on who asks."""
+    approvers = reads("bills", "User:approver")
+    pair.east.bindings.add(approvers)
+    pair.sync()
+    assert approvers in pair.west.bindings
+    pair.east.bindings.discard(GROUP)
+    plan = pair.plan().plan
+    pair.west.principal = "User:approver"
+    assert pair.plan().plan == plan
+    assert plan.acls == (GROUP,)
+    pair.approve(plan.hash)
+    pair.west.principal = "User:mirror"
+    assert verdicts(pair.delete(plan.hash)) == {("delete", "CHANGED")}
+    assert pair.west.bindings == {TOPIC, approvers}
+
+
 def test_an_acl_that_has_come_back_since_the_approval_stays(pair: Pair) -> None:
     """S3.7."""
     pair.sync()

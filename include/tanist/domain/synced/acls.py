@@ -17,7 +17,7 @@ from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermissi
 from tanist.domain.errors import TanistError
 from tanist.domain.given_acls import bindings_of
 from tanist.domain.metadata import MIRROR_WIDE, Change, Kind, MetadataRow, Outcome, Share
-from tanist.domain.synced.wanted_acls import Resources, Wanted, of_one_topic, shuts_out
+from tanist.domain.synced.wanted_acls import Resources, Wanted, of_one_topic, own_principals, shuts_out
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -44,7 +44,7 @@ _NO_AUTHORIZER: Final = "the {cluster} has no authorizer, so no ACLs follow"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclsFound:
-    """The ACLs of both clusters. `names`: all topics of the destination. `own`: the principal of our connection there.
+    """The ACLs of both clusters, the same for whoever asks. `names`: all topics of the destination.
 
     `lenient`: whether brokers there may let everybody in where no ACL is about something. `whole`: whether all of the
     mirror is looked at; else only its topics that may follow.
@@ -53,7 +53,6 @@ class AclsFound:
     source: Acls | TanistError
     destination: Acls | TanistError
     names: Collection[str] = ()
-    own: str | None = None
     lenient: bool = False
     whole: bool = True
 
@@ -94,7 +93,8 @@ def _share(mirror: MayFollow, found: AclsFound, source: Acls, destination: Acls)
     first = {each for each in missing if found.lenient and _is_first(each, bare)}
     open_without = _narrowed(missing - first, first)
     create = sorted(missing - first - open_without)
-    gone = sorted(ours - wanted.bindings)
+    workers = own_principals(mirror)
+    gone = sorted(each for each in ours - wanted.bindings if each.principal not in workers)
     rows = [
         *(_row(f"READ on topic {copy}", Outcome.SKIPPED, _CLOSED, topic=copy) for copy in closed_copies),
         *(_row(who, Outcome.CONFLICT, _TAKEN) for who in sorted(wanted.taken)),

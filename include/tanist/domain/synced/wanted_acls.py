@@ -79,7 +79,7 @@ class Wanted:
         kept = (kept | _narrowing(denied, allowed)) - for_all
         besides = _narrowing(denied, still) - for_all - kept
         taken = taken_names(table, {each.principal for each in kept | besides})
-        left_out = own_principals(mirror) | ({found.own} if found.own else set())
+        left_out = own_principals(mirror)
 
         def named(some: Iterable[AclBinding]) -> frozenset[AclBinding]:
             here = (_renamed(each, table) for each in some if each.principal not in taken)

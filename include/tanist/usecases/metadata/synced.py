@@ -146,7 +146,6 @@ def _acls(look: MetadataLook) -> AclsFound | None:
         source=_all_acls(source, look.by),
         destination=_all_acls(destination, look.by),
         names=destination.topic_names(look.by),
-        own=destination.cluster.opening.principal(),
         lenient=may_allow_without_acls(destination.cluster.configs.each_broker(AUTHORIZER_CONFIGS, look.by)),
         whole=look.whole,
     )
