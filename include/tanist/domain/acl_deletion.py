@@ -1,4 +1,4 @@
-"""The plan to delete ACLs of a destination that have gone at the source: what an approver accepts."""
+"""The plan to delete ACLs that a mirror has created and that do not follow any more: what an approver accepts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclDeletion:
-    """Exactly these ACLs are deleted, each only while it is still gone at the source."""
+    """Exactly these ACLs are deleted, each only while it still does not follow the source."""
 
     mirror: str
     mirror_id: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -290,6 +290,56 @@ def test_what_is_gone_at_the_source_is_named_if_the_mirror_has_created_it() -> N
     assert (row.kind, row.change, row.verdict, row.topic) == (Kind.ACCESS, Change.DELETE, Outcome.CONFLICT, "orders")
 
 
+LONE, COPY = acl(GROUP, "g"), acl(TOPIC, "orders")
+PREFIX = acl(TOPIC, "ord", pattern=PREFIXED)
+LEFT: dict[str, tuple[AclBinding, list[AclBinding], dict[str, Any], Outcome, str]] = {
+    "gone": (LONE, [], {}, Outcome.CONFLICT, "it has gone at the source"),
+    "gone, of a topic": (COPY, [acl(TOPIC, "orders", DESCRIBE)], {}, Outcome.CONFLICT, "it has gone at the source"),
+    "rules": (LONE, [LONE], {"spec": replace(SPEC, acl_rules=("TOPIC",))}, Outcome.SKIPPED, "rules of the mirror"),
+    "shared": (PREFIX, [PREFIX], {"others": ["ordinary"]}, Outcome.CONFLICT, "that are no copies begin with"),
+    "denied to all": (
+        PREFIX,
+        [PREFIX, acl(TOPIC, "ord-x", who=ALL_USERS, permission=DENY)],
+        {},
+        Outcome.CONFLICT,
+        "denies everybody a part of it",
+    ),
+    "spanned": (COPY, [PREFIX], {}, Outcome.SKIPPED, "another ACL that follows"),
+    "renamed": (
+        COPY,
+        [COPY],
+        {"spec": replace(SPEC, acl_principals=("User:app=User:app-dr",))},
+        Outcome.CONFLICT,
+        "--acl-principal",
+    ),
+    "renamed copy": (
+        acl(TOPIC, "dr.orders"),
+        [COPY],
+        {"spec": replace(SPEC, acl_rules=("GROUP",), rename=("{topic}=dr.{topic}",)), "topics": ["dr.orders"]},
+        Outcome.SKIPPED,
+        "rules of the mirror",
+    ),
+    "a denial without what it narrowed": (
+        SECRET,
+        [SECRET],
+        {"spec": replace(SPEC, acl_rules=("*;*;*;ALLOW",))},
+        Outcome.SKIPPED,
+        "rules of the mirror",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_every_acl_that_did_not_follow_any_more_was_called_gone_and_a_conflict(case: str) -> None:
+    """S3.7. Where nothing is wrong `sync` ended with 1, every time."""
+    ours, source, how, verdict, reason = LEFT[case]
+    found = share(source, [ours], given=[ours], **how)
+    (row,) = (row for row in found.rows if row.change is Change.DELETE)
+    assert (row.verdict, reason in row.reason) == (verdict, True), row
+    assert found.change is not None
+    assert found.change.gone == (ours,), "its deletion can be approved"
+
+
 def test_what_concerns_the_login_of_workers_is_not_deleted() -> None:
     """S3.7. It was given before a worker logged in with that name; and the source may have it still."""
     theirs = acl(TOPIC, "orders", who="User:fetcher")
@@ -337,6 +387,26 @@ def test_no_acl_is_the_first_one_where_everybody_is_let_in_without(subtests: pyt
         acl(TOPIC, "orders"),
         acl(GROUP, "g"),
     }
+
+
+FIRST_OF_OURS = {
+    "all of all groups": (acl(GROUP, "*", ALL, who="User:mirror"), acl(GROUP, "*"), True),
+    "the prefix of ours": (acl(GROUP, "tanist-", who="User:mirror", pattern=PREFIXED), acl(GROUP, "*"), True),
+    "a shorter one": (
+        acl(IDS, "tan", WRITE, who="User:mirror", pattern=PREFIXED),
+        acl(IDS, "tanist-x", WRITE),
+        True,
+    ),
+    "some of ours": (acl(GROUP, "tanist-x", who="User:mirror", pattern=PREFIXED), acl(GROUP, "*"), False),
+    "another type": (acl(IDS, "*", WRITE, who="User:mirror"), acl(GROUP, "*"), False),
+}
+
+
+@pytest.mark.parametrize("case", FIRST_OF_OURS)
+def test_acls_that_the_login_of_the_mirror_had_did_not_count_for_groups_and_ids(case: str) -> None:
+    """S3.7. The row said to give them first, and stayed after they were given."""
+    there, each, follows = FIRST_OF_OURS[case]
+    assert (each in created(share([each], [there], lenient=True))) is follows
 
 
 def test_what_is_decided_of_many_topics_does_not_grow_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:

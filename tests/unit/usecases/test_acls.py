@@ -11,7 +11,7 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResource
 from tanist.domain.approval.entries import APPROVALS_TOPIC, ApprovalUsed, FourEyes, NotApproved
 from tanist.domain.errors import MirrorExists, TanistError
-from tanist.domain.metadata import Change, Kind, Outcome
+from tanist.domain.metadata import MIRROR_WIDE, Change, Kind, Outcome
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import Selection
 from tanist.usecases.approvals import ApprovalTerms
@@ -205,6 +205,15 @@ def test_who_may_write_after_a_failover_has_the_name_of_the_destination() -> Non
     stored = pair.west.view(STATE_TOPIC).topic(pair.spec.mirror, "orders")
     assert stored is not None
     assert stored.deferred_acls == (AclEntry("User:eve", "*", allowed=True),)
+
+
+def test_a_sync_that_only_created_acls_announced_that_nothing_changes(pair: Pair) -> None:
+    """S3.7. It said `change no topic`."""
+    said: list[list[str]] = []
+    command = replace(a_command(pair.west.clock), announce=lambda names: said.append([*names]))
+    for _ in range(2):
+        sync(MetadataRequest(mirror="dr"), pair.west.side(), lambda _: pair.east.side(), command)
+    assert said == [[MIRROR_WIDE], []]
 
 
 # ── deletion ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ What is created is never wider than the source. A topic's ACL reaches only copie
 for a prefix that other topics of the destination begin with, becomes one for each copy. A DENY that narrows an ALLOW
 follows with it, whatever the rules of the mirror say. Where everybody is denied a topic, nothing of it follows: neither
 that DENY, which would shut out the mirror, nor an ALLOW that it overrules. What the mirror has created is on record, so
-what has gone at the source since is named exactly; it is deleted only by an approved plan.
+what does not follow any more is named exactly; it is deleted only by an approved plan.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermissi
 from tanist.domain.errors import TanistError
 from tanist.domain.given_acls import bindings_of
 from tanist.domain.metadata import MIRROR_WIDE, Change, Kind, MetadataRow, Outcome, Share
+from tanist.domain.synced.left_acls import reasons
 from tanist.domain.synced.wanted_acls import Resources, Wanted, of_one_topic, own_principals, shuts_out
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 
     from tanist.domain.metadata import MayFollow
 
-_GONE: Final = "it has gone at the source; `tanist metadata diff` shows the plan to delete it, which has to be approved"
-_APPROVED: Final = "it has gone at the source, and an approved plan deletes it"
+_APPROVED: Final = "it does not follow the source any more, and an approved plan deletes it"
 _FOLLOWS: Final = "as at the source"
 _CLOSED: Final = "everybody is denied it at the source, as by a fence: none of its ACLs follow"
 _TAKEN: Final = "--acl-principal gives its name to another principal of the source: map it to a name of its own"
 _OVERRULED: Final = "everybody is denied a part of it at the source, so nobody is allowed any of it here"
 _FIRST: Final = (
     "brokers of the destination may let everybody in where no ACL is about something (allow.everyone.if.no.acl.found): "
-    "this one would shut out the mirror; give its login ACLs of its own first, or create it by hand"
+    "this one would shut out the mirror; give its login ACLs of its own first (of groups and ids: for the "
+    "prefix tanist-), or create it by hand"
 )
 _OPEN_WITHOUT: Final = (
     "a DENY that narrows it at the source cannot be created here yet: do that first, its own row says how"
@@ -59,7 +60,7 @@ class AclsFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclChange:
-    """What is created at the destination, and what of it is gone at the source."""
+    """What is created at the destination, and what was and does not follow any more: `left_acls` has the reasons."""
 
     create: tuple[AclBinding, ...] = ()
     gone: tuple[AclBinding, ...] = ()
@@ -90,7 +91,7 @@ def _share(mirror: MayFollow, found: AclsFound, source: Acls, destination: Acls)
     wanted = Wanted.of(mirror, found, source, open_topics, ours)
     missing = (wanted.bindings | wanted.besides) - destination.bindings
     bare = _bare(mirror, destination) if found.lenient else frozenset[str]()
-    first = {each for each in missing if found.lenient and _is_first(each, bare)}
+    first = {each for each in missing if found.lenient and _is_first(each, bare, destination)}
     open_without = _narrowed(missing - first, first)
     create = sorted(missing - first - open_without)
     workers = own_principals(mirror)
@@ -102,7 +103,10 @@ def _share(mirror: MayFollow, found: AclsFound, source: Acls, destination: Acls)
         *(_row(described(each), Outcome.SKIPPED, _FIRST) for each in sorted(first)),
         *(_row(described(each), Outcome.SKIPPED, _OPEN_WITHOUT) for each in sorted(open_without)),
         *(_binding_row(each, mirror, Change.CREATE, Outcome.DIFFERS, _FOLLOWS) for each in create),
-        *(_binding_row(each, mirror, Change.DELETE, Outcome.CONFLICT, _GONE) for each in gone),
+        *(
+            _binding_row(each, mirror, Change.DELETE, verdict, reason)
+            for each, verdict, reason in reasons(gone, wanted, (mirror, found, source), open_topics)
+        ),
     ]
     change = AclChange(create=tuple(create), gone=tuple(gone))
     return Share(rows=tuple(rows), change=change if create or gone else None)
@@ -114,11 +118,16 @@ def _bare(mirror: MayFollow, destination: Acls) -> frozenset[str]:
     return topics - destination.covered(topics)
 
 
-def _is_first(each: AclBinding, bare: Collection[str]) -> bool:
-    """Whether it would be the first ACL about a topic of the mirror, or may be about what its workers use."""
-    if each.resource_type != AclResource.TOPIC:
-        return each.about(_OURS) or each.resource_name.startswith(_OURS)
-    return any(each.reached(bare))
+def _is_first(each: AclBinding, bare: Collection[str], destination: Acls) -> bool:
+    """Whether it would be the first ACL about a topic of the mirror, or about what may be the groups or ids of it."""
+    if each.resource_type == AclResource.TOPIC:
+        return any(each.reached(bare))
+    begins = each.resource_name.startswith(_OURS)
+    if not begins and not each.about(_OURS):
+        return False
+    concerned = each if begins else each._replace(resource_name=_OURS, pattern_type=int(AclPattern.PREFIXED))
+    there = (other for other in destination.bindings if other.resource_type == each.resource_type)
+    return not any(other.spans(concerned) for other in there)
 
 
 def _narrowed(some: Collection[AclBinding], withheld: Iterable[AclBinding]) -> frozenset[AclBinding]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.acl_entries import ANY_HOST, ANYBODY
-from tanist.domain.acl_rules import FOLLOWING, AclRule, acl_principals, acl_rules, taken_names
+from tanist.domain.acl_rules import ANY, FOLLOWING, AclRule, acl_principals, acl_rules, taken_names
 from tanist.domain.acls import EVERY_RESOURCE, AclBinding, AclOperation, AclPattern, AclPermission, AclResource
 from tanist.domain.logins import logins_of, principals
 
@@ -62,9 +62,15 @@ class Wanted:
         source: Acls,
         topics: Mapping[str, str],
         given: Iterable[AclBinding] = (),
+        *,
+        all_rules: bool = False,
     ) -> Wanted:
-        """`topics`: those that may follow, by their names at the source. `given`: what the mirror has created."""
-        rules, table = acl_rules(mirror.spec.acl_rules), acl_principals(mirror.spec.acl_principals)
+        """`topics`: those that may follow, by their names at the source. `given`: what the mirror has created.
+
+        `all_rules`: as if the rules of the mirror selected everything.
+        """
+        rules = acl_rules((ANY,) if all_rules else mirror.spec.acl_rules)
+        table = acl_principals(mirror.spec.acl_principals)
         reach = _reach(mirror, found, topics, source)
         followed = [each for binding in source.bindings for each in _followed(binding, reach)]
         denied = {each.binding for each in followed if not each.allows}
@@ -74,7 +80,7 @@ class Wanted:
         overruled = {each for each in chosen - denied if shut.overlap(each)}
         kept = chosen - overruled
         allowed, still = kept - denied, _still_allowed(given, table) if found.whole else set[AclBinding]()
-        prefixes = {each.resource_name for each in allowed | still if _is_prefix_of_topics(each)}
+        prefixes = {each.resource_name for each in allowed | still if is_prefix_of_topics(each)}
         denied |= {each for binding in source.bindings for each in _denied_below(binding, prefixes)}
         kept = (kept | _narrowing(denied, allowed)) - for_all
         besides = _narrowing(denied, still) - for_all - kept
@@ -103,11 +109,12 @@ def shuts_out(each: AclBinding) -> bool:
     return (
         each.permission == AclPermission.DENY
         and (each.principal, each.host) == (ANYBODY, ANY_HOST)
-        and bool(_operations(each))
+        and bool(operations_of(each))
     )
 
 
-def _is_prefix_of_topics(each: AclBinding) -> bool:
+def is_prefix_of_topics(each: AclBinding) -> bool:
+    """Whether it is about all topics that begin with its name."""
     return (each.resource_type, each.pattern_type) == (AclResource.TOPIC, AclPattern.PREFIXED)
 
 
@@ -139,7 +146,7 @@ class _Reach:
 
     def _stays(self, binding: AclBinding) -> bool:
         """Whether a prefix of topics stays one: it reaches copies only, and an ALLOW none that is denied to all."""
-        if not _is_prefix_of_topics(binding) or self.renamed:
+        if not is_prefix_of_topics(binding) or self.renamed:
             return False
         if any(name.startswith(binding.resource_name) for name in self.others):
             return False
@@ -155,19 +162,23 @@ class _Reach:
                 yield self.topics[topic], AclPattern.LITERAL, (name, topic)
 
 
-def _reach(mirror: MayFollow, found: AclsFound, topics: Mapping[str, str], source: Acls) -> _Reach:
-    """A copy that is paused, or has been failed over, is no stranger to an ACL of its source."""
+def strangers(mirror: MayFollow, found: AclsFound) -> tuple[str, ...]:
+    """The other topics of the destination: copies that are paused, or were failed over, are none."""
     here = {each.topic for each in mirror.view.topics(mirror.spec.mirror)}
+    return tuple(name for name in found.names if name not in here)
+
+
+def _reach(mirror: MayFollow, found: AclsFound, topics: Mapping[str, str], source: Acls) -> _Reach:
     return _Reach(
         topics=topics,
-        others=tuple(name for name in found.names if name not in here),
+        others=strangers(mirror, found),
         closed=Resources.of(each for each in source.bindings if shuts_out(each)),
         renamed=bool(mirror.spec.rename),
         whole=found.whole,
     )
 
 
-def _operations(binding: AclBinding) -> tuple[AclOperation, ...]:
+def operations_of(binding: AclBinding) -> tuple[AclOperation, ...]:
     """The operations that follow of `binding`; codes that are not known here do not."""
     if binding.resource_type not in FOLLOWING or binding.pattern_type not in set(AclPattern):
         return ()
@@ -184,7 +195,7 @@ def _operations(binding: AclBinding) -> tuple[AclOperation, ...]:
 
 def _followed(binding: AclBinding, reach: _Reach) -> Iterator[_Followed]:
     """What of `binding` follows the source at all."""
-    if operations := _operations(binding):
+    if operations := operations_of(binding):
         for name, pattern, at_source in reach.resources(binding):
             for operation in operations:
                 there = binding._replace(resource_name=name, pattern_type=int(pattern), operation=int(operation))
@@ -204,7 +215,7 @@ def _denied_below(binding: AclBinding, prefixes: Iterable[str]) -> Iterator[AclB
             where = (prefix, int(AclPattern.PREFIXED))
         else:
             continue
-        for operation in _operations(binding):
+        for operation in operations_of(binding):
             yield binding._replace(resource_name=where[0], pattern_type=where[1], operation=int(operation))
 
 

@@ -1,6 +1,6 @@
-"""`tanist metadata sync --delete-acls`: what the mirror has created, and the source has no more, by an approved plan.
+"""`tanist metadata sync --delete-acls`: what the mirror has created, and does not follow any more, by an approved plan.
 
-Before each deletion the source is asked again: an ACL that is there again stays.
+Before each deletion the source is asked again: an ACL that follows again stays.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class AclsAt:
 
 
 def gone(decisions: Iterable[Decision]) -> tuple[AclBinding, ...]:
-    """The ACLs that the mirror has created and that have gone at the source, by a look at the whole mirror."""
+    """The ACLs that the mirror has created and that do not follow any more, by a look at the whole mirror."""
     changes = (each.changes.get(Kind.ACCESS) for each in decisions if each.topic == MIRROR_WIDE)
     return next((change.gone for change in changes if isinstance(change, AclChange)), ())
 
@@ -88,20 +88,20 @@ def gone(decisions: Iterable[Decision]) -> tuple[AclBinding, ...]:
 def plan_deletion(
     mirror: str, destination: Cluster, connect: Callable[[str], Cluster], context: CommandContext
 ) -> AclsAt:
-    """The plan for what has gone at the source now, if anything has; changes nothing. Raises as `compare.diff`."""
+    """The plan for what does not follow the source now, if there is any; changes nothing. Raises as `compare.diff`."""
     compared = comparing(MetadataRequest(mirror=mirror), destination, connect, context)(None)
     plan = AclDeletion.of(compared.spec, gone(compared.decisions))
     return AclsAt(spec=compared.spec, destination=destination, plan=plan)
 
 
 def approve_deletion(plan: str, at: AclsAt, context: CommandContext, *, terms: ApprovalTerms) -> Approval:
-    """Put our name under the plan, if these are still the ACLs that are gone.
+    """Put our name under the plan, if these are still the ACLs that do not follow.
 
     Raises:
         NoAclsToDelete: there is none. AnotherDeletion. NoApproverTopic. AuthorizationFailed: we are no approver.
     """
     if not at.plan.acls:
-        raise NoAclsToDelete(f"no ACL that mirror {at.spec.mirror!r} has created has gone at the source")
+        raise NoAclsToDelete(f"all ACLs that mirror {at.spec.mirror!r} has created still follow the source")
     return approvals.approve(DELETIONS, plan, at.plan, terms, at, context)
 
 
@@ -126,7 +126,7 @@ def _permit(plan: str, at: AclsAt, view: StateView, context: CommandContext) -> 
 def delete(
     plan: str, at: AclsAt, connect: Callable[[str], Cluster], context: CommandContext
 ) -> tuple[MetadataRow, ...]:
-    """Delete the approved ACLs that are still gone; one row for each. The approval is asked again under the lock.
+    """Delete the approved ACLs that still do not follow; one row for each. The approval is asked again under the lock.
 
     Raises:
         DeletionNotApproved, DeletionRefused, ApprovalUsed. MirrorLocked. What `compare.diff` raises.
@@ -195,7 +195,7 @@ class _Deleting:
 DELETION: Final[RunTable[_Deleting, _Deleting, None]] = RunTable(
     "a deletion of ACLs",
     (
-        RunRow("find", "the approved ACLs that are still gone at the source are known", _Deleting.find),
+        RunRow("find", "the approved ACLs that still do not follow the source are known", _Deleting.find),
         RunRow("delete", "they are deleted at the destination (the point of no return)", _Deleting.delete),
     ),
     no_return="delete",
