@@ -10,7 +10,7 @@ import pytest
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResource
 from tanist.domain.approval.entries import APPROVALS_TOPIC, ApprovalUsed, FourEyes, NotApproved
-from tanist.domain.errors import MirrorExists, TanistError
+from tanist.domain.errors import MirrorExists, TanistError, TimedOut
 from tanist.domain.metadata import MIRROR_WIDE, Change, Kind, Outcome
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import Selection
@@ -30,12 +30,16 @@ from tanist.usecases.mirrors import desire
 from tanist.usecases.mirrors.administer import Alteration, alter
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tests.builders import a_command
+from tests.fakes.acls import MemoryAcls
 from tests.fakes.counting import Questions
 from tests.fakes.failover import GuardedCluster
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from tanist.domain.metadata import MetadataRow
     from tanist.domain.records import MirrorSpec
+    from tanist.ports.clock import Deadline
 
 TERMS: Final = ApprovalTerms(reason="they left", valid_for_ms=60_000)
 
@@ -214,6 +218,35 @@ def test_a_sync_that_only_created_acls_announced_that_nothing_changes(pair: Pair
     for _ in range(2):
         sync(MetadataRequest(mirror="dr"), pair.west.side(), lambda _: pair.east.side(), command)
     assert said == [[MIRROR_WIDE], []]
+
+
+@pytest.mark.parametrize(("does", "refused"), [("create", AclPermission.DENY), ("delete", AclPermission.ALLOW)])
+def test_an_allowance_was_there_without_its_denial_where_brokers_refused_one_of_them(
+    does: str, refused: AclPermission, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3.7. What failed is done by the same again."""
+    denial = TOPIC._replace(principal="User:*", host="10.0.0.9", permission=AclPermission.DENY)
+    pair.east.bindings.add(denial)
+    if does == "delete":
+        pair.sync()
+        pair.east.bindings = {GROUP}
+        pair.approve(pair.plan().plan.hash)
+    before = set(pair.west.bindings)
+    real = getattr(MemoryAcls, does)
+
+    def refuses(self: MemoryAcls, due: Sequence[AclBinding], by: Deadline) -> Mapping[AclBinding, TanistError | None]:
+        failed = {each: TimedOut("west") for each in due if each.permission == refused}
+        return {**real(self, [each for each in due if each not in failed], by), **failed}
+
+    monkeypatch.setattr(MemoryAcls, does, refuses)
+    plan = pair.plan().plan.hash
+    rows = pair.delete(plan) if does == "delete" else pair.sync()
+    assert {str(row.verdict) for row in rows} == {"FAILED"}
+    assert pair.west.bindings == before
+    monkeypatch.setattr(MemoryAcls, does, real)
+    rows = pair.delete(plan) if does == "delete" else pair.sync()
+    assert {str(row.verdict) for row in rows} == {"CHANGED"}
+    assert pair.west.bindings == ({GROUP} if does == "delete" else {TOPIC, GROUP, denial})
 
 
 # ── deletion ──────────────────────────────────────────────────────────────────────────────────────────────────────

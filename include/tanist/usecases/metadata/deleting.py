@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_deletion import AclDeletion, AclsDeleted
+from tanist.domain.acls import AclPermission
 from tanist.domain.approval.entries import NotApproved, NotPermitted
 from tanist.domain.errors import Refused
 from tanist.domain.given_acls import bindings_of, changed_records
@@ -21,6 +22,7 @@ from tanist.usecases.approvals import PlanKind, approve_at_once, permit
 from tanist.usecases.failover.planning import AnotherPlan
 from tanist.usecases.lock import LockedMirror, changing
 from tanist.usecases.metadata.compare import MetadataRequest, comparing
+from tanist.usecases.metadata.synced import never_wider
 from tanist.usecases.runs.runner import UNREPORTED, RowRunner, RunRow, RunTable, Unrecorded
 
 if TYPE_CHECKING:
@@ -165,7 +167,8 @@ class _Deleting:
         locked = self.locked
         if not isinstance(locked, LockedMirror):
             return
-        answers = self.at.destination.acls.delete(self.due, locked.confirm_action()) if self.due else {}
+        store = self.at.destination.acls
+        answers = never_wider(self.due, AclPermission.ALLOW, lambda due: store.delete(due, locked.confirm_action()))
         failed = {
             each: rights.named(error, self.at.destination, "ALTER on Cluster kafka-cluster")
             for each, error in answers.items()
