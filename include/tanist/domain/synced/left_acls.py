@@ -6,18 +6,18 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_rules import acl_principals, taken_names
-from tanist.domain.acls import AclPermission
+from tanist.domain.acls import EVERY_RESOURCE, AclPattern, AclPermission
 from tanist.domain.metadata import Outcome
 from tanist.domain.synced.wanted_acls import Wanted, is_prefix_of_topics, of_one_topic, operations_of, strangers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from tanist.domain.acls import AclBinding, Acls
     from tanist.domain.metadata import MayFollow
     from tanist.domain.synced.acls import AclsFound
 
-    _ByWho = Mapping[tuple[int | str, ...], list[AclBinding]]
+    _ByWho = Mapping[tuple[int | str, ...], tuple[Collection[str], Collection[AclBinding]]]
 
 _PLAN: Final = "`tanist metadata diff` shows the plan to delete it, which has to be approved"
 _GONE: Final = f"it has gone at the source; {_PLAN}"
@@ -87,12 +87,19 @@ def _all_but_name(each: AclBinding) -> tuple[int | str, ...]:
 
 
 def _by_who(some: Iterable[AclBinding]) -> _ByWho:
-    found: dict[tuple[int | str, ...], list[AclBinding]] = defaultdict(list)
+    """By all but their names: the names, and those that are about more than one."""
+    found: dict[tuple[int | str, ...], tuple[set[str], list[AclBinding]]] = defaultdict(lambda: (set(), []))
     for each in some:
-        found[_all_but_name(each)].append(each)
+        names, broad = found[_all_but_name(each)]
+        if each.pattern_type == AclPattern.LITERAL and each.resource_name != EVERY_RESOURCE:
+            names.add(each.resource_name)
+        else:
+            broad.append(each)
     return found
 
 
 def _spanned(each: AclBinding, there: AclBinding, kept: _ByWho) -> bool:
     """Whether one that says the same spans what is called `there` where it is."""
-    return any(other.spans(there) for other in kept.get(_all_but_name(each), ()))
+    names, broad = kept.get(_all_but_name(each), ((), ()))
+    exact = there.pattern_type == AclPattern.LITERAL and there.resource_name in names
+    return exact or any(other.spans(there) for other in broad)
