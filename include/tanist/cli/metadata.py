@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,7 +24,7 @@ from tanist.cli.output import emit, say, say_unread
 from tanist.domain.acl_deletion import AclDeletion
 from tanist.domain.errors import Misconfigured
 from tanist.domain.filled import REASON
-from tanist.domain.metadata import Outcome
+from tanist.domain.metadata import MIRROR_WIDE, Outcome
 from tanist.domain.names import mirror_name
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.approvals import ApprovalTerms
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tanist.domain.metadata import MetadataRow
     from tanist.domain.names import MirrorName
     from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
 
 app = typer.Typer(no_args_is_help=True, help="Make topics, partitions, configs and ACLs of a mirror follow the source.")
 
@@ -72,7 +74,7 @@ def diff(
 ) -> None:
     """Show how the topics of a mirror differ from the source, and what `metadata sync` would change.
 
-    With ACLs that have gone at the source it shows the hash of the plan to delete those that the mirror has created.
+    Where ACLs that the mirror has created do not follow any more, it shows the hash of the plan to delete them.
     Exits with 1 if there is a difference to sync or to decide, 3 if a topic could not be read.
 
     Example: tanist metadata diff dr --topic 'orders.*'
@@ -102,7 +104,7 @@ def sync(  # options of a command
     """Create missing mirror topics, add partitions, copy configs, create ACLs. Topics are never deleted.
 
     ACLs that the mirror has created are deleted only by an approved plan, which `metadata diff` shows: --approve
-    approves it, --delete-acls deletes what has gone at the source, then syncs; --delete-acls with --reason does both,
+    approves it, --delete-acls deletes what does not follow any more, then syncs; --delete-acls with --reason does both,
     unless TANIST_FOUR_EYES is on.
 
     New source topics that match the mirror's filters are added. During a failover the mirror is skipped. A config that
@@ -124,20 +126,34 @@ def sync(  # options of a command
         say(summary(planned.rows))
         if any(decision.differs for decision in planned.decisions):
             confirm(f"Change this on {destination.name}?", yes=False)
-    synced = bring(request, destination, now.registry.connect, announcing(now, "change"))
+    synced = bring(request, destination, now.registry.connect, _announcing(now))
     rows = (*deleted, *synced.rows)
     _show(now, synced.spec.mirror, rows)
     if not now.context.dry_run:
         _end(rows, {Outcome.CONFLICT: 1, Outcome.FAILED: 4, Outcome.UNKNOWN: 4})
 
 
+def _announcing(now: Session) -> CommandContext:
+    """The session's context, which announces the topics to change, and that ACLs are created."""
+    context = announcing(now, "change")
+
+    def announce(names: Sequence[str]) -> None:
+        topics = [name for name in names if name != MIRROR_WIDE]
+        if topics or not names:
+            context.announce(topics)
+        if len(topics) < len(names):
+            say("would create ACLs" if now.context.dry_run else "create ACLs")
+
+    return replace(context, announce=announce)
+
+
 def _say_plan(plan: AclDeletion, destination: str) -> None:
     why = shlex.join(("--reason", REASON))
     where = shlex.join(("tanist", "metadata", "sync", plan.mirror, "--destination", destination))
     say(
-        f"plan {plan.hash}: delete {len(plan.acls)} ACL(s) that have gone at the source with `{where} --delete-acls "
-        f"{plan.hash} {why}`; or approve it as another login with `{where} --approve {plan.hash} {why}`, then "
-        f"`{where} --delete-acls {plan.hash}`"
+        f"plan {plan.hash}: delete {len(plan.acls)} ACL(s) that do not follow the source any more with `{where} "
+        f"--delete-acls {plan.hash} {why}`; or approve it as another login with `{where} --approve {plan.hash} {why}`, "
+        f"then `{where} --delete-acls {plan.hash}`"
     )
 
 

@@ -1,4 +1,4 @@
-"""The plan to delete ACLs of a destination that have gone at the source: what an approver accepts."""
+"""The plan to delete ACLs that a mirror has created and that do not follow any more: what an approver accepts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.acls import AclBinding
 from tanist.domain.approval.words import PlanHash, canonical, hash_of
+from tanist.domain.names import EpochMs, MirrorName  # noqa: TC001  # the codec reads the annotations
+from tanist.domain.state_record import MirrorRecord, RecordPolicy, stored
 
 if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
@@ -17,7 +19,7 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclDeletion:
-    """Exactly these ACLs are deleted, each only while it is still gone at the source."""
+    """Exactly these ACLs are deleted, each only while it still does not follow the source."""
 
     mirror: str
     mirror_id: str
@@ -57,3 +59,24 @@ class AclDeletion:
     def fits(self, spec: MirrorSpec) -> bool:
         """Whether it is of the mirror as it is now."""
         return (self.mirror_id, self.destination_cluster_id) == (spec.id, spec.destination_cluster_id)
+
+
+@stored("acls_deleted", "mirror", "plan", policy=RecordPolicy(stays=True))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclsDeleted(MirrorRecord):
+    """A plan that was carried out: `approval` is used up. One that failed in part is not, so that it can go on."""
+
+    mirror: MirrorName
+    plan: str
+    approval: str
+    approver: str
+    at: EpochMs
+    mirror_id: str = ""
+
+    @property
+    def status(self) -> str:
+        return "COMPLETED"
+
+    @property
+    def reason(self) -> str:
+        return ""

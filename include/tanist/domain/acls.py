@@ -70,6 +70,14 @@ class AclBinding(NamedTuple):
             return name.startswith(self.resource_name)
         return self.resource_name in {name, EVERY_RESOURCE}
 
+    def spans(self, other: AclBinding) -> bool:
+        """Whether it concerns everything that `other` does, which is about the same type of resource."""
+        if self.pattern_type != AclPattern.PREFIXED and self.resource_name == EVERY_RESOURCE:
+            return True
+        if other.pattern_type == AclPattern.PREFIXED:
+            return self.pattern_type == AclPattern.PREFIXED and other.resource_name.startswith(self.resource_name)
+        return other.resource_name != EVERY_RESOURCE and self.about(other.resource_name)
+
     def reached(self, names: Collection[str]) -> Iterator[str]:
         """Those of `names`, each a resource of its type, that it is about; quick for one that is about a single one."""
         if self.pattern_type != AclPattern.PREFIXED and self.resource_name != EVERY_RESOURCE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
+from tanist.domain.acl_deletion import AclsDeleted
 from tanist.domain.anchors import OffsetAnchorsWritten
 from tanist.domain.detached_record import TopicDetached
 from tanist.domain.duties import DutyRun
@@ -337,6 +338,10 @@ class StateView(Mapping[str, StateRecord]):
     def acls_given(self, mirror: MirrorName) -> tuple[AclsGiven, ...]:
         """The ACLs that the mirror has created at its destination because they are at the source, by resource."""
         return tuple(self._all_of(AclsGiven, mirror))
+
+    def acls_deleted(self, mirror: MirrorName) -> tuple[AclsDeleted, ...]:
+        """All plans to delete ACLs that were carried out."""
+        return tuple(self._all_of(AclsDeleted, mirror))
 
     def keys_of(self, mirror: MirrorName) -> tuple[str, ...]:
         """Every key of every mirror that has ever had this name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -69,7 +69,6 @@ def share(  # noqa: PLR0913
         source=Acls(bindings=frozenset(source)),
         destination=Acls(bindings=frozenset(destination)),
         names=(*topics, *others, *(each.topic for each in more), "__mirror_state"),
-        own="User:me",
         lenient=lenient,
         whole=whole,
     )
@@ -105,7 +104,7 @@ NARROWER = {
     "the cluster": (acl(CLUSTER, "kafka-cluster", ALL), set()),
     "a code that is not known": (acl(TOPIC, "orders")._replace(operation=99), set()),
     "a pattern that is not known": (acl(TOPIC, "orders")._replace(pattern_type=9), set()),
-    "our own login, and that of fetchers": (acl(TOPIC, "orders", who="User:fetcher"), set()),
+    "the login of workers": (acl(TOPIC, "orders", who="User:fetcher"), set()),
 }
 
 
@@ -123,6 +122,96 @@ def test_a_prefix_that_other_topics_share_becomes_one_acl_for_each_copy() -> Non
     assert created(share([prefix], others=["other"])) == {acl(TOPIC, "orders")}
     paused = a_topic("old", desired=DesiredState.PAUSED)
     assert created(share([prefix], more=[paused])) == {prefix}, "a paused copy is no other topic"
+
+
+SEC, SECRET = acl(TOPIC, "sec-", pattern=PREFIXED), acl(TOPIC, "sec-secret", permission=DENY)
+OPEN_TO_ALL = acl(TOPIC, "sec-", who=ALL_USERS, pattern=PREFIXED)
+BELOW = {
+    "a topic that is paused, or blocked, or new at the source": (SEC, SECRET, SECRET),
+    "a topic that has no copy": (
+        SEC,
+        acl(TOPIC, "sec-other", permission=DENY),
+        acl(TOPIC, "sec-other", permission=DENY),
+    ),
+    "a longer prefix": (SEC, *[acl(TOPIC, "sec-s", permission=DENY, pattern=PREFIXED)] * 2),
+    "all topics": (SEC, acl(TOPIC, "*", permission=DENY), acl(TOPIC, "sec-", permission=DENY, pattern=PREFIXED)),
+    "one of everybody": (
+        OPEN_TO_ALL,
+        acl(TOPIC, "sec-secret", who=EVE, permission=DENY),
+        acl(TOPIC, "sec-secret", who=EVE, permission=DENY),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BELOW)
+def test_a_topic_that_did_not_follow_was_open_because_its_deny_stayed_away(case: str) -> None:
+    """S3.7. The prefix reached the paused topic here, and the DENY that closes it at the source was left out."""
+    allow, deny, denied = BELOW[case]
+    paused = a_topic("sec-secret", desired=DesiredState.PAUSED)
+    found = created(share([allow, deny], topics=["sec-open"], more=[paused]))
+    assert allow in found
+    assert denied in found
+    assert share([allow, deny], found, topics=["sec-open"], more=[paused], given=found).rows == ()
+    gone = share([allow], found, topics=["sec-open"], given=found).change
+    assert gone is not None, "what has no topic here is deleted, too, once it is gone"
+
+
+def test_a_shorter_prefix_that_strangers_share_is_denied_below_that_which_is_allowed() -> None:
+    """S3.7."""
+    deny = acl(TOPIC, "s", permission=DENY, pattern=PREFIXED)
+    found = created(share([SEC, deny], topics=["sec-open"], others=["stats"]))
+    assert found >= {SEC, acl(TOPIC, "sec-", permission=DENY, pattern=PREFIXED)}
+    assert deny not in found
+
+
+@pytest.mark.parametrize("pattern", [LITERAL, PREFIXED])
+def test_a_prefix_below_which_everybody_is_denied_something_is_given_for_the_copies_only(pattern: AclPattern) -> None:
+    """S3.7. That DENY may never follow: it would shut out the mirror."""
+    deny = acl(TOPIC, "sec-secret", who=ALL_USERS, permission=DENY, pattern=pattern)
+    paused = a_topic("sec-secret", desired=DesiredState.PAUSED)
+    for more in ([paused], []):
+        assert created(share([SEC, deny], topics=["sec-open"], more=more)) == {acl(TOPIC, "sec-open")}
+
+
+def test_of_renamed_topics_no_name_of_the_source_is_denied_here() -> None:
+    """S3.7. A copy that may not follow is allowed nothing, so nothing has to be denied."""
+    spec = replace(SPEC, rename=("{topic}=dr.{topic}",))
+    paused = a_topic("dr.sec-secret", desired=DesiredState.PAUSED)
+    found = created(share([SEC, SECRET], spec=spec, topics=["dr.sec-open"], more=[paused]))
+    assert found == {acl(TOPIC, "dr.sec-open")}
+
+
+def test_what_is_still_allowed_here_is_narrowed_as_at_the_source_until_it_is_deleted() -> None:
+    """S3.7. The rules do not select the prefix any more, it stays, and a DENY comes at the source."""
+    groups = replace(SPEC, acl_rules=("GROUP",))
+    assert created(share([SEC, SECRET], [SEC], spec=groups, topics=["sec-open"], given=[SEC])) == {SECRET}
+    there = [SEC, SECRET]
+    assert created(share(there, there, spec=groups, topics=["sec-open"], given=there)) == set()
+
+
+def test_a_look_at_one_topic_created_an_allowance_without_the_denial_of_a_prefix() -> None:
+    """S3.7."""
+    deny = acl(TOPIC, "ord", permission=DENY, pattern=PREFIXED)
+    assert created(share([acl(TOPIC, "orders"), deny], topics=["orders"], whole=False)) == {
+        acl(TOPIC, "orders"),
+        deny,
+    }
+
+
+def test_a_topic_that_only_one_host_may_not_read_is_not_closed() -> None:
+    """S3.7. A DENY of everybody from one host narrows what is allowed, and is not that of a fence."""
+    deny = acl(TOPIC, "orders", who=ALL_USERS, permission=DENY, host="10.0.0.9")
+    assert created(share([acl(TOPIC, "orders"), deny])) == {acl(TOPIC, "orders"), deny}
+    assert created(share([acl(TOPIC, "ord", pattern=PREFIXED), deny])) == {acl(TOPIC, "ord", pattern=PREFIXED), deny}
+
+
+def test_an_allowance_waits_for_a_denial_that_would_be_the_first_acl_of_a_copy() -> None:
+    """S3.7. The copy `orders` has an ACL, but the denied prefix also reaches `old`, which has none."""
+    known = acl(TOPIC, "orders", WRITE, who="User:fetcher")
+    deny = acl(TOPIC, "o", permission=DENY, pattern=PREFIXED)
+    found = share([acl(TOPIC, "orders"), deny], [known], topics=["orders", "old"], lenient=True)
+    assert created(found) == set()
+    assert [row.verdict for row in found.rows] == [Outcome.SKIPPED, Outcome.SKIPPED]
 
 
 def test_names_of_renamed_topics_are_mapped() -> None:
@@ -201,6 +290,63 @@ def test_what_is_gone_at_the_source_is_named_if_the_mirror_has_created_it() -> N
     assert (row.kind, row.change, row.verdict, row.topic) == (Kind.ACCESS, Change.DELETE, Outcome.CONFLICT, "orders")
 
 
+LONE, COPY = acl(GROUP, "g"), acl(TOPIC, "orders")
+PREFIX = acl(TOPIC, "ord", pattern=PREFIXED)
+LEFT: dict[str, tuple[AclBinding, list[AclBinding], dict[str, Any], Outcome, str]] = {
+    "gone": (LONE, [], {}, Outcome.CONFLICT, "it has gone at the source"),
+    "gone, of a topic": (COPY, [acl(TOPIC, "orders", DESCRIBE)], {}, Outcome.CONFLICT, "it has gone at the source"),
+    "rules": (LONE, [LONE], {"spec": replace(SPEC, acl_rules=("TOPIC",))}, Outcome.SKIPPED, "rules of the mirror"),
+    "shared": (PREFIX, [PREFIX], {"others": ["ordinary"]}, Outcome.CONFLICT, "that are no copies begin with"),
+    "denied to all": (
+        PREFIX,
+        [PREFIX, acl(TOPIC, "ord-x", who=ALL_USERS, permission=DENY)],
+        {},
+        Outcome.CONFLICT,
+        "denies everybody a part of it",
+    ),
+    "spanned": (COPY, [PREFIX], {}, Outcome.SKIPPED, "another ACL that follows"),
+    "renamed": (
+        COPY,
+        [COPY],
+        {"spec": replace(SPEC, acl_principals=("User:app=User:app-dr",))},
+        Outcome.CONFLICT,
+        "--acl-principal",
+    ),
+    "renamed copy": (
+        acl(TOPIC, "dr.orders"),
+        [COPY],
+        {"spec": replace(SPEC, acl_rules=("GROUP",), rename=("{topic}=dr.{topic}",)), "topics": ["dr.orders"]},
+        Outcome.SKIPPED,
+        "rules of the mirror",
+    ),
+    "a denial without what it narrowed": (
+        SECRET,
+        [SECRET],
+        {"spec": replace(SPEC, acl_rules=("*;*;*;ALLOW",))},
+        Outcome.SKIPPED,
+        "rules of the mirror",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_every_acl_that_did_not_follow_any_more_was_called_gone_and_a_conflict(case: str) -> None:
+    """S3.7. Where nothing is wrong `sync` ended with 1, every time."""
+    ours, source, how, verdict, reason = LEFT[case]
+    found = share(source, [ours], given=[ours], **how)
+    (row,) = (row for row in found.rows if row.change is Change.DELETE)
+    assert (row.verdict, reason in row.reason) == (verdict, True), row
+    assert found.change is not None
+    assert found.change.gone == (ours,), "its deletion can be approved"
+
+
+def test_what_concerns_the_login_of_workers_is_not_deleted() -> None:
+    """S3.7. It was given before a worker logged in with that name; and the source may have it still."""
+    theirs = acl(TOPIC, "orders", who="User:fetcher")
+    assert share([theirs], [theirs], given=[theirs]).rows == ()
+    assert share([], [theirs], given=[theirs]).rows == ()
+
+
 def test_a_look_at_some_topics_is_only_about_their_own_acls() -> None:
     """S3.7. What is not looked at is neither created nor gone."""
     group, prefix = acl(GROUP, "g"), acl(TOPIC, "ord", pattern=PREFIXED)
@@ -243,6 +389,26 @@ def test_no_acl_is_the_first_one_where_everybody_is_let_in_without(subtests: pyt
     }
 
 
+FIRST_OF_OURS = {
+    "all of all groups": (acl(GROUP, "*", ALL, who="User:mirror"), acl(GROUP, "*"), True),
+    "the prefix of ours": (acl(GROUP, "tanist-", who="User:mirror", pattern=PREFIXED), acl(GROUP, "*"), True),
+    "a shorter one": (
+        acl(IDS, "tan", WRITE, who="User:mirror", pattern=PREFIXED),
+        acl(IDS, "tanist-x", WRITE),
+        True,
+    ),
+    "some of ours": (acl(GROUP, "tanist-x", who="User:mirror", pattern=PREFIXED), acl(GROUP, "*"), False),
+    "another type": (acl(IDS, "*", WRITE, who="User:mirror"), acl(GROUP, "*"), False),
+}
+
+
+@pytest.mark.parametrize("case", FIRST_OF_OURS)
+def test_acls_that_the_login_of_the_mirror_had_did_not_count_for_groups_and_ids(case: str) -> None:
+    """S3.7. The row said to give them first, and stayed after they were given."""
+    there, each, follows = FIRST_OF_OURS[case]
+    assert (each in created(share([each], [there], lenient=True))) is follows
+
+
 def test_what_is_decided_of_many_topics_does_not_grow_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
     """A diff of 2,000 topics, each with an ACL of its own, took a minute and a half."""
     count, asked = 300, 0
@@ -258,6 +424,17 @@ def test_what_is_decided_of_many_topics_does_not_grow_with_their_square(monkeypa
     rows = share([acl(TOPIC, name) for name in names], topics=names, lenient=True).rows
     assert len(rows) == count
     assert asked < 10 * count
-    here = Acls(bindings=frozenset(acl(TOPIC, name) for name in names))
+    real_spans, theirs = AclBinding.spans, [acl(TOPIC, name) for name in names]
+
+    def counted_spans(self: AclBinding, other: AclBinding) -> bool:
+        nonlocal asked
+        asked += 1
+        return real_spans(self, other)
+
+    monkeypatch.setattr(AclBinding, "spans", counted_spans)
+    left = share(theirs, theirs, topics=names, given=theirs, spec=replace(SPEC, acl_rules=("GROUP",))).rows
+    assert len(left) == count
+    assert asked < 10 * count
+    here = Acls(bindings=frozenset(theirs))
     assert set(here.permitted(names, ["read"], APP).values()) == {True}
     assert asked < 10 * count

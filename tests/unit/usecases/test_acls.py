@@ -9,9 +9,9 @@ import pytest
 
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResource
-from tanist.domain.approval.entries import APPROVALS_TOPIC, FourEyes, NotApproved
-from tanist.domain.errors import MirrorExists, TanistError
-from tanist.domain.metadata import Change, Kind, Outcome
+from tanist.domain.approval.entries import APPROVALS_TOPIC, ApprovalUsed, FourEyes, NotApproved
+from tanist.domain.errors import MirrorExists, TanistError, TimedOut
+from tanist.domain.metadata import MIRROR_WIDE, Change, Kind, Outcome
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import Selection
 from tanist.usecases.approvals import ApprovalTerms
@@ -30,12 +30,16 @@ from tanist.usecases.mirrors import desire
 from tanist.usecases.mirrors.administer import Alteration, alter
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tests.builders import a_command
+from tests.fakes.acls import MemoryAcls
 from tests.fakes.counting import Questions
 from tests.fakes.failover import GuardedCluster
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from tanist.domain.metadata import MetadataRow
     from tanist.domain.records import MirrorSpec
+    from tanist.ports.clock import Deadline
 
 TERMS: Final = ApprovalTerms(reason="they left", valid_for_ms=60_000)
 
@@ -207,6 +211,44 @@ def test_who_may_write_after_a_failover_has_the_name_of_the_destination() -> Non
     assert stored.deferred_acls == (AclEntry("User:eve", "*", allowed=True),)
 
 
+def test_a_sync_that_only_created_acls_announced_that_nothing_changes(pair: Pair) -> None:
+    """S3.7. It said `change no topic`."""
+    said: list[list[str]] = []
+    command = replace(a_command(pair.west.clock), announce=lambda names: said.append([*names]))
+    for _ in range(2):
+        sync(MetadataRequest(mirror="dr"), pair.west.side(), lambda _: pair.east.side(), command)
+    assert said == [[MIRROR_WIDE], []]
+
+
+@pytest.mark.parametrize(("does", "refused"), [("create", AclPermission.DENY), ("delete", AclPermission.ALLOW)])
+def test_an_allowance_was_there_without_its_denial_where_brokers_refused_one_of_them(
+    does: str, refused: AclPermission, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3.7. What failed is done by the same again."""
+    denial = TOPIC._replace(principal="User:*", host="10.0.0.9", permission=AclPermission.DENY)
+    pair.east.bindings.add(denial)
+    if does == "delete":
+        pair.sync()
+        pair.east.bindings = {GROUP}
+        pair.approve(pair.plan().plan.hash)
+    before = set(pair.west.bindings)
+    real = getattr(MemoryAcls, does)
+
+    def refuses(self: MemoryAcls, due: Sequence[AclBinding], by: Deadline) -> Mapping[AclBinding, TanistError | None]:
+        failed = {each: TimedOut("west") for each in due if each.permission == refused}
+        return {**real(self, [each for each in due if each not in failed], by), **failed}
+
+    monkeypatch.setattr(MemoryAcls, does, refuses)
+    plan = pair.plan().plan.hash
+    rows = pair.delete(plan) if does == "delete" else pair.sync()
+    assert {str(row.verdict) for row in rows} == {"FAILED"}
+    assert pair.west.bindings == before
+    monkeypatch.setattr(MemoryAcls, does, real)
+    rows = pair.delete(plan) if does == "delete" else pair.sync()
+    assert {str(row.verdict) for row in rows} == {"CHANGED"}
+    assert pair.west.bindings == ({GROUP} if does == "delete" else {TOPIC, GROUP, denial})
+
+
 # ── deletion ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -230,9 +272,25 @@ def test_what_has_gone_is_deleted_only_by_an_approved_plan(pair: Pair) -> None:
     assert verdicts(pair.delete(plan.hash)) == {("delete", "CHANGED")}
     assert pair.west.bindings == {TOPIC, theirs}
     assert pair.sync() == ()
-    assert pair.delete(plan.hash) == (), "the same again does nothing"
     with pytest.raises(NoAclsToDelete):
         pair.approve(plan.hash)
+
+
+def test_the_approver_saw_another_plan_because_the_acls_of_its_login_were_called_gone(pair: Pair) -> None:
+    """S3.7. What is deleted does not depend on who asks."""
+    approvers = reads("bills", "User:approver")
+    pair.east.bindings.add(approvers)
+    pair.sync()
+    assert approvers in pair.west.bindings
+    pair.east.bindings.discard(GROUP)
+    plan = pair.plan().plan
+    pair.west.principal = "User:approver"
+    assert pair.plan().plan == plan
+    assert plan.acls == (GROUP,)
+    pair.approve(plan.hash)
+    pair.west.principal = "User:mirror"
+    assert verdicts(pair.delete(plan.hash)) == {("delete", "CHANGED")}
+    assert pair.west.bindings == {TOPIC, approvers}
 
 
 def test_an_acl_that_has_come_back_since_the_approval_stays(pair: Pair) -> None:
@@ -244,6 +302,38 @@ def test_an_acl_that_has_come_back_since_the_approval_stays(pair: Pair) -> None:
     pair.east.bindings = {GROUP}
     assert [row.name for row in pair.delete(plan.hash)] == ["allow User:app READ on topic orders"]
     assert pair.west.bindings == {GROUP}
+
+
+def test_an_approval_that_was_used_deleted_the_same_acls_again_once_they_had_come_back(pair: Pair) -> None:
+    """S3.7. An approval permits one deletion; a new one is needed for the next, also with `--reason`."""
+    pair.sync()
+    pair.east.bindings = {TOPIC}
+    plan = pair.plan().plan.hash
+    pair.approve(plan)
+    pair.delete(plan)
+    pair.east.bindings = {TOPIC, GROUP}
+    pair.sync()
+    pair.east.bindings = {TOPIC}
+    with pytest.raises(ApprovalUsed, match=f"--approve {plan}"):
+        pair.delete(plan)
+    assert GROUP in pair.west.bindings
+    delete_at_once(plan, pair.plan(), a_command(pair.west.clock), terms=TERMS)
+    assert verdicts(pair.delete(plan)) == {("delete", "CHANGED")}
+    assert len(pair.west.approvals) == 2
+    with pytest.raises(ApprovalUsed):
+        pair.delete(plan)
+
+
+def test_an_approval_is_used_although_what_it_would_delete_has_come_back(pair: Pair) -> None:
+    """S3.7. Else it would be a standing permission to delete that."""
+    pair.sync()
+    pair.east.bindings = {TOPIC}
+    plan = pair.plan().plan.hash
+    pair.approve(plan)
+    pair.east.bindings = {TOPIC, GROUP}
+    assert pair.delete(plan) == ()
+    with pytest.raises(ApprovalUsed):
+        pair.delete(plan)
 
 
 def test_a_deletion_that_fails_is_named_and_stays_on_record(pair: Pair) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
-from tanist.domain.metadata import MIRROR_WIDE, Change, Outcome
+from tanist.domain.metadata import Change, Outcome
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata.compare import comparing
 from tanist.usecases.metadata.denying import deny
@@ -70,7 +70,7 @@ def sync(
     compare = comparing(request, destination, connect, context)
     compared = compare(None)
     spec, due = compared.spec, compared.due
-    context.announce([name for name, decision in due.items() if decision.differs and name != MIRROR_WIDE])
+    context.announce([name for name, decision in due.items() if decision.differs])
     if context.dry_run or not due:
         return MetadataSyncResult(spec=spec, rows=compared.rows)
     purpose = Purpose(operation="metadata sync", preemptible=True)

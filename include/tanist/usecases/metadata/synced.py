@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from tanist.domain.acls import AclPermission
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError
 from tanist.domain.given_acls import bindings_of, changed_records
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
-    from tanist.domain.acls import Acls
+    from tanist.domain.acls import AclBinding, Acls
     from tanist.domain.metadata import Copy, MayFollow, MetadataRules, Share
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.synced.acls import AclChange
@@ -146,7 +147,6 @@ def _acls(look: MetadataLook) -> AclsFound | None:
         source=_all_acls(source, look.by),
         destination=_all_acls(destination, look.by),
         names=destination.topic_names(look.by),
-        own=destination.cluster.opening.principal(),
         lenient=may_allow_without_acls(destination.cluster.configs.each_broker(AUTHORIZER_CONFIGS, look.by)),
         whole=look.whole,
     )
@@ -195,12 +195,31 @@ def _create_acls(_name: str, change: AclChange, at: Destination) -> Errors:
     if not change.create:
         return {}
     at.lock.append(changed_records(spec, before, bindings_of(before) | {*change.create}))
-    answers = at.cluster.acls.create(change.create, at.lock.confirm_action())
+    answers = never_wider(
+        change.create, AclPermission.DENY, lambda due: at.cluster.acls.create(due, at.lock.confirm_action())
+    )
     return {
         (Change.CREATE, acls.described(each)): rights.named(error, at.cluster, "ALTER on Cluster kafka-cluster")
         for each, error in answers.items()
         if error is not None
     }
+
+
+def never_wider(
+    bindings: Sequence[AclBinding],
+    first: AclPermission,
+    act: Callable[[Sequence[AclBinding]], Mapping[AclBinding, TanistError | None]],
+) -> dict[AclBinding, TanistError | None]:
+    """Create or delete these: those of the permission `first`, and the others only if all of those were.
+
+    A DENY may narrow an ALLOW: it is there before it, and until after it.
+    """
+    early = [each for each in bindings if each.permission == first]
+    late = [each for each in bindings if each.permission != first]
+    answers = {**act(early)} if early else {}
+    if error := next((each for each in answers.values() if each is not None), None):
+        return answers | dict.fromkeys(late, error)
+    return answers | ({**act(late)} if late else {})
 
 
 SYNCED: tuple[Synced[Any, Any], ...] = (

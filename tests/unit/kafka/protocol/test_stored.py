@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from tanist.domain.acl_deletion import AclsDeleted
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.anchors import OffsetAnchorsWritten
 from tanist.domain.copier import Copier
@@ -675,6 +676,11 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             ':[{"principal":"User:app","host":"*","operation":"READ","permission":"ALLOW"}],"mirror_id":"i"}'
         ),
     ),
+    (
+        AclsDeleted(mirror=MIRROR, plan="p", approval="0-7", approver="approver", at=EpochMs(5), mirror_id="i"),
+        "acls_deleted/east.to-west_1/p",
+        '{"v":1,"mirror":"east.to-west_1","plan":"p","approval":"0-7","approver":"approver","at":5,"mirror_id":"i"}',
+    ),
 )
 """Written by version 1. Never change what is here: stored topics are full of it."""
 
@@ -842,6 +848,7 @@ WRITTEN: tuple[str, ...] = (
         '{"v":1,"mirror":"east.to-west_1","resource_type":"GROUP","pattern_type":"PREFIXED","resource_name":"a/b","acls"'
         ':[{"principal":"User:app","host":"*","operation":"READ","permission":"ALLOW"}],"mirror_id":"i"}'
     ),
+    '{"v":1,"mirror":"east.to-west_1","plan":"p","approval":"0-7","approver":"approver","at":5,"mirror_id":"i"}',
 )
 """The same records as they are written today. A field more is added here; a name that is here never changes."""
 
