@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.lag import KnownLag
 from tanist.fetcher.metrics import MirrorVerdicts
 from tanist.fetcher.rounds import RoundThread
 from tanist.usecases.command import CommandContext, Silence
@@ -67,7 +69,8 @@ class Verdicts(RoundThread):
         except TanistError as why:
             log.info("no verdict", extra={"mirror": mirror, "error": why.name, "reason": why.reason})
             before = self.seen.get(mirror)
-            return MirrorVerdicts(words=dict.fromkeys(Mode, Readiness.UNKNOWN), at=before.at if before else None)
+            unknown = dict.fromkeys(Mode, Readiness.UNKNOWN)
+            return replace(before, words=unknown) if before else MirrorVerdicts(words=unknown, at=None)
 
     def _verdicts(self, mirror: MirrorName, silence: Silence) -> MirrorVerdicts:
         destination, clock, at = self._registry.connect(self._destination), self._clock, self._clock.now()
@@ -78,4 +81,5 @@ class Verdicts(RoundThread):
             context=CommandContext(clock=clock, by=clock.deadline(LOOK_SECONDS)),
         )
         (seen,) = status.observe(reading, mirror)
-        return MirrorVerdicts(words={mode: seen.status.word(mode) for mode in Mode}, at=at)
+        lags = {row.partition: KnownLag(row.lag, row.source) for row in seen.rows}
+        return MirrorVerdicts(words={mode: seen.status.word(mode) for mode in Mode}, at=at, lags=lags)

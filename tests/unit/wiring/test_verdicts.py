@@ -122,3 +122,12 @@ def test_the_verdict_of_a_mirror_was_held_back_until_those_of_all_others_were_kn
     worker.held = frozenset(MIRRORS[2:])
     worker.look()
     assert sorted(worker.verdicts.seen) == list(MIRRORS[2:]), "another worker looks after the others"
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_lags_of_a_look_are_those_of_status(*, frozen: bool) -> None:
+    """Also of what no worker copies; no worker has recorded an end here, so nobody knows any but a live one."""
+    worker = Worker(frozen=frozen)
+    worker.look()
+    (lag,) = worker.verdicts.seen[MirrorName("m0")].lags.values()
+    assert lag.offsets == (None if frozen else 10)
