@@ -43,6 +43,13 @@ GROUPS_SECONDS: Final = 30.0
 MOST_TOPICS: Final = 100
 """So many topics have a histogram, those that were copied first; the others have one together."""
 _OTHERS: Final = ""
+_NAMED_BY: Final[Mapping[MetricKind, Callable[[str, str], Metric]]] = MappingProxyType(
+    {
+        MetricKind.GAUGE: GaugeMetricFamily,
+        MetricKind.COUNTER: CounterMetricFamily,
+        MetricKind.HISTOGRAM: HistogramMetricFamily,
+    }
+)
 Sample: TypeAlias = "tuple[tuple[str, ...], float]"
 """The values of the labels, and the value."""
 
@@ -95,8 +102,8 @@ class WorkerCollector(Collector):
         self._named: set[tuple[str, str]] = set()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: a registry that asks for names must not look at the partitions."""
-        return ()
+        """The families without values, for `name[]` of a scrape: who asks for names must not look at the partitions."""
+        return [_NAMED_BY[family.kind](family.name.removesuffix("_total"), family.help) for family in METRICS]
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -11,18 +12,24 @@ from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.names import MirrorName
 from tanist.domain.records import STATE_TOPIC
+from tanist.fetcher import monitoring
+from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.command import SOURCE_SECONDS
 from tanist.usecases.mirrors.create import CreateRequest, create
+from tanist.wiring.fetcher import _monitored
 from tanist.wiring.verdicts import EVERY_SECONDS, MOST_SECONDS, SHARE, Verdicts
 from tests.builders import a_command
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import GuardedCluster, MemoryReplicas
+from tests.unit.fetcher.test_health import WELL
 from tests.unit.usecases.readings import clusters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tanist.domain.records import MirrorSpec
+    from tanist.fetcher.health import WorkerFacts
+    from tanist.fetcher.service import Service
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.logs import ClusterSeen
@@ -53,6 +60,9 @@ class Worker:
 
     def again(self) -> Worker:
         return self
+
+    def close(self) -> None:
+        """Nothing: it has no connections."""
 
     def connect(self, name: str) -> Cluster:
         assert name == "west"
@@ -131,3 +141,22 @@ def test_the_lags_of_a_look_are_those_of_status(*, frozen: bool) -> None:
     worker.look()
     (lag,) = worker.verdicts.seen[MirrorName("m0")].lags.values()
     assert lag.offsets == (None if frozen else 10)
+
+
+def test_a_thread_of_verdicts_that_had_died_was_alive_for_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its verdicts would only become old."""
+    verdicts = Worker().verdicts
+    service = cast("Service", SimpleNamespace(health=lambda others: replace(WELL, ended=[o.ended for o in others])))
+    asked: list[Callable[[], WorkerFacts]] = []
+    served = SimpleNamespace(start=lambda: None, stop=lambda: None)
+
+    def monitored(_port: int, _collector: object, facts: Callable[[], WorkerFacts]) -> object:
+        asked.append(facts)
+        return served
+
+    monkeypatch.setattr(monitoring, "Monitoring", monitored)
+    with _monitored(service, verdicts, SystemClock(), 1, needs_port=True):
+        assert asked[0]().ended == [""]
+        monkeypatch.setattr(verdicts, "_held", lambda: 1 / 0)
+        verdicts.join(10)
+        assert asked[0]().ended == ["thread verdicts does not run: ZeroDivisionError('division by zero')"]
