@@ -63,6 +63,17 @@ class KnownEnd:
         return SourceOffset(max(ends))
 
 
+@dataclass(frozen=True, slots=True)
+class KnownLag:
+    """The lag of a partition in offsets, as a `PartitionRow` had it, with what makes its size and its age.
+
+    None: not known.
+    """
+
+    offsets: int | None = None
+    source: KnownEnd | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
     """One line of `tanist mirrors describe`; None where unknown. `error`: why an offset is."""

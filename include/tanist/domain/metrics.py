@@ -41,7 +41,12 @@ _BY_CLUSTER: Final = ("mirror", "cluster")
 METRICS: Final = (
     MetricFamily("tanist_partitions", _G, ("mirror", "state"), _STATE, "Partitions by state"),
     MetricFamily(
-        "tanist_lag_records", _G, _BY_MIRROR, _WORKER, "Offsets of the sources that are not copied, as far as is known"
+        "tanist_lag_records",
+        _G,
+        _BY_MIRROR,
+        _WORKER,
+        "Offsets of the sources that are not copied, as far as is known, whatever the state of a partition: the worker "
+        "that looks after the mirror counts what no worker copies (PAUSED, FAILED, STOPPED), as its verdicts saw it",
     ),
     MetricFamily("tanist_max_lag_records", _G, _BY_MIRROR, _WORKER, "Largest lag of any partition, in offsets"),
     MetricFamily(
@@ -49,7 +54,7 @@ METRICS: Final = (
         _G,
         _BY_MIRROR,
         _WORKER,
-        "The lag in bytes: estimated by the average of what this worker has copied of each partition; NaN before that",
+        "The lag in bytes: estimated by the average of what was copied of each partition; NaN before that",
     ),
     MetricFamily(
         "tanist_lag_seconds",
@@ -73,7 +78,13 @@ METRICS: Final = (
         _WORKER,
         "Lag of the 100 partitions that are furthest behind, in offsets; one that does not lag has no series",
     ),
-    MetricFamily("tanist_troubled_partitions", _G, _BY_MIRROR, _WORKER, "Partitions that currently cannot be copied"),
+    MetricFamily(
+        "tanist_troubled_partitions",
+        _G,
+        _BY_MIRROR,
+        _WORKER,
+        "Partitions that should be copied and currently cannot; not those that FAILED",
+    ),
     MetricFamily("tanist_copied_records_total", _C, _BY_MIRROR, _WORKER, "Records copied"),
     MetricFamily("tanist_copied_bytes_total", _C, _BY_MIRROR, _WORKER, "Bytes copied, as batches have them"),
     MetricFamily(
@@ -194,7 +205,7 @@ KIP_1279: Final = (
     KipMetric("MinFetchRate", "min by (mirror) (rate(tanist_fetches_total[1m]))"),
     KipMetric("ConsumerLag", "tanist_partition_lag_records"),
     KipMetric("DeadThreadCount", "sum by (mirror) (tanist_dead_threads)"),
-    KipMetric("FailedPartitionsCount", "sum by (mirror) (tanist_troubled_partitions)"),
+    KipMetric("FailedPartitionsCount", 'max by (mirror) (tanist_partitions{state="FAILED"})'),
     KipMetric("BytesPerSec", 'rate(tanist_received_bytes_total{cluster="source"}[1m])'),
     KipMetric("RequestsPerSec", "rate(tanist_fetches_total[1m])"),
     KipMetric(

@@ -21,8 +21,8 @@ HUNG_SECONDS: Final = 120.0
 class WorkerFacts:
     """What a worker knows of itself. Monotonic seconds, except for `heartbeat` and `now`: ms since 1970.
 
-    `ended`: threads and state topics that have ended, each with its error. `round_at`: the end of the last round of the
-    coordination thread. `heartbeat`: its own last one as it was read back from the state topic; None: it was not.
+    `ended`: threads and state topics that have ended, each with its error. `round_at`: when the last round of the
+    coordination thread began. `heartbeat`: its own last one as it was read back from the state topic; None: it was not.
     `ownership`: None: it has not joined its group yet. `claimed`: the state partitions that it has claimed.
     """
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -18,14 +19,15 @@ from tanist.domain.groups_behind import groups_behind
 from tanist.domain.latency import BOUNDS_MS, Latency
 from tanist.domain.metrics import METRICS, MetricFamily, MetricKind
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.fetcher.numbers import furthest, numbers
+from tanist.fetcher.numbers import furthest, idle, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from prometheus_client.core import Metric
 
-    from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.lag import KnownLag
+    from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import PartitionKey, Report
@@ -41,19 +43,30 @@ GROUPS_SECONDS: Final = 30.0
 MOST_TOPICS: Final = 100
 """So many topics have a histogram, those that were copied first; the others have one together."""
 _OTHERS: Final = ""
+_NAMED_BY: Final[Mapping[MetricKind, Callable[[str, str], Metric]]] = MappingProxyType(
+    {
+        MetricKind.GAUGE: GaugeMetricFamily,
+        MetricKind.COUNTER: CounterMetricFamily,
+        MetricKind.HISTOGRAM: HistogramMetricFamily,
+    }
+)
 Sample: TypeAlias = "tuple[tuple[str, ...], float]"
 """The values of the labels, and the value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorVerdicts:
-    """The verdicts on a failover of one mirror. `at`: when the clusters last answered, ms since 1970; None: not yet."""
+    """The verdicts on a failover of one mirror. `at`: when the clusters last answered, ms since 1970; None: not yet.
+
+    `lags`: of all its partitions, as they were seen then.
+    """
 
     words: Mapping[Mode, Readiness]
     at: EpochMs | None
+    lags: Mapping[MirrorPartition, KnownLag] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scraped:
     """What one answer is made of. `held`: the mirrors that this worker looks after, and that Tanist copies.
 
@@ -70,6 +83,12 @@ class Scraped:
     held: frozenset[MirrorName]
     verdicts: Mapping[MirrorName, MirrorVerdicts]
 
+    @cached_property
+    def idle(self) -> Mapping[PartitionKey, KnownLag]:
+        """What no worker copies of the mirrors that this one looks after."""
+        known = {mirror: self.verdicts.get(mirror) for mirror in self.held}
+        return idle(self.state, {mirror: each.lags if each else {} for mirror, each in known.items()})
+
 
 class WorkerCollector(Collector):
     """Answers scrapes from any thread; no cost in between."""
@@ -83,8 +102,8 @@ class WorkerCollector(Collector):
         self._named: set[tuple[str, str]] = set()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: a registry that asks for names must not look at the partitions."""
-        return ()
+        """The families without values, for `name[]` of a scrape: who asks for names must not look at the partitions."""
+        return [_NAMED_BY[family.kind](family.name.removesuffix("_total"), family.help) for family in METRICS]
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
@@ -97,7 +116,7 @@ class WorkerCollector(Collector):
     def _families(self, seen: Scraped, now: float) -> Iterator[Metric]:
         if now - self._groups_at >= GROUPS_SECONDS:
             self._groups_at, self._behind = now, dict(_groups_behind(seen))
-        found = numbers(seen.assigned, seen.reports, seen.now)
+        found = numbers(seen.assigned, seen.reports, seen.idle, seen.now)
         for family in METRICS:
             if family.kind is MetricKind.HISTOGRAM:
                 yield _latencies(family, seen.totals, self._named)
@@ -152,7 +171,7 @@ _LAGS: Final[Mapping[str, Callable[[MirrorNumbers], float]]] = MappingProxyType(
 
 
 def _furthest(seen: Scraped) -> Iterator[Sample]:
-    for (mirror, at), behind in furthest(seen.reports.items()):
+    for (mirror, at), behind in furthest(seen.reports.items(), seen.idle.items()):
         yield (mirror, at.topic, str(at.partition)), behind
 
 

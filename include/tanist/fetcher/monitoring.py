@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LAST_PORT: Final = 65_535
 RETRY_SECONDS: Final = 10.0
 _EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # a scraper is on another host
 _TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
@@ -39,6 +40,9 @@ class Monitoring:
     """`start` it, `stop` it. `facts` and `collector` are asked from threads of its own."""
 
     def __init__(self, port: int, collector: Collector, facts: Callable[[], WorkerFacts]) -> None:
+        """Raises Misconfigured: that is no port. `port` 0 is any that is available."""
+        if not 0 <= port <= LAST_PORT:
+            raise Misconfigured(f"--metrics-port {port}: a port is a number from 0 to {LAST_PORT}")
         self._port, self._facts = port, facts
         registry = CollectorRegistry()
         for add in (ProcessCollector, PlatformCollector, GCCollector):

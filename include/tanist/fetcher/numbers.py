@@ -7,13 +7,16 @@ from heapq import nlargest
 from math import nan
 from typing import TYPE_CHECKING, Final
 
-from tanist.fetcher.assignment import NO_NEWS
+from tanist.domain.lag import KnownLag, lag_bytes, lag_ms
+from tanist.fetcher.assignment import NO_NEWS, PartitionKey
+from tanist.fetcher.planning import is_copied
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from tanist.domain.names import EpochMs, MirrorName
-    from tanist.fetcher.assignment import PartitionKey, Report
+    from tanist.domain.names import EpochMs, MirrorName, MirrorPartition
+    from tanist.domain.state_view import StateView
+    from tanist.fetcher.assignment import Report
 
 MOST_NAMED: Final = 100
 """So many partitions are named at most, those that are furthest behind: a series each would be too many."""
@@ -21,7 +24,7 @@ MOST_NAMED: Final = 100
 
 @dataclass(slots=True)
 class MirrorNumbers:
-    """Of the partitions of one mirror that this worker is to copy.
+    """Of the partitions of one mirror that this worker is to copy; where it looks after it, also of what nobody copies.
 
     `lag`: in offsets, of those of which it is known; `largest`: of one partition. `unknown`: partitions of which it is
     not known how far they are behind. `ms`: how old the first record that is not copied is at most. `troubled`: that
@@ -37,7 +40,7 @@ class MirrorNumbers:
     bytes: int = 0
     lag_bytes: float = 0.0
     unmeasured: int = 0
-    """Offsets of the lag whose partition has copied nothing here: the average of the mirror counts."""
+    """Offsets of the lag whose partition has no average: that of the mirror counts."""
 
     @property
     def size(self) -> float:
@@ -47,23 +50,32 @@ class MirrorNumbers:
         return self.lag_bytes + self.unmeasured * self.bytes / self.records if self.records else nan
 
     def add(self, report: Report, now: EpochMs) -> None:
-        """One more partition."""
+        """One more partition that is to be copied."""
         self.troubled += report.error is not None
         self.records += report.records
         self.bytes += report.bytes
         behind = lag(report)
         if behind is None or _undated(report, behind):
             self.unknown += 1
+        ms = None if report.uncopied_at is None else now - report.uncopied_at
+        self._lags(behind or 0, ms, behind * report.bytes / report.records if behind and report.records else None)
+
+    def add_idle(self, known: KnownLag, now: EpochMs) -> None:
+        """One more partition that nobody copies now."""
+        behind, ms = known.offsets, lag_ms(known.source, now)
+        self.unknown += behind is None or (behind > 0 and ms is None)
+        self._lags(behind or 0, ms, lag_bytes(behind or 0, known.source))
+
+    def _lags(self, behind: int, ms: int | None, size: float | None) -> None:
         if not behind:
             return
         self.lag += behind
         self.largest = max(self.largest, behind)
-        if report.uncopied_at is not None:
-            self.ms = max(self.ms, now - report.uncopied_at)
-        if report.records:
-            self.lag_bytes += behind * report.bytes / report.records
-        else:
+        self.ms = max(self.ms, ms or 0)
+        if size is None:
             self.unmeasured += behind
+        else:
+            self.lag_bytes += size
 
 
 def lag(report: Report) -> int | None:
@@ -80,20 +92,51 @@ def _undated(report: Report, behind: int) -> bool:
     return behind > 0 and report.uncopied_at is None and not waits
 
 
+def idle(
+    view: StateView, lags: Mapping[MirrorName, Mapping[MirrorPartition, KnownLag]]
+) -> dict[PartitionKey, KnownLag]:
+    """The partitions of these mirrors that no worker has a thread copy: PAUSED, FAILED, STOPPED or not taken in yet.
+
+    `lags`: as they were last seen of partitions in any state; of others nobody knows.
+    """
+    every = {(each.mirror, each.partition): each for each in view.all_observed()}
+    return {
+        PartitionKey(mirror, at): known.get(at, KnownLag())
+        for mirror, known in lags.items()
+        for topic in view.mirrored(mirror)
+        for at in topic.all_partitions()
+        if not is_copied(topic, every.get((mirror, at)))
+    }
+
+
 def numbers(
-    assigned: Collection[PartitionKey], reports: Mapping[PartitionKey, Report], now: EpochMs
+    assigned: Collection[PartitionKey],
+    reports: Mapping[PartitionKey, Report],
+    uncopied: Mapping[PartitionKey, KnownLag],
+    now: EpochMs,
 ) -> dict[MirrorName, MirrorNumbers]:
-    """By mirror. `assigned`: what this worker is to copy; a partition that no thread reports is not known."""
+    """By mirror. `assigned`: what this worker is to copy; a partition that no thread reports is not known.
+
+    `uncopied`: what nobody copies, as `idle` has it.
+    """
     found: dict[MirrorName, MirrorNumbers] = {}
     for key in assigned:
         of = found.get(key.mirror)
         if of is None:
             of = found[key.mirror] = MirrorNumbers()
         of.add(reports.get(key, NO_NEWS), now)
+    for key, known in uncopied.items():
+        if key not in assigned:
+            found.setdefault(key.mirror, MirrorNumbers()).add_idle(known, now)
     return found
 
 
-def furthest(reports: Iterable[tuple[PartitionKey, Report]], most: int = MOST_NAMED) -> list[tuple[PartitionKey, int]]:
+def furthest(
+    reports: Iterable[tuple[PartitionKey, Report]],
+    uncopied: Iterable[tuple[PartitionKey, KnownLag]] = (),
+    most: int = MOST_NAMED,
+) -> list[tuple[PartitionKey, int]]:
     """The partitions that lag, with their lag in offsets, the largest first; at most `most`."""
-    behind = ((key, found) for key, report in reports if (found := lag(report)))
-    return nlargest(most, behind, key=lambda each: (each[1], each[0]))
+    behind = {key: found for key, known in uncopied if (found := known.offsets)}
+    behind |= {key: found for key, report in reports if (found := lag(report))}
+    return nlargest(most, behind.items(), key=lambda each: (each[1], each[0]))

@@ -225,7 +225,7 @@ def assigned(
     merging = {spec.mirror for spec in view.mirrors() if may_merge(spec, workers, now)}
     for each in mine:
         held = view.observed(each.spec.mirror, each.partition)
-        if held is None or held.state not in COPYING or each.state_partition not in epochs or each.topic.restored:
+        if held is None or not is_copied(each.topic, held) or each.state_partition not in epochs:
             continue
         draining = held.state is MirrorState.PAUSING or _begins_paused(each, held)
         topic = each.spec.mirror, each.topic.topic
@@ -245,6 +245,11 @@ def assigned(
         old = former.get(each.key)
         found[each.key] = old if old == new else _with_progress(new, view)
     return found
+
+
+def is_copied(topic: TopicDesired, held: PartitionObserved | None) -> bool:
+    """Whether the worker that owns a partition of `topic` has a thread copy it, as it was last `held`."""
+    return held is not None and held.state in COPYING and not topic.restored
 
 
 def limit_shares(mine: Iterable[Owned], view: StateView, assignment: Assignment) -> dict[LimitKey, LimitShare]:

@@ -27,6 +27,11 @@ class RoundThread(threading.Thread):
     def stop(self) -> None:
         self._stopping.set()
 
+    @property
+    def ended(self) -> str:
+        """That it does not run, and what it died of; empty: it runs, however slowly."""
+        return "" if self.is_alive() else f"thread {self.name} does not run: {self.died!r}"
+
     def run(self) -> None:
         try:
             while not self._stopping.is_set():

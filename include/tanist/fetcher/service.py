@@ -27,7 +27,7 @@ from tanist.fetcher.tools import FetcherThreadTools
 from tanist.fetcher.totals import WorkerTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from threading import Event
 
     from tanist.domain.endpoint import Endpoint
@@ -203,11 +203,11 @@ class Service:
             verdicts=verdicts,
         )
 
-    def health(self) -> WorkerFacts:
-        """What the probes judge now. From any thread."""
-        parts, threads = self._parts, (self._coordination, *self._beside)
+    def health(self, others: Sequence[RoundThread] = ()) -> WorkerFacts:
+        """What the probes judge now, `others` of this process besides its own threads. From any thread."""
+        parts, threads = self._parts, (self._coordination, *self._beside, *others)
         mine = next((each for each in parts.state.view().workers() if each.worker == parts.worker.id), None)
-        ended = [f"thread {each.name} does not run: {each.died!r}" for each in threads if not each.is_alive()]
+        ended = [each.ended for each in threads if each.ended]
         lost = [f"a state topic is not read any more: {why}" for each in self._stores if (why := each.ended())]
         return WorkerFacts(
             ended=(*ended, *lost),

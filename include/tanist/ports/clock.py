@@ -31,6 +31,10 @@ class Clock(Protocol):
         """Seconds since an arbitrary point; never goes back."""
         ...
 
+    def worked(self) -> float:
+        """Seconds for which the calling thread has had a processor: waiting is not in it; never goes back."""
+        ...
+
     def deadline(self, seconds: float) -> Deadline:
         """The deadline `seconds` from now."""
         ...

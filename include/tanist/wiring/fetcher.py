@@ -90,7 +90,7 @@ def _monitored(
         yield
         return
     collector = WorkerCollector(lambda: service.scraped(verdicts.seen), clock)
-    monitoring = Monitoring(port, collector, service.health)
+    monitoring = Monitoring(port, collector, lambda: service.health((verdicts,)))
     if needs_port:
         monitoring.start()
     else:

@@ -38,6 +38,9 @@ class InterruptedClock:
     def monotonic(self) -> float:
         return self.clock.monotonic()
 
+    def worked(self) -> float:
+        return self.clock.worked()
+
     def deadline(self, seconds: float) -> Deadline:
         return self.clock.deadline(seconds)
 

@@ -75,6 +75,19 @@ def test_a_probe_that_fails_has_its_reasons_in_lines(watched: Watched) -> None:
     assert watched.get("/livez") == (503, "thread coordination does not run: KeyError('x')\n")
 
 
+def test_a_scraper_that_asks_for_one_family_got_nothing(watched: Watched) -> None:
+    """`name[]` is the filter of Prometheus' client: it knows families only by what `describe` returns."""
+    for name in ("tanist_workers_alive", "tanist_lag_records"):
+        _, text = watched.get(f"/metrics?name[]={name}")
+        assert {line.split("{")[0].split(" ")[0] for line in text.splitlines() if line[:1] != "#"} == {name}
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 99_999])
+def test_a_port_that_is_none_was_an_overflow(port: int) -> None:
+    with pytest.raises(Misconfigured, match=rf"--metrics-port {port}: a port is a number from 0 to 65535"):
+        Monitoring(port, WorkerCollector(scraped, JumpingClock()), lambda: WELL)
+
+
 def test_a_port_that_is_in_use_is_one_clear_error(watched: Watched) -> None:
     with pytest.raises(Misconfigured, match=rf"--metrics-port {watched.port}: Address already in use "):
         watched.another().start()

@@ -38,7 +38,7 @@ def report(position: int | None, end: int | None = 100, **fields: Any) -> Report
 
 def of(*reports: Report) -> MirrorNumbers:
     found = {key(n): each for n, each in enumerate(reports)}
-    return numbers(found, found, NOW)[DR]
+    return numbers(found, found, {}, NOW)[DR]
 
 
 def test_s3_17_a_lag_is_counted_in_offsets_bytes_and_seconds() -> None:
@@ -55,7 +55,7 @@ def test_what_is_not_known_is_counted_apart_and_makes_no_lag_smaller() -> None:
     found = of(report(None), report(90, None), report(90, uncopied_at=EpochMs(999_000)), report(90))
     assert (found.lag, found.unknown) == (20, 3), "of the last one only the age is not known"
     assert isnan(found.size), "nothing was copied yet"
-    unseen = numbers([key(1), key(2)], {key(1): report(100)}, NOW)[DR]
+    unseen = numbers([key(1), key(2)], {key(1): report(100)}, {}, NOW)[DR]
     assert unseen.unknown == 1, "no thread has it yet"
 
 
@@ -78,7 +78,11 @@ def test_what_cannot_be_copied_is_counted() -> None:
 
 def test_only_the_partitions_that_are_furthest_behind_are_named() -> None:
     reports = [(key(n), report(100 - n)) for n in range(50)]
-    assert [(each.partition.partition, lag) for each, lag in furthest(reports, 3)] == [(49, 49), (48, 48), (47, 47)]
+    assert [(each.partition.partition, lag) for each, lag in furthest(reports, most=3)] == [
+        (49, 49),
+        (48, 48),
+        (47, 47),
+    ]
     assert len(furthest(reports)) == 49, "one of them does not lag"
 
 

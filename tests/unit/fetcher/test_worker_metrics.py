@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import Unreachable
+from tanist.domain.lag import KnownEnd, KnownLag
 from tanist.domain.metrics import METRICS, MetricKind
 from tanist.domain.names import BrokerId, EpochMs, MirrorPartition, SourceOffset, SourcePartition
 from tanist.domain.records import GroupPosition, GroupSyncStatus, OffsetTailMode
@@ -90,6 +91,38 @@ def test_what_lags_is_named_with_its_age() -> None:
     assert [value(found, name, **OF) for name in names] == [4, 4, 600, 1.5]
     assert value(found, "tanist_partition_lag_records", topic="orders", partition="0", **OF) == 4
     assert value(found, "tanist_troubled_partitions", **OF) == 1
+
+
+@pytest.mark.parametrize("state", [MirrorState.FAILED, MirrorState.PAUSED, MirrorState.STOPPED])
+def test_a_partition_that_nobody_copies_had_no_lag(state: MirrorState) -> None:
+    """`describe` and `status` said 105 of one that FAILED, the metrics 0: no worker has a report of it. S3.17."""
+    end = KnownEnd(SourceOffset(115), EpochMs(NOW - 9_000), uncopied_at=EpochMs(NOW - 21_000), record_bytes=20.0)
+    lags = {AT: KnownLag(105, end), MirrorPartition("orders", 1): KnownLag(7, end)}
+    records = (*STATE.values(), a_partition(state, partition=AT))
+    seen = MirrorVerdicts(words={}, at=NOW, lags=lags)
+    held: dict[str, Any] = {"state": a_view(*records), "assigned": {}, "verdicts": {DR: seen}}
+    found = exposed(lambda: scraped(**held, held=frozenset({DR})))
+    names = ("tanist_lag_records", "tanist_max_lag_records", "tanist_lag_bytes", "tanist_lag_seconds")
+    assert [value(found, name, **OF) for name in names] == [105, 105, 2_100, 21]
+    assert value(found, "tanist_lag_unknown_partitions", **OF) == 0
+    assert value(found, "tanist_partition_lag_records", topic="orders", partition="0", **OF) == 105
+    other = exposed(lambda: scraped(**held))
+    assert "tanist_lag_records" not in other.samples, "workers are added up: only one of them counts it"
+
+
+@pytest.mark.parametrize("lags", [{}, {AT: KnownLag()}])
+def test_of_a_partition_that_nobody_copies_the_lag_may_be_unknown(lags: dict[MirrorPartition, KnownLag]) -> None:
+    records = (*STATE.values(), a_partition(MirrorState.FAILED, partition=AT))
+    seen = MirrorVerdicts(words={}, at=NOW, lags=lags)
+    found = exposed(lambda: scraped(state=a_view(*records), assigned={}, verdicts={DR: seen}, held=frozenset({DR})))
+    assert value(found, "tanist_lag_unknown_partitions", **OF) == 1
+    assert value(found, "tanist_lag_records", **OF) == 0
+
+
+def test_what_is_copied_is_counted_once_by_the_worker_that_copies_it() -> None:
+    seen = MirrorVerdicts(words={}, at=NOW, lags={AT: KnownLag(50)})
+    found = exposed(lambda: scraped(assigned={}, verdicts={DR: seen}, held=frozenset({DR})))
+    assert "tanist_lag_records" not in found.samples
 
 
 def test_every_state_has_a_series_so_that_a_rule_sees_when_there_is_none() -> None:

@@ -21,6 +21,9 @@ class SystemClock:
     def monotonic(self) -> float:
         return time.monotonic()
 
+    def worked(self) -> float:
+        return time.thread_time()
+
     def deadline(self, seconds: float) -> Deadline:
         return Deadline(time.monotonic() + seconds)
 
