@@ -20,7 +20,8 @@ from tanist.domain.errors import TimedOut
 from tanist.domain.given_acls import changed_records
 from tanist.domain.metadata import MIRROR_WIDE, Change, Kind, MayFollow, MetadataRules, Outcome, Share
 from tanist.domain.states import DesiredState
-from tanist.domain.synced.acls import AclChange, AclsFound, decide
+from tanist.domain.synced.acls import AclChange, decide
+from tanist.domain.synced.wanted_acls import AclsFound
 from tests.builders import a_mirror, a_topic, a_view, a_worker
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from tanist.domain.metadata import MayFollow
+    from tanist.domain.synced.wanted_acls import AclsFound
 
 _APPROVED: Final = "it does not follow the source any more, and an approved plan deletes it"
 _FOLLOWS: Final = "as at the source"
@@ -41,21 +42,6 @@ _OPEN_WITHOUT: Final = (
 _OURS: Final = "tanist-"
 """What the names of groups and transactional ids of Tanist begin with."""
 _NO_AUTHORIZER: Final = "the {cluster} has no authorizer, so no ACLs follow"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AclsFound:
-    """The ACLs of both clusters, the same for whoever asks. `names`: all topics of the destination.
-
-    `lenient`: whether brokers there may let everybody in where no ACL is about something. `whole`: whether all of the
-    mirror is looked at; else only its topics that may follow.
-    """
-
-    source: Acls | TanistError
-    destination: Acls | TanistError
-    names: Collection[str] = ()
-    lenient: bool = False
-    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.acls import AclBinding, Acls
     from tanist.domain.metadata import MayFollow
-    from tanist.domain.synced.acls import AclsFound
+    from tanist.domain.synced.wanted_acls import AclsFound
 
     _ByWho = Mapping[tuple[int | str, ...], tuple[Collection[str], Collection[AclBinding]]]
 

@@ -17,11 +17,26 @@ from tanist.domain.acls import EVERY_RESOURCE, AclBinding, AclOperation, AclPatt
 from tanist.domain.logins import logins_of, principals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.acls import Acls
+    from tanist.domain.errors import TanistError
     from tanist.domain.metadata import MayFollow
-    from tanist.domain.synced.acls import AclsFound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclsFound:
+    """The ACLs of both clusters, the same for whoever asks. `names`: all topics of the destination.
+
+    `lenient`: whether brokers there may let everybody in where no ACL is about something. `whole`: whether all of the
+    mirror is looked at; else only its topics that may follow.
+    """
+
+    source: Acls | TanistError
+    destination: Acls | TanistError
+    names: Collection[str] = ()
+    lenient: bool = False
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

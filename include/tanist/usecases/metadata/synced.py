@@ -15,7 +15,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.given_acls import bindings_of, changed_records
 from tanist.domain.metadata import Change, Kind, OnBoth, TopicMetadata
 from tanist.domain.synced import acls, configs, partitions, topics, write_acls
-from tanist.domain.synced.acls import AclsFound
+from tanist.domain.synced.wanted_acls import AclsFound
 from tanist.domain.write_access import AUTHORIZER_CONFIGS, may_allow_without_acls
 from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
