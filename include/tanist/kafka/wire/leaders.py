@@ -1,7 +1,8 @@
 """One request about many partitions, grouped by leader, with a result for each partition.
 
-A leader that is unknown, outdated or down is looked up again, and a request that changes nothing is repeated once.
-For one that does (markers), the partition keeps its error, and the next call uses the new leader.
+A leader that is unknown, outdated or down is looked up again, and a request that changes nothing is repeated once, and
+for a moment longer while a leader moves. For one that does (markers), the partition keeps its error, and the next call
+uses the new leader.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ _ELSEWHERE: Final = (
     Unreachable,
     TimedOut,
 )
+_MOVES: Final = (NotLeader, FencedLeaderEpoch, UnknownLeaderEpoch)
+_PAUSES_SECONDS: Final = (0.0, 0.05, 0.2, 0.5)
+"""Before a leader that has moved is looked up again: brokers learn of a new one at different times."""
 
 
 def ask_leaders(
@@ -67,12 +71,18 @@ def ask_leaders(
     questions = cast("Mapping[TopicPartition, _Q]", wanted)
     _find_leaders(router, questions, by)
     answers = _ask_once(router, questions, by, ask)
-    elsewhere = {at: questions[at] for at, answer in answers.items() if isinstance(answer, _ELSEWHERE)}
-    if elsewhere:
+    kinds: tuple[type[TanistError], ...] = _ELSEWHERE
+    for pause in _PAUSES_SECONDS if again else _PAUSES_SECONDS[:1]:
+        elsewhere = {at: questions[at] for at, answer in answers.items() if isinstance(answer, kinds)}
+        if not elsewhere:
+            break
         with contextlib.suppress(TimedOut, Unreachable, ConnectionLost):  # what we have is the answer then
+            if pause:
+                router.pause(pause, by)
             router.refresh(sorted({at.topic for at in elsewhere}), by)
             if again:
                 answers |= _ask_once(router, elsewhere, by, ask)
+        kinds = _MOVES
     return cast("Answers[_P, _A]", answers)
 
 
