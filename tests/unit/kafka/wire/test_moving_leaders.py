@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
 
-AT = TopicPartition("orders", 0)
+MOVED = TopicPartition("moved", 0)
 
 
 class Moving:
@@ -41,7 +41,7 @@ class Moving:
 
 
 def answer(router: Moving, *, again: bool = True) -> object:
-    return ask_leaders(cast("Any", router), {AT: 0}, Deadline(1e9), cast("Any", None), again=again)[AT]
+    return ask_leaders(cast("Any", router), {MOVED: 0}, Deadline(1e9), cast("Any", None), again=again)[MOVED]
 
 
 @pytest.mark.parametrize("refusals", [0, 1, 2, 4])
