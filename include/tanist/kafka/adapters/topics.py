@@ -82,9 +82,10 @@ def _values(found: Mapping[str, ConfigValue]) -> dict[str, str]:
 
 
 _SETTLING: Final = 0.05
+"""Seconds between polls of a topic that was just created, at least; and at most, where the polls take long."""
 _LONG_SETTLING: Final = 0.5
 _ALTERED_AT_ONCE: Final = 200
-"""Seconds between polls of a topic that was just created."""
+"""Topics in one request."""
 _MOST_RECORDS: Final = 4_000
 """Of one CreateTopics: a 4.3.1 controller refuses what becomes more than 10,000 records of its log (one for each topic
 and partition, more than one for each configuration: 1,500 topics with four are too many)."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tanist.domain.answers import attempt
 from tanist.domain.appending import later_history
 from tanist.domain.broker_errors import OffsetOutOfRange
 from tanist.domain.copying import AbortedTransaction, decide
@@ -11,7 +13,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.log_ends import CopyEnds, above_copy_start
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.recovery import FIRST_LOOK, NotCommittedYet, SourceBehind, SourceStart
-from tanist.kafka.protocol.batch import ControlType, control_type, header_of, walk
+from tanist.kafka.protocol.batch import ControlType, control_type, header_of, walk, whole_bytes
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.protocol.merging import is_made_of
 from tanist.kafka.protocol.record_proof import visible
@@ -71,7 +73,7 @@ def source_starts(
 ) -> Mapping[MirrorPartition, SourceStart]:
     """Where each log of the source starts, and its first batch; two requests to each leader.
 
-    Not there: an error, or the answer had no room for its first batch.
+    Not there: an error, which is that of one partition, or the answer had no room for its first batch.
     """
     earliest = requests.list_offsets(source, dict.fromkeys(partitions, End.EARLIEST), by)
     starts = {at: each for at, each in earliest.items() if not isinstance(each, TanistError)}
@@ -79,12 +81,20 @@ def source_starts(
     answers = requests.fetch(source, starts, by, limits, FIRST_READ) if starts else {}
     found: dict[MirrorPartition, SourceStart] = {}
     for at, fetched in answers.items():
-        if not isinstance(fetched, TanistError):
-            is_empty = fetched.high_watermark == starts[at]
-            first = next((h.base_offset for h, _ in walk(fetched.records)), starts[at] if is_empty else None)
-            if first is not None:
-                found[at] = SourceStart(SourceOffset(starts[at]), SourceOffset(min(first, starts[at])))
+        if isinstance(fetched, TanistError) or not (
+            whole_bytes(fetched.records) or fetched.high_watermark == starts[at]
+        ):
+            continue
+        start = attempt(partial(_start, starts[at], fetched))
+        if not isinstance(start, TanistError):
+            found[at] = start
     return found
+
+
+def _start(earliest: int, fetched: FetchedPartition) -> SourceStart:
+    """Raises CorruptBatch, UnsupportedBatch."""
+    first = next((h.base_offset for h, _ in walk(fetched.records)), earliest)
+    return SourceStart(SourceOffset(earliest), SourceOffset(min(first, earliest)))
 
 
 def ids_and_ends(
@@ -232,9 +242,7 @@ class WireLogReader:
         """Read once: both answers must belong together."""
         if self.start is None:
             earliest = self._source_end(End.EARLIEST)
-            fetched = self._fetch(self._source, earliest, Isolation.READ_UNCOMMITTED, FIRST_READ)
-            first = next((h.base_offset for h, _ in walk(fetched.records)), earliest)
-            self.start = SourceStart(SourceOffset(earliest), SourceOffset(min(first, earliest)))
+            self.start = _start(earliest, self._fetch(self._source, earliest, Isolation.READ_UNCOMMITTED, FIRST_READ))
         return self.start
 
     def copied_until(self) -> SourceOffset | None:
