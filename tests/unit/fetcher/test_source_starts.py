@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tanist.domain.names import MirrorPartition
 from tanist.fetcher.engines.batches import evidence
 from tanist.kafka.protocol.frames import FetchedPartition
+from tanist.kafka.wire import requests
 from tanist.ports.clock import Deadline
 from tests.unit.kafka.protocol.batches import encode_batch
 
@@ -22,11 +23,11 @@ def test_a_damaged_first_batch_hides_the_start_of_its_own_log_alone(monkeypatch:
     damaged = bytearray(batch)
     damaged[-1] ^= 1
     logs = {DAMAGED: (damaged, 9), WHOLE: (batch, 9), EMPTY: (bytearray(), 5), NO_ROOM: (bytearray(), 9)}
-    monkeypatch.setattr(evidence.requests, "list_offsets", lambda *_: dict.fromkeys(logs, 5))
+    monkeypatch.setattr(requests, "list_offsets", lambda *_: dict.fromkeys(logs, 5))
     answers = {
         at: FetchedPartition(at.topic, at.partition, 0, end, end, 0, (), memoryview(log))
         for at, (log, end) in logs.items()
     }
-    monkeypatch.setattr(evidence.requests, "fetch", lambda *_: answers)
+    monkeypatch.setattr(requests, "fetch", lambda *_: answers)
     found = evidence.source_starts(cast("Any", None), tuple(logs), Deadline(1e9))
     assert {at: tuple(start) for at, start in found.items()} == {WHOLE: (5, 3), EMPTY: (5, 5)}
