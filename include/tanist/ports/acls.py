@@ -24,9 +24,9 @@ class AclStore(Protocol):
         ...
 
     def create(self, bindings: Sequence[AclBinding], by: Deadline) -> Mapping[AclBinding, TanistError | None]:
-        """Create these ACLs, each DENY before any ALLOW; one that exists is no error."""
+        """Create these ACLs, in no order that counts; one that exists is no error."""
         ...
 
     def delete(self, bindings: Sequence[AclBinding], by: Deadline) -> Mapping[AclBinding, TanistError | None]:
-        """Delete exactly these ACLs, each ALLOW before any DENY; one that does not exist is no error."""
+        """Delete exactly these ACLs, in no order that counts; one that does not exist is no error."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.acls import NO_AUTHORIZER, AclPermission, Acls
+from tanist.domain.acls import NO_AUTHORIZER, Acls
 from tanist.domain.broker_errors import SecurityDisabled
 from tanist.domain.errors import TanistError
 from tanist.kafka.wire.admin import AccessFilter, create_acls, delete_acls, describe_acls
@@ -31,13 +31,13 @@ class KafkaAcls:
 
     def create(self, bindings: Sequence[AclBinding], by: Deadline) -> Mapping[AclBinding, TanistError | None]:
         found: dict[AclBinding, TanistError | None] = {}
-        for due in _portions(sorted(bindings, key=lambda each: each.permission != AclPermission.DENY)):
+        for due in _portions(bindings):
             found |= dict(zip(due, create_acls(self._router, due, by), strict=True))
         return found
 
     def delete(self, bindings: Sequence[AclBinding], by: Deadline) -> Mapping[AclBinding, TanistError | None]:
         found: dict[AclBinding, TanistError | None] = {}
-        for due in _portions(sorted(bindings, key=lambda each: each.permission == AclPermission.DENY)):
+        for due in _portions(bindings):
             answers = delete_acls(self._router, [AccessFilter(*each) for each in due], by)
             pairs = zip(due, answers, strict=True)
             found |= {each: answer if isinstance(answer, TanistError) else None for each, answer in pairs}
