@@ -1,6 +1,7 @@
 """`python -m bench.latency`: how long records are on their way, from the source's producer to a reader of the copy.
 
-The reader reads committed records. Producer, copier, reader and both clusters share the machine and its clock.
+The reader reads committed records. Producer, copier, reader and both clusters share the machine and its clock. First
+it reads at the source, without any copier: no copy can be sooner than that.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench.pair import Pair
+    from tanist.ports.clock import Clock
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 TOPIC: Final = "bench-latency"
 SIZE: Final = 100
@@ -62,7 +65,9 @@ def mapped_every(interval_ms: int) -> Replicator:
     return replace(MAPPED, name=f"{MAPPED.name}, {interval_ms} ms", start=start)
 
 
+NO_COPIER: Final = "none, at the source"
 REPLICATORS: Final = (
+    None,
     IDENTICAL,
     *(mapped_every(each) for each in sorted({DEFAULT_INTERVAL_MS, *INTERVALS_MS})),
     _hurried(MM2),
@@ -75,17 +80,17 @@ def _now() -> bytes:
     return time.monotonic_ns().to_bytes(_NANOS, "big") + bytes(SIZE - _NANOS)
 
 
-def _milliseconds(pair: Pair, copy: str, seconds: float) -> list[float]:
-    """Of every record that was sent in so many seconds after the warm-up.
+def _milliseconds(at: SandboxCluster, topic: str, seconds: float, clock: Clock) -> list[float]:
+    """Of every record of `topic` that was sent in so many seconds after the warm-up.
 
     Raises:
-        TimedOut: there is no copy.
+        TimedOut: there is no such topic, or nothing in it.
     """
     from confluent_kafka import Consumer, TopicPartition
 
     reader = Consumer(
         client(
-            pair.destination,
+            at,
             group_id="bench-latency",
             isolation_level="read_committed",
             enable_auto_commit=False,
@@ -94,43 +99,50 @@ def _milliseconds(pair: Pair, copy: str, seconds: float) -> list[float]:
         )
     )
     try:
-        by = pair.clock.deadline(START_SECONDS)
-        until(lambda: copy in reader.list_topics(timeout=START_SECONDS).topics, by, pair.clock, lambda: "no copy", 0.2)
-        reader.assign([TopicPartition(copy, n, 0) for n in range(PARTITIONS)])
+        by = clock.deadline(START_SECONDS)
+        until(lambda: topic in reader.list_topics(timeout=START_SECONDS).topics, by, clock, lambda: "no topic", 0.2)
+        reader.assign([TopicPartition(topic, n, 0) for n in range(PARTITIONS)])
         if not reader.consume(1, START_SECONDS):
-            raise TimedOut(f"{copy}: nothing is copied")
+            raise TimedOut(f"{topic}: there is nothing in it")
         first = time.monotonic() + WARM_UP_SECONDS
         last, found = first + seconds, list[float]()
         while (now := time.monotonic()) < last + 1:
             if (message := reader.poll(TICK_SECONDS)) is not None:  # one at a time: none waits for a second
                 now = time.monotonic()
-                at = int.from_bytes((message.value() or b"")[:_NANOS], "big") / 1e9
-                if first <= at < last:
-                    found.append((now - at) * 1e3)
+                sent = int.from_bytes((message.value() or b"")[:_NANOS], "big") / 1e9
+                if first <= sent < last:
+                    found.append((now - sent) * 1e3)
         return found
     finally:
         reader.close()
 
 
-def measure(pair: Pair, replicator: Replicator, rate: int, seconds: float) -> tuple[float, float, float]:
-    """p50, p99 and p99.9 in ms.
+def measure(pair: Pair, replicator: Replicator | None, rate: int, seconds: float) -> tuple[float, float, float]:
+    """p50, p99 and p99.9 in ms; None: the reader reads at the source.
 
     Raises:
         TanistError: it does not copy.
     """
     create_topic(pair.source, TOPIC, PARTITIONS, {}, pair.clock)
     with writing(client(pair.source, linger_ms=1, acks="all"), Pace(TOPIC, PARTITIONS, rate, _now)):
-        process = replicator.start(pair, Load(topic=TOPIC, size=SIZE, records=0, target=0))
-        try:
-            found = _milliseconds(pair, replicator.copy_of(TOPIC), seconds)
-        finally:
-            pair.end(process)
+        if replicator is None:
+            found = _milliseconds(pair.source, TOPIC, seconds, pair.clock)
+        else:
+            process = replicator.start(pair, Load(topic=TOPIC, size=SIZE, records=0, target=0))
+            try:
+                found = _milliseconds(pair.destination, replicator.copy_of(TOPIC), seconds, pair.clock)
+            finally:
+                pair.end(process)
     for cluster in (pair.destination, pair.source):
         delete_topics(cluster, (), pair.clock)
     if len(found) < rate * seconds / 2:
-        raise TimedOut(f"{replicator.name}: {len(found)} of {rate * seconds:.0f} records have arrived")
+        raise TimedOut(f"{_name(replicator)}: {len(found)} of {rate * seconds:.0f} records have arrived")
     parts = quantiles(found, n=1_000, method="inclusive")
     return parts[499], parts[989], parts[998]
+
+
+def _name(replicator: Replicator | None) -> str:
+    return NO_COPIER if replicator is None else replicator.name
 
 
 def main(
@@ -145,11 +157,11 @@ def main(
     with guard(), running(SystemClock()) as pair:
         for rate in map(int, rates.split(",")):
             for each in REPLICATORS:
-                if only in each.name:
-                    found[rate, each.name] = three = measure(pair, each, rate, seconds)
-                    shown = [f"{ms:,.0f}" for ms in three]
-                    say(f"{rate} records/s, {each.name}: p50 {shown[0]}, p99 {shown[1]}, p99.9 {shown[2]} ms")
-                    table.add_row(f"{rate:,}", each.name, *shown)
+                if only in (name := _name(each)):
+                    found[rate, name] = three = measure(pair, each, rate, seconds)
+                    shown = [f"{ms:,.1f}" for ms in three]
+                    say(f"{rate} records/s, {name}: p50 {shown[0]}, p99 {shown[1]}, p99.9 {shown[2]} ms")
+                    table.add_row(f"{rate:,}", name, *shown)
     Console().print(table)
     late = [
         rate

@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.usefixtures("connections"),
 ]
 SOON: Final = 150.0
-SEEN: Final = ("observed/", "ends/", "groups/", "group/")
+SEEN: Final = ("observed/", "ends/", "ends-confirmed/", "groups/", "group/")
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tanist.domain.names import (  # noqa: TC001 -- the codec reads the annotations
+from tanist.domain.names import (
     EpochMs,
     MirrorName,
     SourceOffset,
@@ -43,14 +43,51 @@ class SourceEnd:
 @stored("ends", "mirror", "chunk", policy=RecordPolicy())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceEnds(MirrorRecord):
-    """The last known ends of the source partitions in one state partition. `at`: the oldest of their times."""
+    """The last known ends of the source partitions in one state partition.
+
+    `at`: the source has not answered about any of them before. `caught_up_at`: no copy that was ever complete was so
+    before; None: as each end says. `written_at`: what an `EndsConfirmed` calls this record; 0: none names it.
+    """
 
     mirror: MirrorName
     chunk: int
     ends: tuple[SourceEnd, ...]
     at: EpochMs
     mirror_id: str = ""
+    written_at: EpochMs = field(default=EpochMs(0), metadata=stored_since(1))
+    caught_up_at: EpochMs | None = field(default=None, metadata=stored_since(1))
 
     def seen(self, end: SourceEnd) -> EpochMs:
         """When the source last answered about `end`, which is one of `ends`."""
-        return self.at if end.at is None else end.at
+        return self.at if end.at is None or end.at < self.at else end.at
+
+    def current(self, end: SourceEnd) -> SourceEnd:
+        """`end`, which is one of `ends`, with the times that are known of it by now."""
+        at, caught_up_at = self.seen(end), end.caught_up_at
+        if caught_up_at is not None and self.caught_up_at is not None:
+            caught_up_at = max(caught_up_at, self.caught_up_at)
+        if (at, caught_up_at) == (end.at, end.caught_up_at):
+            return end
+        return replace(end, at=at, caught_up_at=caught_up_at)
+
+    def confirmed(self, by: EndsConfirmed | None) -> SourceEnds:
+        """This record with the times of `by`, where that is about it."""
+        if by is None or (by.of, by.mirror_id) != (self.written_at, self.mirror_id) or by.at < self.at:
+            return self
+        return replace(self, at=by.at, caught_up_at=by.caught_up_at)
+
+
+@stored("ends-confirmed", "mirror", "chunk", policy=RecordPolicy())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndsConfirmed(MirrorRecord):
+    """That the source still says of all ends of a state partition what the `SourceEnds` written at `of` has of them.
+
+    A source at rest is confirmed with some bytes, however many partitions it has. `at`, `caught_up_at`: as there.
+    """
+
+    mirror: MirrorName
+    chunk: int
+    of: EpochMs
+    at: EpochMs
+    caught_up_at: EpochMs | None = None
+    mirror_id: str = ""

@@ -33,7 +33,7 @@ from tanist.domain.records import (
     TopicDesired,
     WorkerAlive,
 )
-from tanist.domain.source_ends import SourceEnds
+from tanist.domain.source_ends import EndsConfirmed, SourceEnds
 from tanist.domain.state_record import MirrorRecord, StateRecord, mirror_of
 from tanist.domain.states import DesiredState
 from tanist.domain.tails import FindingsAccepted, ReplayProgress, RetentionHeld, TailDecision, TopicTails
@@ -197,17 +197,21 @@ class StateView(Mapping[str, StateRecord]):
         return tuple(self._all_of(PartitionObserved, None))
 
     def source_ends(self, mirror: MirrorName) -> tuple[SourceEnds, ...]:
-        """The source's ends as workers last recorded them, in chunks."""
-        return tuple(self._all_of(SourceEnds, mirror))
+        """The source's ends as workers last recorded or confirmed them, in chunks."""
+        return tuple(map(self._confirmed, self._all_of(SourceEnds, mirror)))
 
     def source_chunk(self, mirror: MirrorName, chunk: int) -> SourceEnds | None:
-        """The source's ends in one state partition, as a worker last recorded them."""
-        return self._of(mirror, self._found(SourceEnds, f"ends/{mirror}/{chunk}"))
+        """The source's ends in one state partition, as a worker last recorded or confirmed them."""
+        found = self._of(mirror, self._found(SourceEnds, f"ends/{mirror}/{chunk}"))
+        return None if found is None else self._confirmed(found)
+
+    def _confirmed(self, ends: SourceEnds) -> SourceEnds:
+        return ends.confirmed(self._found(EndsConfirmed, f"ends-confirmed/{ends.mirror}/{ends.chunk}"))
 
     def source_end(self, mirror: MirrorName, chunk: int, at: SourcePartition) -> SourceEnd | None:
-        """The end of one source partition as a worker last recorded it."""
+        """The end of one source partition as a worker last recorded or confirmed it."""
         found = self.source_chunk(mirror, chunk)
-        return next((end for end in found.ends if end.partition == at), None) if found else None
+        return next((found.current(end) for end in found.ends if end.partition == at), None) if found else None
 
     def progress(self, spec: MirrorSpec, chunk: int, at: MirrorPartition) -> StoredProgress:
         """How far a partition was copied, as workers have stored it: while it was copied, or when it FAILED."""

@@ -11,12 +11,13 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.failover.limitations import REPORT_MS
 from tanist.domain.logins import MirrorLogin, PrincipalUnknown
 from tanist.domain.records import WorkerAlive
+from tanist.domain.source_ends import SourceEnds
 from tanist.domain.states import SETTLED
 from tanist.fetcher.assignment import NO_NEWS, PartitionKey
 from tanist.fetcher.claims import held_epoch
 from tanist.fetcher.planning import Moment, Owned, assigned, limit_shares, next_observed, owned
 from tanist.fetcher.rounds import RoundThread
-from tanist.fetcher.source_ends import ends_news, source_ends
+from tanist.fetcher.source_ends import ends_record, source_ends
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
 from tanist.fetcher.throttle import Throttle
 from tanist.fetcher.totals import SyncKind, WorkerTotals
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
-    from tanist.domain.source_ends import SourceEnds
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned, Assignment, Report
@@ -333,9 +333,11 @@ class Coordination(RoundThread):
         found = source_ends(some, self.reports, contacts, view, self._ends)
         self._ends = (self._ends if self._ended else {}) | found
         self._ended |= {mine.key: self.reports.get(mine.key, NO_NEWS) for mine in some}
-        records = [new for new in found.values() if ends_news(new, view.source_chunk(new.mirror, new.chunk))]
-        if records:
+        epoch = self._clock.now()
+        due = {key: ends_record(new, view.source_chunk(new.mirror, new.chunk), epoch) for key, new in found.items()}
+        if records := [record for record in due.values() if record is not None]:
             self._state.append(records, self._clock.deadline(WRITE_SECONDS))
+            self._ends |= {key: record for key, record in due.items() if isinstance(record, SourceEnds)}
 
 
 def _log_transition(new: PartitionObserved, *, changed: bool) -> None:

@@ -1,7 +1,8 @@
 """The stored ends of the sources: what each said last of a partition and when, and since when it is silent. Pure.
 
 Only an answer of the source is a look. While it is silent nothing moves, neither a time nor a rate, whichever worker
-owns the partition: one that was started after the source died keeps what the worker before it has stored.
+owns the partition: one that was started after the source died keeps what the worker before it has stored. What a source
+at rest repeats is confirmed, not written again.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.broker_errors import LeaderNotAvailable
 from tanist.domain.errors import ConnectionLost, TimedOut, Unreachable
 from tanist.domain.names import EpochMs
-from tanist.domain.source_ends import SourceEnd, SourceEnds
+from tanist.domain.source_ends import EndsConfirmed, SourceEnd, SourceEnds
 from tanist.fetcher.assignment import NO_NEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
     from tanist.domain.names import MirrorName, SourceOffset, SourcePartition
@@ -69,7 +70,10 @@ def source_ends(
         chunk = SourceEnds(mirror=mirror, mirror_id=mirror_id, chunk=number, ends=(), at=EpochMs(0))
         before = seen.get(chunk.key)
         of_it = before if before is not None and before.mirror_id == mirror_id else None
-        held = _later(stored.source_chunk(mirror, number), of_it)
+        if of_it is not None and (again := _confirmed(of_it, partitions, reports, contacts)) is not None:
+            found[chunk.key] = again
+            continue
+        held = _later(of_it, stored.source_chunk(mirror, number))
         known = (
             _end(at, reports.get(each.key, NO_NEWS), contacts.get(each.key), held.get(at))
             for each in partitions
@@ -81,15 +85,62 @@ def source_ends(
     return found
 
 
-def _later(stored: SourceEnds | None, seen: SourceEnds | None) -> dict[SourcePartition, SourceEnd]:
+def _confirmed(
+    before: SourceEnds,
+    partitions: Sequence[Owned],
+    reports: Mapping[PartitionKey, Report],
+    contacts: Mapping[PartitionKey, Contact],
+) -> SourceEnds | None:
+    """`before` with later times, if the source has answered the same about each of `partitions`; None: it has not."""
+    ends = {end.partition: end for end in before.ends}
+    if len(ends) != len(partitions):
+        return None
+    seen, caught_up = list[EpochMs](), list[tuple[EpochMs, EpochMs]]()
+    for each in partitions:
+        end, report, contact = ends.get(each.at_source), reports.get(each.key), contacts.get(each.key)
+        if end is None or report is None or contact is None or not _is_same(end, report, contact):
+            return None
+        seen.append(report.observed_at or EpochMs(0))
+        if report.caught_up_at is not None and end.caught_up_at is not None:
+            caught_up.append((report.caught_up_at, end.caught_up_at))
+    if min(seen) < before.at or _are_apart(seen):
+        return None
+    if any(now < then for now, then in caught_up) or _are_apart([now for now, _ in caught_up]):
+        return None
+    return replace(before, at=min(seen), caught_up_at=min((now for now, _ in caught_up), default=None))
+
+
+def _are_apart(times: Sequence[EpochMs]) -> bool:
+    """Whether the first is too old to stand for all."""
+    return bool(times) and max(times) - min(times) >= ENDS_AGE_MS
+
+
+def _is_same(end: SourceEnd, report: Report, contact: Contact) -> bool:
+    """Whether the source has answered, and nothing but times would differ. A rate that fades differs."""
+    return (
+        report.observed_at is not None
+        and report.source_high_watermark == end.high_watermark
+        and report.source_last_stable == end.last_stable
+        and report.source_log_start == end.log_start
+        and report.source_log_end == end.log_end
+        and report.position == end.copied_until
+        and report.record_until == end.record_until
+        and report.record_epoch == end.record_epoch
+        and report.uncopied_at == end.uncopied_at
+        and (report.caught_up_at is None) == (end.caught_up_at is None)
+        and not end.rate
+        and report.silent_since is end.silent_since is contact.silent_since is None
+    )
+
+
+def _later(*known: SourceEnds | None) -> dict[SourcePartition, SourceEnd]:
     """Each partition as it was last seen, by this worker or by the one whose record is stored; `at` is set in all."""
     found: dict[SourcePartition, SourceEnd] = {}
-    for end in stored.ends if stored else ():  # nearly always `at` is set: of thousands each `replace` is work
-        found[end.partition] = end if end.at is not None else replace(end, at=stored.at if stored else None)
-    for end in seen.ends if seen else ():
-        before = found.get(end.partition)
-        if before is None or (before.at or 0) < (end.at or 0):
-            found[end.partition] = end
+    for chunk in filter(None, known):
+        for end in chunk.ends:
+            before = found.get(end.partition)
+            if before is None or (before.at or 0) < chunk.seen(end):
+                found[end.partition] = chunk.current(end)
     return found
 
 
@@ -157,7 +208,27 @@ def _silent_since(last: SourceEnd, held: SourceEnd | None, report: Report, conta
     return min((each for each in vain if each >= max(at, contact.led_at or 0)), default=None)
 
 
-def ends_news(new: SourceEnds, written: SourceEnds | None) -> bool:
+def ends_record(new: SourceEnds, written: SourceEnds | None, now: EpochMs) -> SourceEnds | EndsConfirmed | None:
+    """What has to be recorded of `new`; None: nothing. `written`: what is on record, confirmed as it was last."""
+    if written is not None and new.written_at and new.written_at == written.written_at:
+        return _confirmation(new) if new.at - written.at >= ENDS_AGE_MS else None
+    if not _is_news(new, written):
+        return None
+    return replace(new, ends=tuple(map(new.current, new.ends)), caught_up_at=None, written_at=now)
+
+
+def _confirmation(of: SourceEnds) -> EndsConfirmed:
+    return EndsConfirmed(
+        mirror=of.mirror,
+        mirror_id=of.mirror_id,
+        chunk=of.chunk,
+        of=of.written_at,
+        at=of.at,
+        caught_up_at=of.caught_up_at,
+    )
+
+
+def _is_news(new: SourceEnds, written: SourceEnds | None) -> bool:
     """Whether ends must be recorded: they moved, the source fell silent or answers again, or a recorded time is old."""
     if written is None or [each.partition for each in new.ends] != [each.partition for each in written.ends]:
         return True

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.cli.app import run
+from tanist.domain.names import EpochMs
 from tanist.fetcher import coordination
 from tanist.fetcher.source_ends import source_ends
 from tanist.kafka.protocol import stored
@@ -28,13 +29,16 @@ def stripped(record: Any) -> Any:
     for end in record["ends"] if isinstance(record, dict) and {"ends", "chunk"} <= record.keys() else ():
         for name in UNKNOWN:
             end.pop(name, None)
+        record.pop("written_at", None)
     return record
 
 
 def earlier(known: dict[str, SourceEnds]) -> dict[str, SourceEnds]:
     """What it makes of the same reports."""
     return {
-        key: replace(new, ends=tuple(replace(end, at=None, silent_since=None) for end in new.ends))
+        key: replace(
+            new, ends=tuple(replace(end, at=None, silent_since=None) for end in new.ends), written_at=EpochMs(0)
+        )
         for key, new in known.items()
     }
 

@@ -24,7 +24,7 @@ from tanist.domain.records import (
     OffsetTailMode,
     WorkerAlive,
 )
-from tanist.domain.source_ends import SourceEnd, SourceEnds
+from tanist.domain.source_ends import EndsConfirmed, SourceEnd, SourceEnds
 from tanist.domain.state_record import state_partition_of
 from tanist.domain.state_view import StateView, fold
 from tanist.domain.states import MirrorState
@@ -85,14 +85,20 @@ class Scene(NamedTuple):
     def view(self) -> StateView:
         return fold(StateView(), self.records())
 
-    def written(self) -> list[SourceEnds]:
+    def written(self) -> list[SourceEnds | EndsConfirmed]:
         """Every record of source ends, in their order."""
-        return [each for each in self.records() if isinstance(each, SourceEnds) and each.mirror == self.mirror]
+        found = (each for each in self.records() if isinstance(each, SourceEnds | EndsConfirmed))
+        return [each for each in found if each.mirror == self.mirror]
+
+    def stored(self) -> list[SourceEnds]:
+        return [each for each in self.written() if isinstance(each, SourceEnds)]
 
     def end(self, at: MirrorPartition) -> SourceEnd:
-        ends = [end for record in self.written() for end in record.ends if end.partition == SourcePartition(*at)]
-        assert ends
-        return ends[-1]
+        chunks = self.view().source_ends(self.mirror)
+        [found] = [
+            chunk.current(end) for chunk in chunks for end in chunk.ends if end.partition == SourcePartition(*at)
+        ]
+        return found
 
     def known(self) -> dict[SourcePartition, KnownEnd]:
         return last_known(self.view(), self.mirror)
@@ -252,13 +258,13 @@ def test_a_worker_of_the_version_before_runs_beside_and_after_this_one(scene: Sc
     scene.end_worker("w1")
     assert scene.pair.east.writes(scene.busy.topic, range(20), partitions=1)
     until(lambda: scene.end(scene.busy).high_watermark == 30, TAKE_OVER_SECONDS, scene.written)
-    assert scene.end(scene.busy).at is None
+    assert [end.at for record in scene.stored()[-1:] for end in record.ends] == [None, None]
     assert first.at is not None
     assert scene.known()[SourcePartition(*scene.busy)].at > first.at
     scene.pair.worker("w2")
     until(lambda: scene.beats("w2", began), TAKE_OVER_SECONDS)
     scene.end_worker("old")
-    until(lambda: scene.end(scene.busy).at is not None, TAKE_OVER_SECONDS, scene.written)
+    until(lambda: scene.stored()[-1].ends[0].at is not None, TAKE_OVER_SECONDS, scene.written)
     scene.earlier("old")
     began = scene.now()
     until(lambda: scene.beats("old", began), TAKE_OVER_SECONDS)

@@ -16,11 +16,11 @@ from tanist.domain.names import (
     SourcePartition,
     TopicPartition,
 )
-from tanist.domain.source_ends import SourceEnd, SourceEnds
+from tanist.domain.source_ends import EndsConfirmed, SourceEnd, SourceEnds
 from tanist.domain.state_view import StateView, fold
 from tanist.fetcher.assignment import PartitionKey, Report
 from tanist.fetcher.planning import Owned
-from tanist.fetcher.source_ends import RATE_HALVED_SECONDS, Contact, ends_news, is_silence, source_ends
+from tanist.fetcher.source_ends import RATE_HALVED_SECONDS, Contact, ends_record, is_silence, source_ends
 from tests.builders import DR, a_mirror, a_topic
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class Fetcher:
 
     def __init__(self, view: StateView | None = None) -> None:
         self.view = fold(view or StateView(), [SPEC, TOPIC])
-        self.writes = 0
+        self.writes = self.confirmations = 0
+        """Of these: that confirm an earlier one."""
+        self.now = 0
         self.seen: dict[str, SourceEnds] = {}
 
     def look(
@@ -63,10 +65,15 @@ class Fetcher:
         named = {PartitionKey(DR, at): report for at, report in reports.items()}
         contacts = {PartitionKey(DR, at): contact for at in asked}
         self.seen = source_ends(MINE, named, contacts, self.view, self.seen)
-        for new in self.seen.values():
-            if ends_news(new, self.view.source_chunk(DR, CHUNK)):
+        self.now = max([self.now, *(report.observed_at or 0 for report in reports.values())])
+        for key, new in self.seen.items():
+            record = ends_record(new, self.view.source_chunk(DR, CHUNK), EpochMs(self.now))
+            if record is not None:
                 self.writes += 1
-                self.view = fold(self.view, [new])
+                self.confirmations += isinstance(record, EndsConfirmed)
+                self.view = fold(self.view, [record])
+            if isinstance(record, SourceEnds):
+                self.seen = self.seen | {key: record}
 
     def __getitem__(self, at: MirrorPartition) -> SourceEnd:
         found = self.view.source_end(DR, CHUNK, SPEC.names.at_source(at))
@@ -299,13 +306,95 @@ def ends(high: int, rate: float = 0.0, at: int = 0, log_end: int | None = None) 
     return SourceEnds(mirror=DR, chunk=0, ends=(end,), at=EpochMs(at))
 
 
+def is_news(new: SourceEnds, written: SourceEnds) -> bool:
+    return ends_record(new, written, EpochMs(T)) is not None
+
+
 def test_a_true_end_is_news_where_it_is_above_the_high_watermark() -> None:
-    assert ends_news(ends(100, log_end=120), ends(100, log_end=110))
-    assert ends_news(ends(100, log_end=120), ends(100))
-    assert not ends_news(ends(100, log_end=90), ends(100))
+    assert is_news(ends(100, log_end=120), ends(100, log_end=110))
+    assert is_news(ends(100, log_end=120), ends(100))
+    assert not is_news(ends(100, log_end=90), ends(100))
 
 
 def test_a_rate_that_fades_is_no_news() -> None:
-    assert not ends_news(ends(100, rate=70.0, at=9_000), ends(100, rate=80.0))
-    assert ends_news(ends(101, rate=80.0), ends(100, rate=80.0))
-    assert ends_news(ends(100, rate=70.0, at=10_000), ends(100, rate=80.0))
+    assert not is_news(ends(100, rate=70.0, at=9_000), ends(100, rate=80.0))
+    assert is_news(ends(101, rate=80.0), ends(100, rate=80.0))
+    assert is_news(ends(100, rate=70.0, at=10_000), ends(100, rate=80.0))
+
+
+# ── a source at rest ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def at_rest(ms: int, high: int = 100, caught_up: int | None = None) -> Report:
+    """Its copy was complete then, too, unless `caught_up` says when it was last."""
+    return replace(answer(ms, high), caught_up_at=EpochMs(ms if caught_up is None else caught_up))
+
+
+@pytest.fixture
+def resting() -> Fetcher:
+    """Both partitions are written once, and nothing grows."""
+    made = Fetcher()
+    made.look({FIRST: at_rest(T), SECOND: at_rest(T)})
+    assert (made.writes, made.confirmations) == (1, 0)
+    return made
+
+
+def test_what_a_source_at_rest_repeats_is_confirmed_and_not_written_again(resting: Fetcher) -> None:
+    """2,000 partitions at rest took a fifth of their worker's time for writing, and reading, all of them again."""
+    for second in range(1, 62):
+        resting.look({FIRST: at_rest(T + second * 1_000), SECOND: at_rest(T + second * 1_000 - 300)})
+    assert (resting.writes, resting.confirmations) == (7, 6)
+    [chunk] = resting.view.source_ends(DR)
+    assert {chunk.seen(end) for end in chunk.ends} == {T + 60_700}, "the oldest of their answers"
+    assert {resting[at].at for at in (FIRST, SECOND)} == {T + 60_700}
+    assert {resting[at].caught_up_at for at in (FIRST, SECOND)} == {T + 60_700}
+
+
+def test_a_worker_that_takes_over_goes_on_from_what_was_confirmed_last(resting: Fetcher) -> None:
+    """The source is dead by then: its last answer is the one that was confirmed."""
+    resting.look({FIRST: at_rest(T + 20_000), SECOND: at_rest(T + 20_000)})
+    assert resting.confirmations == 1
+    other = Fetcher(resting.view)
+    other.look({}, Contact(None, EpochMs(T + 25_000)))
+    assert {times(other[at]) for at in (FIRST, SECOND)} == {(T + 20_000, T + 25_000)}
+    assert other[FIRST].caught_up_at == T + 20_000
+
+
+def test_an_end_that_moves_is_written_with_all_others_as_they_were_confirmed(resting: Fetcher) -> None:
+    resting.look({FIRST: at_rest(T + 20_000), SECOND: at_rest(T + 20_000)})
+    resting.look({FIRST: at_rest(T + 20_500, 101, caught_up=T + 20_000), SECOND: at_rest(T + 20_000)})
+    assert (resting.writes, resting.confirmations) == (3, 1)
+    assert (resting[FIRST].high_watermark, times(resting[FIRST])) == (101, (T + 20_500, None))
+    assert times(resting[SECOND]) == (T + 20_000, None)
+
+
+def test_a_late_confirmation_says_nothing_about_ends_that_were_written_since(resting: Fetcher) -> None:
+    """A worker that was frozen, and has lost the partitions meanwhile, confirms what it has seen before."""
+    late = EndsConfirmed(mirror=DR, mirror_id=SPEC.mirror_id, chunk=CHUNK, of=EpochMs(T), at=EpochMs(T + 90_000))
+    assert resting.view.source_chunk(DR, CHUNK) != fold(resting.view, [late]).source_chunk(DR, CHUNK)
+    resting.look({FIRST: at_rest(T + 500, 101), SECOND: at_rest(T + 500, 101)})
+    resting.view = fold(resting.view, [late])
+    assert times(resting[FIRST]) == (T + 500, None)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(answer(T + 20_000, silent=T + 20_100), id="silent"),
+        pytest.param(answer(T + 20_000), id="never caught up by this worker"),
+        pytest.param(at_rest(T + 20_000, caught_up=T), id="behind since"),
+        pytest.param(replace(at_rest(T + 20_000), source_log_start=SourceOffset(3)), id="deleted at its start"),
+        pytest.param(replace(at_rest(T + 20_000), position=SourceOffset(100)), id="copied further"),
+    ],
+)
+def test_of_partitions_in_one_record_one_that_differs_is_written(resting: Fetcher, second: Report) -> None:
+    resting.look({FIRST: at_rest(T + 20_000), SECOND: second})
+    assert (resting.writes, resting.confirmations) == (2, 0)
+    assert resting[SECOND].caught_up_at == second.caught_up_at
+    assert resting[SECOND].log_start == second.source_log_start
+
+
+def test_a_partition_that_nobody_asks_for_is_not_confirmed(resting: Fetcher) -> None:
+    resting.look({FIRST: at_rest(T + 20_000)}, asked=(FIRST,))
+    assert resting.confirmations == 0
+    assert times(resting[SECOND]) == (T, None)

@@ -53,7 +53,7 @@ from tanist.domain.records import (
     TopicDesired,
     WorkerAlive,
 )
-from tanist.domain.source_ends import SourceEnd, SourceEnds
+from tanist.domain.source_ends import EndsConfirmed, SourceEnd, SourceEnds
 from tanist.domain.state_record import KINDS, StateRecord, Tombstone
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.tails import (
@@ -312,6 +312,16 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             '{"v":1,"mirror":"east.to-west_1","chunk":1,"ends":[{"partition":{"topic":"orders.v1_a-b","partition":3},'
             '"high_watermark":9,"last_stable":8}],"at":1}'
         ),
+    ),
+    (
+        SourceEnds(mirror=MIRROR, chunk=3, ends=(), at=EpochMs(1), written_at=EpochMs(7), caught_up_at=EpochMs(2)),
+        "ends/east.to-west_1/3",
+        ('{"v":1,"mirror":"east.to-west_1","chunk":3,"ends":[],"at":1,"mirror_id":"","written_at":7,"caught_up_at":2}'),
+    ),
+    (
+        EndsConfirmed(mirror=MIRROR, chunk=3, of=EpochMs(7), at=EpochMs(9), caught_up_at=EpochMs(8)),
+        "ends-confirmed/east.to-west_1/3",
+        '{"v":1,"mirror":"east.to-west_1","chunk":3,"of":7,"at":9,"caught_up_at":8,"mirror_id":""}',
     ),
     (
         SourceEnds(
@@ -752,6 +762,8 @@ WRITTEN: tuple[str, ...] = (
         '"record_until":null,"record_epoch":null,"log_end":null,"at":null,"silent_since":null}],"at":1,'
         '"mirror_id":""}'
     ),
+    ('{"v":1,"mirror":"east.to-west_1","chunk":3,"ends":[],"at":1,"mirror_id":"","written_at":7,"caught_up_at":2}'),
+    '{"v":1,"mirror":"east.to-west_1","chunk":3,"of":7,"at":9,"caught_up_at":8,"mirror_id":""}',
     (
         '{"v":1,"mirror":"east.to-west_1","chunk":2,"ends":[{"partition":{"topic":"orders.v1_a-b","partition"'
         ':3},"high_watermark":9,"last_stable":8,"rate":0.0,"log_start":null,"caught_up_at":null,"copied_until":null,'
