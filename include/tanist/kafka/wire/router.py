@@ -385,8 +385,8 @@ def _partition_info(partition: Any) -> PartitionInfo:
     )
 
 
-def _ids(numbers: Iterable[int]) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, numbers))
+def _ids(numbers: Iterable[BrokerId]) -> tuple[BrokerId, ...]:
+    return tuple(numbers)
 
 
 def share(by: Deadline, parts: int) -> Deadline:
