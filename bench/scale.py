@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.rigs import report
+from tanist.cli.main import collect_rarely
 from tanist.domain.names import MirrorPartition
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.requests import End
@@ -44,6 +45,7 @@ LIMITS: Final = {"mirroring_s": 10.0, "take_over_s": 10.0, "failover_work_s": 8.
 
 def measure(partitions: int = PARTITIONS) -> dict[str, Any]:
     """Seconds of each."""
+    collect_rarely()  # the commands run in this process, and are to take as long as in one of their own
     with ExitStack() as stack:
         guardian = stack.enter_context(Guardian())
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tanist-bench-")))

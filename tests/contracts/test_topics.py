@@ -96,6 +96,16 @@ def test_partitions_are_counted_and_what_is_not_there_is_no_none(topics: Topics,
     assert topics.partitions([], SOON(10)) == {}
 
 
+def test_of_the_configs_only_those_that_are_named_are_told(topics: Topics, topic_name: str) -> None:
+    topics.create([new(topic_name, retention_ms="60000", segment_ms="90000")], SOON(20))
+    found = topics.describe([topic_name, "no-such-topic"], SOON(10), {"retention.ms", "cleanup.policy", "no.such"})
+    facts = found[topic_name]
+    assert isinstance(facts, TopicFacts)
+    assert facts.configs == {"retention.ms": "60000"}
+    assert facts.effective == {"retention.ms": "60000", "cleanup.policy": "delete"}
+    assert isinstance(found["no-such-topic"], UnknownTopicOrPartition)
+
+
 def test_altering_one_config_leaves_the_others(topics: Topics, topic_name: str) -> None:
     topics.create([new(topic_name, retention_ms="60000", segment_ms="90000")], SOON(20))
     changes: dict[str, str | None] = {"retention.ms": None, "cleanup.policy": "compact"}

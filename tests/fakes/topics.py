@@ -16,7 +16,7 @@ from tanist.domain.names import MirrorPartition
 from tanist.ports.topics import TopicFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
     from tanist.ports.clock import Deadline
@@ -52,9 +52,12 @@ class MemoryTopics:
         seen = (name for name in self.cluster.topics if self.cluster.may("DESCRIBE", name))
         return tuple(sorted(name for name in seen if not name.startswith("__")))
 
-    def describe(self, names: Sequence[str], by: Deadline) -> Mapping[str, TopicFacts | TanistError]:
+    def describe(
+        self, names: Sequence[str], by: Deadline, configs: Collection[str] | None = None
+    ) -> Mapping[str, TopicFacts | TanistError]:
         self.cluster.answer()
-        return {name: self._described(name) for name in names}
+        found = {name: self._described(name) for name in names}
+        return found if configs is None else {name: _only(configs, each) for name, each in found.items()}
 
     def partitions(self, names: Sequence[str], by: Deadline) -> Mapping[str, int | TanistError]:
         found = {name: self._found(name, "DESCRIBE") for name in names}
@@ -119,3 +122,11 @@ class MemoryTopics:
             self.cluster.calls.append(f"create {new.name}")
             self.cluster.put(new)
         return None
+
+
+def _only(names: Collection[str], facts: TopicFacts | TanistError) -> TopicFacts | TanistError:
+    """`facts` with the configs of these `names`, as brokers tell them of a topic."""
+    if not isinstance(facts, TopicFacts):
+        return facts
+    kept = [{name: each[name] for name in names if name in each} for each in (facts.configs, facts.effective)]
+    return replace(facts, configs=kept[0], effective=kept[1])

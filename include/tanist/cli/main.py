@@ -25,9 +25,14 @@ def main() -> None:
 
     for sign in ours:
         signal.signal(sign, _interrupt)
+    collect_rarely()
+    run()
+
+
+def collect_rarely() -> None:
+    """Look for cycles among the objects of a command alone, and rarely: what is imported by now stays anyway."""
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
-    run()
 
 
 def _interrupt(number: int, _: FrameType | None) -> NoReturn:

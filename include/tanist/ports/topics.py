@@ -77,8 +77,13 @@ class Topics(Protocol):
         """Names of all topics that this login may DESCRIBE, sorted, without internal ones."""
         ...
 
-    def describe(self, names: Sequence[str], by: Deadline) -> Mapping[str, TopicFacts | TanistError]:
-        """The facts of each topic; UnknownTopicOrPartition if it does not exist."""
+    def describe(
+        self, names: Sequence[str], by: Deadline, configs: Collection[str] | None = None
+    ) -> Mapping[str, TopicFacts | TanistError]:
+        """The facts of each topic; UnknownTopicOrPartition if it does not exist.
+
+        `configs`: which of them the facts have, at least one; None: all. Brokers take longest to tell all of them.
+        """
         ...
 
     def partitions(self, names: Sequence[str], by: Deadline) -> Mapping[str, int | TanistError]:

@@ -177,9 +177,12 @@ class ClusterSnapshot(Generic[_P]):
         """All topics that this login may see, without internal ones."""
         return self._one("topic names", lambda: self.cluster.topics.names(by))
 
-    def described(self, topics: Iterable[str], by: Deadline) -> dict[str, TopicFacts | TanistError]:
-        """Topics with their configurations, which takes DESCRIBE_CONFIGS."""
-        return self._each("descriptions", topics, lambda new: self.cluster.topics.describe(new, by))
+    def described(
+        self, topics: Iterable[str], by: Deadline, configs: Collection[str] | None = None
+    ) -> dict[str, TopicFacts | TanistError]:
+        """Topics with their configurations, which takes DESCRIBE_CONFIGS. `configs`: which ones; None: all."""
+        part = ("descriptions", None if configs is None else frozenset(configs))
+        return self._each(part, topics, lambda new: self.cluster.topics.describe(new, by, configs))
 
     def partition_counts(self, topics: Iterable[str], by: Deadline) -> dict[str, int | TanistError]:
         """How many partitions each topic has, which takes DESCRIBE alone."""

@@ -184,10 +184,10 @@ def test_a_failover_that_begins_while_both_sides_are_read_is_seen(pair: Pair, mo
     pair.set("orders", segment_bytes="7")
     look = MemoryTopics.describe
 
-    def begin(self: MemoryTopics, names: list[str], by: Deadline) -> object:
+    def begin(self: MemoryTopics, names: list[str], by: Deadline, configs: None = None) -> object:
         if self.cluster.name == "east":
             pair.write(RUN)
-        return look(self, names, by)
+        return look(self, names, by, configs)
 
     monkeypatch.setattr(MemoryTopics, "describe", begin)
     with pytest.raises(errors.MirrorLocked):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.topic_configs import MIN_ISR
+from tanist.domain.topic_configs import KEEPS_RECORDS, MIN_ISR
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tanist.domain.records import TopicDesired
 
@@ -24,3 +24,8 @@ def missing(topic: TopicDesired, replication_factor: int, found: Mapping[str, st
     """What must still be altered."""
     wanted = takeover_configs(topic, replication_factor)
     return {name: value for name, value in wanted.items() if found.get(name) != value}
+
+
+def judged_configs(topics: Iterable[TopicDesired]) -> frozenset[str]:
+    """The names of all configs that a failover of `topics` looks at: what it sets, and what must not be altered."""
+    return frozenset(KEEPS_RECORDS).union(*(dict(topic.deferred_configs) for topic in topics))

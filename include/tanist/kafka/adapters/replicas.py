@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import BrokerError, TanistError, TimedOut
+from tanist.domain.errors import MalformedFrame, TanistError, TimedOut
 from tanist.domain.failback.open_transactions import HANGING, ReturnedTransaction
 from tanist.domain.failover.facts import OpenTransaction, TransactionalProducers
 from tanist.domain.names import BrokerId, EpochMs, topic_id_text
 from tanist.domain.topic_configs import MIN_ISR
-from tanist.kafka.wire.admin import ConfigKind, ConfigResource, describe_configs
+from tanist.kafka.wire.admin import topic_config
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import Markers, describe_producers, write_markers
 from tanist.kafka.wire.router import Router, share
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.names import TopicPartition
+    from tanist.kafka.wire.admin import ConfigValue
     from tanist.kafka.wire.requests import ActiveProducer
     from tanist.ports.clock import Deadline
 
@@ -54,9 +55,7 @@ class KafkaReplicas:
             return {}
         names = sorted({at.topic for at in partitions})
         self._router.refresh(names, by)
-        for name in names:
-            if not isinstance(self._needed.get(name), int):
-                self._needed[name] = self._ask(name, by)
+        self._needed |= self._ask([name for name in names if not isinstance(self._needed.get(name), int)], by)
         return {at: self._in_sync(at) for at in partitions}
 
     def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
@@ -86,12 +85,10 @@ class KafkaReplicas:
             return dict.fromkeys(partitions, TransactionalProducers.NONE)
         return {at: _writing(each, ids) for at, each in describe_producers(self._router, partitions, by).items()}
 
-    def _ask(self, topic: str, by: Deadline) -> int | TanistError:
-        try:
-            found = describe_configs(self._router, ConfigResource(ConfigKind.TOPIC, topic), [MIN_ISR], by)
-        except BrokerError as error:
-            return error
-        return int(found[MIN_ISR].value or 1)
+    def _ask(self, topics: Sequence[str], by: Deadline) -> dict[str, int | TanistError]:
+        """`min.insync.replicas` of each topic, in one request."""
+        found = topic_config(self._router, topics, MIN_ISR, by)
+        return {name: _needed(name, found.get(name)) for name in topics}
 
     def _in_sync(self, at: TopicPartition) -> InSync | TanistError:
         needed, topic = self._needed[at.topic], self._router.topics().get(at.topic)
@@ -102,6 +99,12 @@ class KafkaReplicas:
         found = topic.partitions[at.partition]
         leader = None if found.leader is None else BrokerId(found.leader)
         return InSync(0 if leader is None else len(found.isr), needed, leader)
+
+
+def _needed(topic: str, found: ConfigValue | TanistError | None) -> int | TanistError:
+    if found is None:
+        return MalformedFrame(f"topic {topic!r}: an answer without {MIN_ISR}")
+    return found if isinstance(found, TanistError) else int(found.value or 1)
 
 
 def _writing(producers: tuple[ActiveProducer, ...] | TanistError, ids: Collection[int]) -> TransactionalProducers:

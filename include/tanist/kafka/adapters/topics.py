@@ -127,11 +127,13 @@ class KafkaTopics:
 
         return self._asking.read(ask, by, Operation("list topics", "DESCRIBE on topics"))
 
-    def describe(self, names: Sequence[str], by: Deadline) -> Mapping[str, TopicFacts | TanistError]:
+    def describe(
+        self, names: Sequence[str], by: Deadline, configs: Collection[str] | None = None
+    ) -> Mapping[str, TopicFacts | TanistError]:
         found = self._descriptions(names, by)
         there = [name for name, description in found.items() if isinstance(description, TopicInfo)]
-        configs = self._configs(there, by)
-        return {name: _facts(found[name], configs.get(name)) for name in names}
+        reported = self._configs(there, configs, by)
+        return {name: _facts(found[name], reported.get(name)) for name in names}
 
     def partitions(self, names: Sequence[str], by: Deadline) -> Mapping[str, int | TanistError]:
         found = self._descriptions(names, by)
@@ -200,9 +202,11 @@ class KafkaTopics:
         doing = Operation(f"describe topic {name}", f"DESCRIBE on topic {name}")
         return self._asking.named(found.error, doing) if found.error else found
 
-    def _configs(self, names: Sequence[str], by: Deadline) -> dict[str, dict[str, ConfigValue] | TanistError]:
+    def _configs(
+        self, names: Sequence[str], configs: Collection[str] | None, by: Deadline
+    ) -> dict[str, dict[str, ConfigValue] | TanistError]:
         doing = Operation("describe configurations", "DESCRIBE_CONFIGS")
-        found = self._asking.read(lambda router, by: topic_configs(router, names, by), by, doing)
+        found = self._asking.read(lambda router, by: topic_configs(router, names, by, configs), by, doing)
         return {name: self._translate_error(each, _reading_configs(name)) for name, each in found.items()}
 
     def _translate_error(

@@ -41,6 +41,7 @@ _Q = TypeVar("_Q")
 _A = TypeVar("_A")
 _P = TypeVar("_P", bound=TopicPartition)
 Answers: TypeAlias = "dict[_P, _A | TanistError]"
+_Leaders: TypeAlias = "dict[TopicPartition, BrokerId | TanistError]"
 Ask: TypeAlias = "Callable[[Connection, Mapping[TopicPartition, _Q], Deadline], Answers[TopicPartition, _A]]"
 
 _ELSEWHERE: Final = (
@@ -69,8 +70,7 @@ def ask_leaders(
         Stopped: the router was interrupted. CouldNotTell: no broker reports leaders.
     """
     questions = cast("Mapping[TopicPartition, _Q]", wanted)
-    _find_leaders(router, questions, by)
-    answers = _ask_once(router, questions, by, ask)
+    answers = _ask_once(router, questions, _found_leaders(router, questions, by), by, ask)
     kinds: tuple[type[TanistError], ...] = _ELSEWHERE
     for pause in _PAUSES_SECONDS if again else _PAUSES_SECONDS[:1]:
         elsewhere = {at: questions[at] for at, answer in answers.items() if isinstance(answer, kinds)}
@@ -81,15 +81,23 @@ def ask_leaders(
                 router.pause(pause, by)
             router.refresh(sorted({at.topic for at in elsewhere}), by)
             if again:
-                answers |= _ask_once(router, elsewhere, by, ask)
+                answers |= _ask_once(router, elsewhere, _known_leaders(router, elsewhere), by, ask)
         kinds = _MOVES
     return cast("Answers[_P, _A]", answers)
 
 
-def _find_leaders(router: Router, partitions: Iterable[TopicPartition], by: Deadline) -> None:
-    unknown = {at.topic for at in partitions if isinstance(_leader(router, at), TanistError)}
+def _found_leaders(router: Router, partitions: Iterable[TopicPartition], by: Deadline) -> _Leaders:
+    """The leader of each partition, of which metadata is read if one is not known."""
+    leaders = _known_leaders(router, partitions)
+    unknown = [at for at, leader in leaders.items() if isinstance(leader, TanistError)]
     if unknown:
-        router.refresh(sorted(unknown), by)
+        router.refresh(sorted({at.topic for at in unknown}), by)
+        leaders |= _known_leaders(router, unknown)
+    return leaders
+
+
+def _known_leaders(router: Router, partitions: Iterable[TopicPartition]) -> _Leaders:
+    return {at: _leader(router, at) for at in partitions}
 
 
 def _leader(router: Router, at: TopicPartition) -> BrokerId | TanistError:
@@ -100,12 +108,16 @@ def _leader(router: Router, at: TopicPartition) -> BrokerId | TanistError:
 
 
 def _ask_once(
-    router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: Ask[_Q, _A]
+    router: Router,
+    questions: Mapping[TopicPartition, _Q],
+    leaders: _Leaders,
+    by: Deadline,
+    ask: Ask[_Q, _A],
 ) -> Answers[TopicPartition, _A]:
     answers: Answers[TopicPartition, _A] = {}
     groups: defaultdict[BrokerId, dict[TopicPartition, _Q]] = defaultdict(dict)
     for at, question in questions.items():
-        leader = _leader(router, at)
+        leader = leaders[at]
         if isinstance(leader, TanistError):
             answers[at] = leader
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tanist.domain.broker_errors import (
@@ -161,27 +161,19 @@ def _offsets_at(
     by: Deadline,
 ) -> Answers[TopicPartition, int]:
     kind = ListOffsetsRequest.ListOffsetsTopic
-    part = kind.ListOffsetsPartition
-    topics = [
-        kind(
-            name=topic,
-            partitions=[
-                part(
-                    partition_index=n,
-                    current_leader_epoch=router.leader_epoch(TopicPartition(topic, n))
-                    if replica == _DEBUGGER
-                    else _NO_EPOCH,
-                    timestamp=times[TopicPartition(topic, n)],
-                )
-                for n in partitions
-            ],
-        )
-        for topic, partitions in by_topic(times)
-    ]
+    part = cache(kind.ListOffsetsPartition)  # many partitions are asked the same; a message takes long to be made
+    asked = defaultdict[str, list[Any]](list)
+    for at, timestamp in times.items():
+        epoch = router.leader_epoch(at) if replica == _DEBUGGER else _NO_EPOCH
+        asked[at.topic].append(part(partition_index=at.partition, current_leader_epoch=epoch, timestamp=timestamp))
+    topics = [kind(name=topic, partitions=partitions) for topic, partitions in asked.items()]
     version = connection.version(ListOffsetsRequest, *LIST_OFFSETS)
     request = ListOffsetsRequest(replica_id=replica, isolation_level=isolation, topics=topics, version=version)
     answer = connection.call(request, by)
-    return {at: result(each, f"offsets of {at}", each.offset) for at, each in each_partition(answer.topics)}
+    return {
+        at: each.offset if each.error_code == NONE else error_for(each.error_code, f"offsets of {at}")
+        for at, each in each_partition(answer.topics)
+    }
 
 
 def init_producer_id(router: Router, by: Deadline) -> ProducerId:
@@ -229,7 +221,8 @@ def _write_markers(
     for of_id in answer.markers:
         for at, each in each_partition(of_id.topics):
             if of_id.producer_id == markers[at].producer_id:
-                answers[at] = result(each, f"markers on {at}", None)
+                code = each.error_code
+                answers[at] = None if code == NONE else error_for(code, f"markers on {at}")
     return answers
 
 

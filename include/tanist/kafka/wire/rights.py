@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -73,11 +74,23 @@ def may_write(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, 
     """
     if not topics:
         return {}
-    router.refresh(topics, by)
+    first = router.any_connection(by)
+    told = [_metadata(first, topics, by)]
+    router.learn(first, told[0])
     known = router.topics()
+
+    def ask(
+        connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline
+    ) -> Answers[TopicPartition, bool]:
+        if connection is first and told:  # this leader has told it together with who leads what
+            return _of_leader(told.pop(), partitions)
+        return _of_leader(_metadata(connection, sorted({at.topic for at in partitions}), by), partitions)
+
     partitions = [TopicPartition(name, part.partition) for name in topics for part in known[name].partitions]
-    answers = ask_leaders(router, dict.fromkeys(partitions), by, _ask) if partitions else {}
-    return {name: _any(known[name].error, [answers[at] for at in partitions if at.topic == name]) for name in topics}
+    answers: defaultdict[str, list[bool | TanistError]] = defaultdict(list)
+    for at, answer in (ask_leaders(router, dict.fromkeys(partitions), by, ask) if partitions else {}).items():
+        answers[at.topic].append(answer)
+    return {name: _any(known[name].error, answers[name]) for name in topics}
 
 
 def _any(error: TanistError | None, answers: Sequence[bool | TanistError]) -> bool | TanistError:
@@ -91,10 +104,7 @@ def _any(error: TanistError | None, answers: Sequence[bool | TanistError]) -> bo
     return error or (refused[0] if refused else False)
 
 
-def _ask(
-    connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline
-) -> Answers[TopicPartition, bool]:
-    answer = _metadata(connection, sorted({at.topic for at in partitions}), by)
+def _of_leader(answer: Any, partitions: Mapping[TopicPartition, None]) -> Answers[TopicPartition, bool]:
     answers = {topic.name: _writes(topic) for topic in answer.topics}
     return {at: answers[at.topic] for at in partitions if at.topic in answers}
 

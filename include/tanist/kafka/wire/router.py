@@ -105,9 +105,16 @@ class Router:
             TwoClusters: this broker is of another cluster than the first one. AnotherCluster: see `cluster_id`.
         """
         connection = self.any_connection(by)
-        answer = _metadata(connection, topics, by)
+        self.learn(connection, _metadata(connection, topics, by), forget=topics is None)
+
+    def learn(self, connection: Connection, answer: Any, *, forget: bool = False) -> None:
+        """Take what `connection` has answered to a MetadataRequest, as `refresh` does. `forget`: what was known before.
+
+        Raises:
+            TwoClusters, AnotherCluster: as `refresh`.
+        """
         self._must_be_the_same(connection, answer.cluster_id)
-        self._learn(answer, forget=topics is None)
+        self._learn(answer, forget=forget)
 
     def _must_be_the_same(self, connection: Connection, cluster_id: str | None) -> None:
         """Names resolve anew and bootstrap addresses take turns: what was known must not be mixed with another's."""
@@ -378,8 +385,8 @@ def _partition_info(partition: Any) -> PartitionInfo:
     )
 
 
-def _ids(numbers: Iterable[int]) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, numbers))
+def _ids(numbers: Iterable[BrokerId]) -> tuple[BrokerId, ...]:
+    return tuple(numbers)
 
 
 def share(by: Deadline, parts: int) -> Deadline:

@@ -85,16 +85,23 @@ def delete_topic(router: Router, topic: str, topic_id: str, by: Deadline) -> Tan
 
 
 def topic_configs(
-    router: Router, topics: Sequence[str], by: Deadline
+    router: Router, topics: Sequence[str], by: Deadline, names: Collection[str] | None = None
 ) -> dict[str, dict[str, ConfigValue] | TanistError]:
-    """Every configuration that applies to each topic, as the broker that is asked knows it."""
+    """What applies to each topic, as the broker that is asked knows it. `names`: of configs, at least one; None: all.
+
+    Raises:
+        ValueError: `names` is empty, which brokers take for all of them.
+    """
+    if names is not None and not names:
+        raise ValueError("no configuration is named")
     if not topics:
         return {}
+    keys = None if names is None else sorted(names)
     kind = DescribeConfigsRequest.DescribeConfigsResource
     connection = router.any_connection(by)
     request = DescribeConfigsRequest(
         resources=[
-            kind(resource_type=ConfigKind.TOPIC, resource_name=name, configuration_keys=None) for name in topics
+            kind(resource_type=ConfigKind.TOPIC, resource_name=name, configuration_keys=keys) for name in topics
         ],
         include_synonyms=False,
         include_documentation=False,

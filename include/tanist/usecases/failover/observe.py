@@ -24,7 +24,7 @@ from tanist.domain.failover.facts import (
 )
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import wanted_topics
-from tanist.domain.failover.takeover import missing
+from tanist.domain.failover.takeover import judged_configs, missing
 from tanist.domain.fences import ended_since
 from tanist.domain.lag import last_known
 from tanist.domain.logins import logins_of, not_known_yet, principals
@@ -286,7 +286,7 @@ class Observer:
         view = destination.state(STATE_TOPIC, by)
         names = [each.topic for each in wanted]
         fences = spec.names.by_copy({each.topic: each for each in view.source_fences(mirror)})
-        described = destination.described(names, by)
+        described = destination.described(names, by, judged_configs(wanted))
         stands = source.fences.known()
         held = {each.topic: each.deferred_acls if each.given is None else each.given for each in wanted}
         ours = principals(logins_of(view.workers()))

@@ -73,7 +73,7 @@ class Leader:
     def partitions(self, names: Sequence[str], _by: Deadline) -> dict[str, int | TanistError]:
         return dict.fromkeys(names, self.there)
 
-    def describe(self, names: Sequence[str], _by: Deadline) -> dict[str, TopicFacts | TanistError]:
+    def describe(self, names: Sequence[str], *_: object) -> dict[str, TopicFacts | TanistError]:
         return dict.fromkeys(names, self.facts)
 
 

@@ -269,8 +269,8 @@ def test_a_config_that_is_altered_between_the_look_and_the_request_is_looked_at_
     world.run(plan, until="generation")
     describe, alter, late = MemoryTopics.describe, MemoryTopics.alter_configs, list[str]()
 
-    def seen(self: MemoryTopics, names: Any, by: Deadline) -> Any:
-        answer = describe(self, names, by)
+    def seen(self: MemoryTopics, names: Any, by: Deadline, configs: Any) -> Any:
+        answer = describe(self, names, by, configs)
         if list(names) == ["orders", "payments"] and not described and self.cluster is world.west:
             described.append("orders")
             alter(self, {"orders": {"retention.ms": "5"}}, by)

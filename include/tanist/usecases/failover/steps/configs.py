@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import CouldNotTell, TanistError
-from tanist.domain.failover.takeover import missing
+from tanist.domain.failover.takeover import judged_configs, missing
 from tanist.ports.topics import TopicFacts
 from tanist.usecases.failover.step import must_all
 from tanist.usecases.rights import named
@@ -24,7 +24,7 @@ def do(context: StepContext) -> Done:
     """Compaction first touches a log once nobody compares it with the source any more."""
     side = context.destination
     ours = context.taking_over()
-    described = side.topics.describe([each.topic for each in ours], context.by)
+    described = side.topics.describe([each.topic for each in ours], context.by, judged_configs(ours))
     failed = {name: facts for name, facts in described.items() if isinstance(facts, TanistError)}
     found = {name: facts for name, facts in described.items() if isinstance(facts, TopicFacts)}
     done = {
@@ -53,7 +53,7 @@ def _alter(
     """
     topics = context.destination.topics
     context.session.confirm()
-    now = topics.describe(list(changes), context.by)
+    now = topics.describe(list(changes), context.by, {name for some in changes.values() for name in some})
     answers: dict[str, TanistError | None] = {
         topic: _moved(now[topic], found[topic], some) for topic, some in changes.items()
     }

@@ -65,12 +65,15 @@ def recorded_lineage(context: StepContext, ours: Intent) -> tuple[TopicLineage, 
     }
     must_all(failed, "end(s) of copied records could not be determined")
     ends = {at: end for at, end in answers.items() if not isinstance(end, TanistError)}
-    context.session.write([_entry(context, topic, ends) for topic in missing])
+    view = context.session.view()
+    context.session.write([_entry(context, view, topic, ends) for topic in missing])
     return of_run(context.session.view(), ours)
 
 
-def _entry(context: StepContext, topic: TopicIntent, ends: Mapping[MirrorPartition, DestinationOffset]) -> TopicLineage:
-    view, intent = context.session.view(), context.intent
+def _entry(
+    context: StepContext, view: StateView, topic: TopicIntent, ends: Mapping[MirrorPartition, DestinationOffset]
+) -> TopicLineage:
+    intent = context.intent
     earlier = view.lineage(intent.mirror, topic.topic)
     partitions = [at for number in range(topic.partitions) if (at := MirrorPartition(topic.topic, number)) in ends]
     old_ends = tuple(max(ends[at], own_start(earlier, at, intent.source_cluster_id)) for at in partitions)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import Intent, TopicIntent
     from tanist.domain.mapped_runs import OffsetRangesWritten
     from tanist.domain.records import CopiedUpTo
+    from tanist.domain.state_view import StateView
     from tanist.ports.fencing import TransactionFence
     from tanist.usecases.failover.step import StepContext
 
@@ -138,16 +139,17 @@ def _lineage(
     context: StepContext, ours: Intent, fences: Mapping[MirrorPartition, TransactionFence]
 ) -> Iterator[TopicLineage]:
     """Of the topics of which none is on record."""
-    known = {each.topic for each in of_run(context.session.view(), ours)}
+    view = context.session.view()
+    known = {each.topic for each in of_run(view, ours)}
     for topic in ours.topics:
         if topic.topic not in known:
-            yield _entry(context, topic, fences)
+            yield _entry(context, view, topic, fences)
 
 
 def _entry(
-    context: StepContext, topic: TopicIntent, fences: Mapping[MirrorPartition, TransactionFence]
+    context: StepContext, view: StateView, topic: TopicIntent, fences: Mapping[MirrorPartition, TransactionFence]
 ) -> TopicLineage:
-    sealed = context.session.view().copied_up_to(context.intent.mirror, topic.topic)
+    sealed = view.copied_up_to(context.intent.mirror, topic.topic)
     found = [fences[MirrorPartition(topic.topic, n)] for n in range(topic.partitions)]
     ends = tuple(int(each.end) for each in found)
     return TopicLineage(
