@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -77,7 +78,10 @@ def may_write(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, 
     known = router.topics()
     partitions = [TopicPartition(name, part.partition) for name in topics for part in known[name].partitions]
     answers = ask_leaders(router, dict.fromkeys(partitions), by, _ask) if partitions else {}
-    return {name: _any(known[name].error, [answers[at] for at in partitions if at.topic == name]) for name in topics}
+    told: defaultdict[str, list[bool | TanistError]] = defaultdict(list)
+    for at, answer in answers.items():
+        told[at.topic].append(answer)
+    return {name: _any(known[name].error, told[name]) for name in topics}
 
 
 def _any(error: TanistError | None, answers: Sequence[bool | TanistError]) -> bool | TanistError:
