@@ -106,6 +106,8 @@ class TopicNames:
 
     def at_source(self, partition: MirrorPartition) -> SourcePartition:
         """What `partition` is copied from. Raises NoCopyName: it is in no copy."""
+        if self.renaming is None:  # asked of every partition of a mirror, several times in each look
+            return SourcePartition(*partition)
         return SourcePartition(self.topic_at_source(partition.topic), partition.partition)
 
     def mirrored(self, partition: SourcePartition) -> MirrorPartition:

@@ -63,11 +63,12 @@ class StateView(Mapping[str, StateRecord]):
     it (`spec`): `__mirror_offsets` and `__mirror_groups` have no specs.
     """
 
-    __slots__ = ("_by_kind", "_records")
+    __slots__ = ("_by_kind", "_records", "_topics")
 
     def __init__(self, records: Mapping[str, StateRecord] | None = None) -> None:
         self._records = dict(records or {})
         self._by_kind: dict[type[StateRecord], list[StateRecord]] | None = None
+        self._topics: dict[MirrorName | None, tuple[TopicDesired, ...]] = {}
 
     def __getitem__(self, key: str) -> StateRecord:
         return self._records[key]
@@ -105,7 +106,10 @@ class StateView(Mapping[str, StateRecord]):
 
     def topics(self, mirror: MirrorName | None = None) -> tuple[TopicDesired, ...]:
         """The topics of `mirror` (of all mirrors if None), those that have left it too, by key."""
-        return tuple(sorted(self._all_of(TopicDesired, mirror), key=lambda each: each.key))
+        if (found := self._topics.get(mirror)) is None:  # one look asks some forty times, and a mirror has thousands
+            found = tuple(sorted(self._all_of(TopicDesired, mirror), key=lambda each: each.key))
+            self._topics[mirror] = found
+        return found
 
     def mirrored(self, mirror: MirrorName | None = None) -> tuple[TopicDesired, ...]:
         """The topics that are in a mirror, or in any mirror; not those that have left it."""

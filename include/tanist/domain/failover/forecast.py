@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.facts import SourceState, is_final, is_locked, unseen
@@ -28,36 +28,41 @@ def undrained(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
     return tuple(each for each in facts.partitions if each.partition in without or each.foreign)
 
 
-def by_partition(intent: Intent, facts: Facts) -> tuple[tuple[TopicPartition, int | None], ...]:
+Lost: TypeAlias = "tuple[tuple[TopicPartition, int | None], ...]"
+"""Offsets that each partition would lose; of one that asks several questions about them it is found once."""
+
+
+def by_partition(intent: Intent, facts: Facts) -> Lost:
     """What each partition would lose, those without a copy all they hold; None where it cannot be told.
 
     What is gone from the start of a copy is lost whether or not its end drains.
     """
     at_end = {each.partition: each.at_risk for each in undrained(intent, facts)}
-    lost = [(each.partition, _sum((each.missing_at_start, at_end.get(each.partition, 0)))) for each in facts.partitions]
+    lost = [(each.partition, _both(each.missing_at_start, at_end.get(each.partition, 0))) for each in facts.partitions]
     return (*lost, *((each.partition, each.offsets) for each in facts.source.uncopied))
 
 
-def at_risk(intent: Intent, facts: Facts) -> int | None:
-    """Offsets that would be lost now, all partitions; None where one of them cannot tell."""
-    return _sum(offsets for _, offsets in by_partition(intent, facts))
+def at_risk(intent: Intent, facts: Facts, lost: Lost | None = None) -> int | None:
+    """Offsets that would be lost now, all partitions; None where one of them cannot tell. `lost`: `by_partition`."""
+    return _sum(offsets for _, offsets in (by_partition(intent, facts) if lost is None else lost))
 
 
-def at_least(intent: Intent, facts: Facts) -> int:
+def at_least(intent: Intent, facts: Facts, lost: Lost | None = None) -> int:
     """Offsets that would be lost now of those partitions that can tell; the others may lose any number more."""
-    return sum(offsets for _, offsets in by_partition(intent, facts) if offsets)
+    return sum(offsets for _, offsets in (by_partition(intent, facts) if lost is None else lost) if offsets)
 
 
-def beyond_drain(intent: Intent, facts: Facts) -> int:
+def beyond_drain(intent: Intent, facts: Facts, lost: Lost | None = None) -> int:
     """As `at_least`, without what an unplanned run still has to drain: partitions that answer and are copied.
 
     The lag of a source that answers moves all the time. It is a loss once the drain has ended.
     """
+    lost = by_partition(intent, facts) if lost is None else lost
     if intent.mode is not Mode.UNPLANNED or (is_locked(facts) and facts.marked("drain")):
-        return at_least(intent, facts)
+        return at_least(intent, facts, lost)
     draining = {each.partition for each in facts.partitions if each.live and each.state is MirrorState.MIRRORING}
     gone = sum(each.missing_at_start or 0 for each in facts.partitions if each.partition in draining)
-    return gone + sum(offsets for at, offsets in by_partition(intent, facts) if offsets and at not in draining)
+    return gone + sum(offsets for at, offsets in lost if offsets and at not in draining)
 
 
 def estimate(intent: Intent, facts: Facts, until: EpochMs) -> int | None:
@@ -83,6 +88,10 @@ def age_ms(counted: Sequence[PartitionFacts], facts: Facts) -> int | None:
     if seen:
         return max(0, facts.now - min(seen))
     return 0 if all(each.live for each in counted) else None
+
+
+def _both(start: int | None, end: int | None) -> int | None:
+    return None if start is None or end is None else start + end
 
 
 def _sum(offsets: Iterable[int | None]) -> int | None:
@@ -134,7 +143,7 @@ def forecast(intent: Intent, facts: Facts, valid_ms: int = APPROVAL_MS) -> Forec
     answers = [at for each in facts.partitions if (at := facts.now if each.live else each.known and each.known.at)]
     vain = [at for each in facts.partitions if each.known and (at := each.known.silent_since)]
     return Forecast(
-        offsets_at_risk=at_risk(intent, facts),
+        offsets_at_risk=at_risk(intent, facts, lost),
         estimate=estimate(intent, facts, facts.now),
         estimate_at_end=estimate(intent, facts, EpochMs(facts.now + valid_ms)),
         seen_at=seen_at(counted, facts),

@@ -272,15 +272,16 @@ def _of_beginnings(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """The loss, counted and bound in the same way in both modes; a planned failover does not lose what it drains."""
-    lost, least, beyond = at_risk(intent, facts), at_least(intent, facts), beyond_drain(intent, facts)
+    each = by_partition(intent, facts)
+    lost, least, beyond = at_risk(intent, facts, each), at_least(intent, facts, each), beyond_drain(intent, facts, each)
     reported = f"{'at least ' if lost is None else ''}{least} offsets"
     if lost is None:
-        blind = [at for at, offsets in by_partition(intent, facts) if offsets is None]
+        blind = [at for at, offsets in each if offsets is None]
         yield Limitation(
             "RECORDS_AT_RISK_UNKNOWN",
             f"offsets at risk are unknown for {_named(blind)}",
             about=tuple(map(str, blind)),
-            momentary=any(each.end is None or each.foreign is None or each.longer is None for each in facts.partitions),
+            momentary=any(one.end is None or one.foreign is None or one.longer is None for one in facts.partitions),
         )
     if beyond > intent.loss_tolerance:
         why = (

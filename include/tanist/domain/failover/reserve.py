@@ -297,17 +297,21 @@ def of_reserve(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             f"{named(seen, ', ')}; give --source-dead-since {iso_time(last)}, or leave it out"
         )
         yield Limitation(SEEN_LATER, why, blocks=True)
-    found = reserve(intent, facts).partitions
-    without = [each for each in found if (not each.fits if planned else each.wanted is None)]
+    if planned:
+        without = [each.partition for each in reserve(intent, facts).partitions if not each.fits]
+    else:  # which offsets are wanted does not depend on the budget, so nothing is shared out
+        ours = frozenset(() if facts.is_mapped else intent.partitions)
+        asked = [each for each in facts.partitions if each.partition in ours]
+        without = sorted(each.partition for each in asked if _wanted(intent, facts, each) is None)
     if without:
-        missing = named((each.partition for each in without), ", ")
+        missing = named(without, ", ")
         why = (
             f"new records may get offsets that refused transactional producers still use at the source: {missing}; "
             "stop these producers first, or fail over fewer topics at a time (--topic)"
             if planned
             else f"new records may get offsets that the old source has used; how far it has come is unknown: {missing}"
         )
-        yield Limitation(MAY_BE_REUSED, why, about=tuple(str(each.partition) for each in without))
+        yield Limitation(MAY_BE_REUSED, why, about=tuple(map(str, without)))
 
 
 def unreserved_to(each: PartitionReserve) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.kafka.wire.admin import ConfigValue
     from tanist.kafka.wire.requests import ActiveProducer
+    from tanist.kafka.wire.router import TopicInfo
     from tanist.ports.clock import Deadline
 
 _P = TypeVar("_P", bound="TopicPartition")
@@ -56,7 +57,8 @@ class KafkaReplicas:
         names = sorted({at.topic for at in partitions})
         self._router.refresh(names, by)
         self._needed |= self._ask([name for name in names if not isinstance(self._needed.get(name), int)], by)
-        return {at: self._in_sync(at) for at in partitions}
+        known = self._router.topics()
+        return {at: self._in_sync(at, known.get(at.topic)) for at in partitions}
 
     def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
         if not partitions:
@@ -90,8 +92,8 @@ class KafkaReplicas:
         found = topic_config(self._router, topics, MIN_ISR, by)
         return {name: _needed(name, found.get(name)) for name in topics}
 
-    def _in_sync(self, at: TopicPartition) -> InSync | TanistError:
-        needed, topic = self._needed[at.topic], self._router.topics().get(at.topic)
+    def _in_sync(self, at: TopicPartition, topic: TopicInfo | None) -> InSync | TanistError:
+        needed = self._needed[at.topic]
         if isinstance(needed, TanistError):
             return needed
         if topic is None or topic.error is not None or at.partition >= len(topic.partitions):

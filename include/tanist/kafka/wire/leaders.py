@@ -19,7 +19,6 @@ from tanist.domain.broker_errors import (
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import (
-    BrokerError,
     ConnectionLost,
     TanistError,
     TimedOut,
@@ -32,6 +31,7 @@ from tanist.kafka.wire.router import share
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from tanist.domain.errors import BrokerError
     from tanist.domain.names import BrokerId
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.router import Router
@@ -41,7 +41,6 @@ _Q = TypeVar("_Q")
 _A = TypeVar("_A")
 _P = TypeVar("_P", bound=TopicPartition)
 Answers: TypeAlias = "dict[_P, _A | TanistError]"
-_Leaders: TypeAlias = "dict[TopicPartition, BrokerId | TanistError]"
 Ask: TypeAlias = "Callable[[Connection, Mapping[TopicPartition, _Q], Deadline], Answers[TopicPartition, _A]]"
 
 _ELSEWHERE: Final = (
@@ -70,10 +69,15 @@ def ask_leaders(
         Stopped: the router was interrupted. CouldNotTell: no broker reports leaders.
     """
     questions = cast("Mapping[TopicPartition, _Q]", wanted)
-    answers = _ask_once(router, questions, _found_leaders(router, questions, by), by, ask)
+    leaders = router.leaders(questions)
+    if unknown := {at.topic for at, leader in leaders.items() if isinstance(leader, TanistError)}:
+        router.refresh(sorted(unknown), by)
+        leaders = router.leaders(questions)
+    answers = _ask_once(router, questions, leaders, by, ask)
     kinds: tuple[type[TanistError], ...] = _ELSEWHERE
     for pause in _PAUSES_SECONDS if again else _PAUSES_SECONDS[:1]:
-        elsewhere = {at: questions[at] for at, answer in answers.items() if isinstance(answer, kinds)}
+        failed = {at: answer for at, answer in answers.items() if isinstance(answer, TanistError)}
+        elsewhere = {at: questions[at] for at, answer in failed.items() if isinstance(answer, kinds)}
         if not elsewhere:
             break
         with contextlib.suppress(TimedOut, Unreachable, ConnectionLost):  # what we have is the answer then
@@ -81,49 +85,28 @@ def ask_leaders(
                 router.pause(pause, by)
             router.refresh(sorted({at.topic for at in elsewhere}), by)
             if again:
-                answers |= _ask_once(router, elsewhere, _known_leaders(router, elsewhere), by, ask)
+                answers |= _ask_once(router, elsewhere, router.leaders(elsewhere), by, ask)
         kinds = _MOVES
     return cast("Answers[_P, _A]", answers)
-
-
-def _found_leaders(router: Router, partitions: Iterable[TopicPartition], by: Deadline) -> _Leaders:
-    """The leader of each partition, of which metadata is read if one is not known."""
-    leaders = _known_leaders(router, partitions)
-    unknown = [at for at, leader in leaders.items() if isinstance(leader, TanistError)]
-    if unknown:
-        router.refresh(sorted({at.topic for at in unknown}), by)
-        leaders |= _known_leaders(router, unknown)
-    return leaders
-
-
-def _known_leaders(router: Router, partitions: Iterable[TopicPartition]) -> _Leaders:
-    return {at: _leader(router, at) for at in partitions}
-
-
-def _leader(router: Router, at: TopicPartition) -> BrokerId | TanistError:
-    try:
-        return router.leader(at)
-    except BrokerError as error:
-        return error
 
 
 def _ask_once(
     router: Router,
     questions: Mapping[TopicPartition, _Q],
-    leaders: _Leaders,
+    leaders: Mapping[TopicPartition, BrokerId | BrokerError],
     by: Deadline,
     ask: Ask[_Q, _A],
 ) -> Answers[TopicPartition, _A]:
     answers: Answers[TopicPartition, _A] = {}
     groups: defaultdict[BrokerId, dict[TopicPartition, _Q]] = defaultdict(dict)
-    for at, question in questions.items():
-        leader = leaders[at]
+    for at, leader in leaders.items():
         if isinstance(leader, TanistError):
             answers[at] = leader
         else:
-            groups[leader][at] = question
+            groups[leader][at] = questions[at]
     for index, (broker, group) in enumerate(groups.items()):
-        answers |= router.ask(broker, group, share(by, len(groups) - index), ask)
+        found = router.ask(broker, group, share(by, len(groups) - index), ask)
+        answers = answers | found if answers else found
     return answers
 
 

@@ -11,6 +11,7 @@ from tanist.domain.broker_errors import LeaderNotAvailable, UnknownTopicOrPartit
 from tanist.domain.endpoint import Address
 from tanist.domain.errors import (
     AnotherCluster,
+    BrokerError,
     CouldNotTell,
     MalformedFrame,
     Stopped,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.errors import BrokerError
 
 _Items = TypeVar("_Items", bound="Collection[Any]")
 _A = TypeVar("_A")
@@ -198,6 +198,25 @@ class Router:
         if leader is None:
             raise LeaderNotAvailable(f"{of} of cluster {self.endpoint.name!r} has no leader")
         return leader
+
+    def leaders(self, of: Iterable[TopicPartition]) -> dict[TopicPartition, BrokerId | BrokerError]:
+        """What `leader` says of each, or raises: of many partitions, which are asked about again and again."""
+        found: dict[TopicPartition, BrokerId | BrokerError] = {}
+        last, parts = "", tuple[PartitionInfo, ...]()
+        for at in of:
+            name, number = at
+            if name != last:  # partitions come by topic
+                topic = self._topics.get(name)
+                last, parts = name, () if topic is None or topic.error is not None else topic.partitions
+            known = parts[number].leader if number < len(parts) else None
+            found[at] = self._why_unled(at) if known is None else known
+        return found
+
+    def _why_unled(self, at: TopicPartition) -> BrokerId | BrokerError:
+        try:
+            return self.leader(at)
+        except BrokerError as error:
+            return error
 
     def leader_epoch(self, of: TopicPartition) -> int:
         """In which epoch `leader` leads; -1 where that is not known."""

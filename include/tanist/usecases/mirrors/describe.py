@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tanist.domain import losses, records
 from tanist.domain.circle import locate
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tanist.domain.detached_record import TopicDetached
     from tanist.domain.duties import DutyRun
     from tanist.domain.followed import FollowedTopic, FollowedTopics
+    from tanist.domain.losses import TombstonesMissed
     from tanist.domain.names import MirrorPartition, SourcePartition, TopicNames
     from tanist.domain.offset_policy import OffsetPolicy
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
@@ -138,13 +139,11 @@ class Observed:
 def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -> tuple[PartitionRow, ...]:
     """One row per partition: pure."""
     known, missed = last_known(seen.state, spec.mirror), seen.offsets.tombstones_missed(spec)
+    names = spec.names
     return tuple(
-        replace(
-            _row(spec, topic, partition, seen, known.get(spec.names.at_source(partition))),
-            map=seen.policy.map_of(partition),
-            tombstones_missed=missed.get(partition),
-        )
+        _row(_Place(topic, partition, names.at_source(partition), stamped), seen, spec, known, missed)
         for topic in topics
+        for stamped in (dict(topic.deferred_configs).get(TIMESTAMP_TYPE) == LOG_APPEND_TIME,)
         for partition in topic.all_partitions()
     )
 
@@ -155,27 +154,41 @@ def is_resumed(spec: MirrorSpec, topic: TopicDesired, observed: PartitionObserve
     return resumed or is_loss_accepted(spec, observed)
 
 
+class _Place(NamedTuple):
+    """A partition of a mirror. `stamped`: the source's brokers stamp the records of its topic."""
+
+    topic: TopicDesired
+    partition: MirrorPartition
+    at_source: SourcePartition
+    stamped: bool
+
+
 def _row(
-    spec: MirrorSpec, topic: TopicDesired, partition: MirrorPartition, seen: Observed, known: KnownEnd | None
+    at: _Place,
+    seen: Observed,
+    spec: MirrorSpec,
+    ends: Mapping[SourcePartition, KnownEnd],
+    missed: Mapping[MirrorPartition, TombstonesMissed],
 ) -> PartitionRow:
-    """Without what `__mirror_offsets` has of it."""
+    partition, at_source, known = at.partition, at.at_source, ends.get(at.at_source)
     observed = seen.state.observed(spec.mirror, partition)
-    at_source = spec.names.at_source(partition)
     live, copy = seen.source.found.get(at_source), seen.destination.found.get(partition)
     return PartitionRow(
         mirror=spec.mirror,
         partition=partition,
         at_source=at_source,
-        desired=topic.desired,
+        desired=at.topic.desired,
         state=observed.state if observed else MirrorState.UNKNOWN,
         source=asked_again(known, SourceOffset(live.high_watermark), live.observed_at) if live else known,
         destination_end=DestinationOffset(copy.high_watermark) if copy else None,
         observed=observed,
+        map=seen.policy.map_of(partition),
         lost=seen.state.lost(spec.mirror, partition, observed.topic_id if observed else ""),
         source_error=seen.source.error(at_source),
         destination_error=seen.destination.error(partition),
-        resume_requested=observed is not None and is_resumed(spec, topic, observed),
-        log_append_time=dict(topic.deferred_configs).get(TIMESTAMP_TYPE) == LOG_APPEND_TIME,
+        tombstones_missed=missed.get(partition),
+        resume_requested=observed is not None and is_resumed(spec, at.topic, observed),
+        log_append_time=at.stamped,
     )
 
 

@@ -13,7 +13,7 @@ from tanist.kafka.wire.leaders import ask_leaders
 from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tanist.domain.errors import TanistError
 
@@ -27,8 +27,8 @@ class Moving:
         self.refusals, self.error = refusals, error
         self.paused, self.asked = 0.0, 0
 
-    def leader(self, _: TopicPartition) -> BrokerId:
-        return BrokerId(1)
+    def leaders(self, of: Iterable[TopicPartition]) -> dict[TopicPartition, BrokerId]:
+        return dict.fromkeys(of, BrokerId(1))
 
     def refresh(self, *_: Any) -> None: ...
 
