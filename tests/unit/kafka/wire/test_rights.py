@@ -11,7 +11,7 @@ from tanist.kafka.wire.rights import may_write
 from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pytest
 
@@ -40,8 +40,8 @@ class Brokers:
     def topics(self) -> Mapping[str, Any]:
         return self.known
 
-    def leader(self, of: TopicPartition) -> BrokerId:
-        return BrokerId(of.partition)
+    def leaders(self, of: Iterable[TopicPartition]) -> Mapping[TopicPartition, BrokerId]:
+        return {at: BrokerId(at.partition) for at in of}
 
     def ask(self, broker: BrokerId, group: Mapping[TopicPartition, None], by: Deadline, ask: Callable[..., Any]) -> Any:
         return ask(int(broker), group, by)
