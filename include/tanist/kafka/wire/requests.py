@@ -118,9 +118,15 @@ def list_offsets(router: Router, ends: Mapping[_P, End], by: Deadline) -> Answer
 
 def readable_ends(router: Router, partitions: Collection[_P], by: Deadline) -> Answers[_P, LogEnds]:
     """Three requests to each leader, in the order in which the answers can only grow, whatever happens meanwhile."""
-    asked = (End.EARLIEST, End.LAST_STABLE, End.HIGH_WATERMARK)
-    answers = [list_offsets(router, dict.fromkeys(partitions, end), by) for end in asked]
-    return {at: _readable(*(found[at] for found in answers)) for at in partitions}
+    return ask_leaders(router, dict.fromkeys(partitions), by, partial(_readable_ends, router))
+
+
+def _readable_ends(
+    router: Router, connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline
+) -> Answers[TopicPartition, LogEnds]:
+    order = (End.EARLIEST, End.LAST_STABLE, End.HIGH_WATERMARK)
+    answers = starts, stable, high = [_list_offsets(router, end, connection, partitions, by) for end in order]
+    return {at: _readable(starts[at], stable[at], high[at]) for at in partitions if all(at in each for each in answers)}
 
 
 def _readable(start: int | TanistError, stable: int | TanistError, high: int | TanistError) -> LogEnds | TanistError:
@@ -146,10 +152,10 @@ def first_since(router: Router, times: Mapping[_P, int], by: Deadline) -> Answer
 
 
 def _list_offsets(
-    router: Router, end: End, connection: Connection, ends: Mapping[TopicPartition, End], by: Deadline
+    router: Router, end: End, connection: Connection, partitions: Iterable[TopicPartition], by: Deadline
 ) -> Answers[TopicPartition, int]:
     timestamp, isolation, replica = end.value
-    return _offsets_at(router, isolation, replica, connection, dict.fromkeys(ends, timestamp), by)
+    return _offsets_at(router, isolation, replica, connection, dict.fromkeys(partitions, timestamp), by)
 
 
 def _offsets_at(

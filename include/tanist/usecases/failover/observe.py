@@ -233,8 +233,8 @@ class Observer:
         stored = destination.state(OFFSETS_TOPIC, by)
         last, missed = last_known(view, spec.mirror), stored.tombstones_missed(spec)
         offsets = offset_policy(spec, destination.cluster, view, stored, by)
-        theirs = {at: spec.names.at_source(at) for at in copies.found}
-        starts = {at: _log_start(source.ends.found.get(there), last.get(there)) for at, there in theirs.items()}
+        theirs = {at: spec.names.at_source(at) for at in partitions}
+        starts = {at: _log_start(source.ends.found.get(theirs[at]), last.get(theirs[at])) for at in copies.found}
         asked = {at: (start,) for at, start in starts.items() if start is not None}
         cut = {at: each for at, each in asked.items() if offsets.in_copy(at, each[0]) < copies.found[at].start}
         offsets = detailed(offsets, destination.cluster, cut, by) if cut else offsets
@@ -248,8 +248,7 @@ class Observer:
         beyond = longer(destination, ours, offsets, source.true_ends, spec.names, by)
         ended = _ended(view.source_fences(spec.mirror), source, last, wanted, spec.names)
         found = []
-        for at in partitions:
-            there = spec.names.at_source(at)
+        for at, there in theirs.items():
             observed, live, seen = view.observed(spec.mirror, at), source.ends.found.get(there), last.get(there)
             copy, in_sync = copies.found.get(at), replicas.get(at)
             end = DestinationOffset(copy.high_watermark) if copy else None
