@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.next_steps.step import Guidance
     from tanist.usecases.command import CommandContext
-    from tanist.wiring import ClusterRegistry
+    from tanist.wiring.registry import ClusterRegistry
 
 ADVICE_SECONDS: Final = 8.0
 """A refusal is shown even where the next step cannot be found out, so nobody waits long for that."""

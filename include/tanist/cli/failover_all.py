@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tanist.usecases.approvals import ApprovalTerms
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.planning import FailoverRequest, Planned
-    from tanist.wiring import ClusterRegistry
+    from tanist.wiring.registry import ClusterRegistry
 
 PLAN_COLUMNS = ("mirror", "destination", "verdict", "offsets_at_risk", "plan_hash", "to_accept")
 APPROVAL_COLUMNS = ("mirror", "destination", "plan_hash", "result", "approver", "expires_at_ms")

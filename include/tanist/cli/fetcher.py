@@ -9,7 +9,7 @@ import typer
 from tanist.cli.options import Session, asking
 from tanist.cli.output import emit, say
 from tanist.usecases.workers import WORKER_COLUMNS, forget_workers, worker_item
-from tanist.wiring import run_fetcher, worker_store
+from tanist.wiring.fetcher import run_fetcher, worker_store
 from tanist.wiring.host import log_to_stderr
 
 app = typer.Typer(no_args_is_help=True, help="Run the service that copies records. Start as many as you need.")

@@ -17,7 +17,7 @@ from tanist.domain.next_steps.rules import guide
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.items import check_item, exit_code, following, status_item
 from tanist.usecases.status import doctor as doctor_checks
-from tanist.wiring import host_checks
+from tanist.wiring.host import host_checks
 from tanist.wiring.status import look
 
 CHECK_COLUMNS = ("check", "verdict", "observed", "reason")

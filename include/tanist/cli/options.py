@@ -27,8 +27,8 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.cluster import Cluster
 from tanist.settings import FOUR_EYES, ClusterSettings, Settings, from_flags, is_on, load
 from tanist.usecases.command import CommandContext
-from tanist.wiring import ClusterRegistry
 from tanist.wiring.failover import is_process_dead, runner
+from tanist.wiring.registry import ClusterRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

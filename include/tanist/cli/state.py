@@ -20,9 +20,9 @@ from tanist.usecases.state.found_state import RebuildTools
 from tanist.usecases.state.rebuild import rebuild as rebuild_state
 from tanist.usecases.state.restore import RestoreTools
 from tanist.usecases.state.restore import restore as restore_state
-from tanist.wiring import dump as dump_records
-from tanist.wiring import follow as follow_records
 from tanist.wiring import state_file
+from tanist.wiring.dump import dump as dump_records
+from tanist.wiring.dump import follow as follow_records
 
 if TYPE_CHECKING:
     from tanist.usecases.state.restore import RestoredMirror

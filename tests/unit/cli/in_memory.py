@@ -10,7 +10,7 @@ from tanist.cli import failover_runs, options
 from tanist.domain.names import MirrorName
 from tanist.settings import Settings
 from tanist.usecases.failover.tools import GroupsMoved, Tools
-from tanist.wiring import ClusterRegistry
+from tanist.wiring.registry import ClusterRegistry
 from tests.unit.usecases.failover.in_memory import BusyClock, FailoverWorld
 
 if TYPE_CHECKING:

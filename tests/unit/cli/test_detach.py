@@ -10,7 +10,7 @@ import pytest
 from tanist.cli.options import Session
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.mirrors.create import CreateRequest, create
-from tanist.wiring import ClusterRegistry
+from tanist.wiring.registry import ClusterRegistry
 from tests.builders import a_command
 from tests.fakes.failover import GuardedCluster
 from tests.unit.usecases.test_detached import Prefixes

@@ -12,7 +12,7 @@ import pytest
 from tanist.cli import group_snapshots, options
 from tanist.domain.names import TopicPartition
 from tanist.settings import Settings
-from tanist.wiring import ClusterRegistry
+from tanist.wiring.registry import ClusterRegistry
 from tests.fakes.failover import GuardedCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 

@@ -135,6 +135,8 @@ A record is written with the lowest version that has what it says. One of a newe
 by a newer Tanist, and its meaning is not ours.
 """
 _json: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_parsed: Final = json.JSONDecoder().decode
+"""Without the search for another encoding than that of `encode`: a view of a large mirror has tens of thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ def _decode(name: str, value: bytes) -> StateRecord:
     kind: Any = KINDS.get(name.partition("/")[0])
     if kind is None:
         raise ValueError("this version does not know records of that kind")
-    stored = json.loads(value)
+    stored = _parsed(value.decode())
     if not isinstance(stored, dict):
         raise TypeError("the value is not a JSON object")
     version = stored.get("v")

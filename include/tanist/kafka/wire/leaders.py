@@ -19,6 +19,7 @@ from tanist.domain.broker_errors import (
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import (
+    BrokerError,
     ConnectionLost,
     TanistError,
     TimedOut,
@@ -31,7 +32,6 @@ from tanist.kafka.wire.router import share
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tanist.domain.errors import BrokerError
     from tanist.domain.names import BrokerId
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.router import Router
@@ -70,7 +70,7 @@ def ask_leaders(
     """
     questions = cast("Mapping[TopicPartition, _Q]", wanted)
     leaders = router.leaders(questions)
-    if unknown := {at.topic for at, leader in leaders.items() if isinstance(leader, TanistError)}:
+    if unknown := {at.topic for at, leader in leaders.items() if leader is None}:
         router.refresh(sorted(unknown), by)
         leaders = router.leaders(questions)
     answers = _ask_once(router, questions, leaders, by, ask)
@@ -93,21 +93,29 @@ def ask_leaders(
 def _ask_once(
     router: Router,
     questions: Mapping[TopicPartition, _Q],
-    leaders: Mapping[TopicPartition, BrokerId | BrokerError],
+    leaders: Mapping[TopicPartition, BrokerId | None],
     by: Deadline,
     ask: Ask[_Q, _A],
 ) -> Answers[TopicPartition, _A]:
     answers: Answers[TopicPartition, _A] = {}
     groups: defaultdict[BrokerId, dict[TopicPartition, _Q]] = defaultdict(dict)
     for at, leader in leaders.items():
-        if isinstance(leader, TanistError):
-            answers[at] = leader
+        if leader is None:
+            answers[at] = _why_unled(router, at)
         else:
             groups[leader][at] = questions[at]
     for index, (broker, group) in enumerate(groups.items()):
         found = router.ask(broker, group, share(by, len(groups) - index), ask)
         answers = answers | found if answers else found
     return answers
+
+
+def _why_unled(router: Router, at: TopicPartition) -> BrokerError:
+    try:
+        router.leader(at)
+    except BrokerError as error:
+        return error
+    return LeaderNotAvailable(f"{at} of cluster {router.endpoint.name!r}")
 
 
 def result(each: Any, context: str, value: _A) -> _A | TanistError:

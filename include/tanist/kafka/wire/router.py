@@ -11,7 +11,6 @@ from tanist.domain.broker_errors import LeaderNotAvailable, UnknownTopicOrPartit
 from tanist.domain.endpoint import Address
 from tanist.domain.errors import (
     AnotherCluster,
-    BrokerError,
     CouldNotTell,
     MalformedFrame,
     Stopped,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tanist.domain.endpoint import Endpoint
+    from tanist.domain.errors import BrokerError
 
 _Items = TypeVar("_Items", bound="Collection[Any]")
 _A = TypeVar("_A")
@@ -199,24 +199,15 @@ class Router:
             raise LeaderNotAvailable(f"{of} of cluster {self.endpoint.name!r} has no leader")
         return leader
 
-    def leaders(self, of: Iterable[TopicPartition]) -> dict[TopicPartition, BrokerId | BrokerError]:
-        """What `leader` says of each, or raises: of many partitions, which are asked about again and again."""
-        found: dict[TopicPartition, BrokerId | BrokerError] = {}
-        last, parts = "", tuple[PartitionInfo, ...]()
+    def leaders(self, of: Iterable[TopicPartition]) -> dict[TopicPartition, BrokerId | None]:
+        """Who leads each, in one pass over many partitions that come by topic; None: `leader` says why nobody does."""
+        found, last, parts = dict[TopicPartition, "BrokerId | None"](), "", tuple[PartitionInfo, ...]()
         for at in of:
-            name, number = at
-            if name != last:  # partitions come by topic
-                topic = self._topics.get(name)
-                last, parts = name, () if topic is None or topic.error is not None else topic.partitions
-            known = parts[number].leader if number < len(parts) else None
-            found[at] = self._why_unled(at) if known is None else known
+            if at.topic != last:
+                last, topic = at.topic, self._topics.get(at.topic)
+                parts = () if topic is None or topic.error is not None else topic.partitions
+            found[at] = parts[at.partition].leader if at.partition < len(parts) else None
         return found
-
-    def _why_unled(self, at: TopicPartition) -> BrokerId | BrokerError:
-        try:
-            return self.leader(at)
-        except BrokerError as error:
-            return error
 
     def leader_epoch(self, of: TopicPartition) -> int:
         """In which epoch `leader` leads; -1 where that is not known."""

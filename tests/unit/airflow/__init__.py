@@ -1,0 +1,1 @@
+"""The tests of what of airflow needs no Airflow."""
