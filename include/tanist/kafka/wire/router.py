@@ -114,7 +114,13 @@ class Router:
             TwoClusters, AnotherCluster: as `refresh`.
         """
         self._must_be_the_same(connection, answer.cluster_id)
-        self._learn(answer, forget=forget)
+        self.cluster_id = answer.cluster_id
+        self.controller = BrokerId(answer.controller_id) if answer.controller_id >= 0 else None
+        self.brokers = MappingProxyType({BrokerId(b.node_id): Address(b.host, b.port) for b in answer.brokers})
+        if forget:
+            self._topics.clear()
+        self._topics.update({topic.name: _topic_info(topic) for topic in answer.topics})
+        self._place_first()
 
     def _must_be_the_same(self, connection: Connection, cluster_id: str | None) -> None:
         """Names resolve anew and bootstrap addresses take turns: what was known must not be mixed with another's."""
@@ -132,15 +138,6 @@ class Router:
         for each in connections:
             each.close()
         raise AnotherCluster(f"{self.endpoint.name!r} leads to cluster {cluster_id}, not to {self.pinned}")
-
-    def _learn(self, answer: Any, *, forget: bool) -> None:
-        self.cluster_id = answer.cluster_id
-        self.controller = BrokerId(answer.controller_id) if answer.controller_id >= 0 else None
-        self.brokers = MappingProxyType({BrokerId(b.node_id): Address(b.host, b.port) for b in answer.brokers})
-        if forget:
-            self._topics.clear()
-        self._topics.update({topic.name: _topic_info(topic) for topic in answer.topics})
-        self._place_first()
 
     def _place_first(self) -> None:
         """The first connection is one to a broker: once it is known to which, no second one is opened there."""
@@ -389,14 +386,10 @@ def _partition_info(partition: Any) -> PartitionInfo:
         partition.partition_index,
         BrokerId(partition.leader_id) if partition.leader_id >= 0 else None,
         partition.leader_epoch,
-        _ids(partition.replica_nodes),
-        _ids(partition.isr_nodes),
-        _ids(partition.offline_replicas),
+        tuple(partition.replica_nodes),
+        tuple(partition.isr_nodes),
+        tuple(partition.offline_replicas),
     )
-
-
-def _ids(numbers: Iterable[BrokerId]) -> tuple[BrokerId, ...]:
-    return tuple(numbers)
 
 
 def share(by: Deadline, parts: int) -> Deadline:

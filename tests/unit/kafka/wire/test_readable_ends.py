@@ -12,7 +12,7 @@ from tanist.kafka.wire.requests import readable_ends
 from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tanist.kafka.wire.messages import ApiMessage
 
@@ -29,8 +29,8 @@ class Leaders:
     def __init__(self, code: int = 0) -> None:
         self.code, self.offset, self.asked = code, 0, list[tuple[int, int, int]]()
 
-    def leader(self, of: TopicPartition) -> BrokerId:
-        return BrokerId(of.partition % 2)
+    def leaders(self, of: Iterable[TopicPartition]) -> Mapping[TopicPartition, BrokerId]:
+        return {at: BrokerId(at.partition % 2) for at in of}
 
     def ask(self, broker: BrokerId, group: Mapping[TopicPartition, None], by: Deadline, ask: Callable[..., Any]) -> Any:
         def call(request: ApiMessage, _: Deadline) -> Any:
