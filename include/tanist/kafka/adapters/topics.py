@@ -17,11 +17,12 @@ from tanist.kafka.wire.admin import (
     alter_configs,
     alter_topic_configs,
     describe_configs,
+    topic_configs,
 )
 from tanist.kafka.wire.identity import identify
 from tanist.kafka.wire.requests import End, list_offsets
 from tanist.kafka.wire.router import TopicInfo, describe_topics, share
-from tanist.kafka.wire.topics import create_partitions, create_topics, delete_topic, log_sizes, topic_configs
+from tanist.kafka.wire.topics import create_partitions, create_topics, delete_topic, log_sizes
 from tanist.ports.topics import TopicFacts
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tanist.domain.acls import AclBinding
 from tanist.domain.broker_errors import NotController
-from tanist.domain.errors import TimedOut, Unreachable
+from tanist.domain.errors import TanistError, TimedOut, Unreachable
 from tanist.domain.names import BrokerId, TopicPartition
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.leaders import by_topic
@@ -23,9 +23,8 @@ from tanist.kafka.wire.messages import (
 from tanist.kafka.wire.requests import left_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from tanist.domain.errors import TanistError
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.leaders import Answers
     from tanist.kafka.wire.messages import ApiMessage
@@ -195,26 +194,42 @@ def _value(each: Any) -> ConfigValue:
     return ConfigValue(each.value, each.config_source, each.read_only)
 
 
+def topic_configs(
+    router: Router, topics: Sequence[str], by: Deadline, names: Collection[str] | None = None
+) -> dict[str, dict[str, ConfigValue] | TanistError]:
+    """What applies to each topic, as the broker that is asked knows it. `names`: of configs, at least one; None: all.
+
+    Raises:
+        ValueError: `names` is empty, which brokers take for all of them.
+    """
+    if names is not None and not names:
+        raise ValueError("no configuration is named")
+    if not topics:
+        return {}
+    keys = None if names is None else sorted(names)
+    kind = DescribeConfigsRequest.DescribeConfigsResource
+    connection = router.any_connection(by)
+    request = DescribeConfigsRequest(
+        resources=[
+            kind(resource_type=ConfigKind.TOPIC, resource_name=name, configuration_keys=keys) for name in topics
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+        version=connection.version(DescribeConfigsRequest, 1, 4),
+    )
+    return {
+        each.resource_name: _error(each, f"configuration of topic {each.resource_name!r}")
+        or {config.name: _value(config) for config in each.configs}
+        for each in connection.call(request, by).results
+    }
+
+
 def topic_config(
     router: Router, topics: Iterable[str], name: str, by: Deadline
 ) -> dict[str, ConfigValue | TanistError | None]:
     """One config in effect on each topic (None: the cluster does not know it), or the error."""
-    names = sorted(set(topics))
-    if not names:
-        return {}
-    connection = router.any_connection(by)
-    kind = DescribeConfigsRequest.DescribeConfigsResource
-    wanted = [kind(resource_type=ConfigKind.TOPIC, resource_name=each, configuration_keys=[name]) for each in names]
-    version = connection.version(DescribeConfigsRequest, 1, 4)
-    request = DescribeConfigsRequest(
-        resources=wanted, include_synonyms=False, include_documentation=False, version=version
-    )
-    answer = connection.call(request, by)
-    return {
-        each.resource_name: _error(each, f"configuration of topic {each.resource_name!r}")
-        or next((_value(config) for config in each.configs if config.name == name), None)
-        for each in answer.results
-    }
+    found = topic_configs(router, sorted(set(topics)), by, [name])
+    return {topic: each if isinstance(each, TanistError) else each.get(name) for topic, each in found.items()}
 
 
 def alter_configs(

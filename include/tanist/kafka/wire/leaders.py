@@ -105,8 +105,7 @@ def _ask_once(
         else:
             groups[leader][at] = questions[at]
     for index, (broker, group) in enumerate(groups.items()):
-        found = router.ask(broker, group, share(by, len(groups) - index), ask)
-        answers = answers | found if answers else found
+        answers |= router.ask(broker, group, share(by, len(groups) - index), ask)
     return answers
 
 
@@ -118,9 +117,9 @@ def _why_unled(router: Router, at: TopicPartition) -> BrokerError:
     return LeaderNotAvailable(f"{at} of cluster {router.endpoint.name!r}")
 
 
-def result(each: Any, context: str, value: _A) -> _A | TanistError:
-    """`value`, or the error whose code is in `each`."""
-    return value if each.error_code == NONE else error_for(each.error_code, context)
+def result(each: Any, doing: str, of: object, value: _A) -> _A | TanistError:
+    """`value`, or the error whose code is in `each`, in the context `doing` `of`: of thousands few need that text."""
+    return value if each.error_code == NONE else error_for(each.error_code, f"{doing} {of}")
 
 
 def value(answer: _A | TanistError) -> _A:

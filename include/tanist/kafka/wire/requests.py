@@ -176,10 +176,7 @@ def _offsets_at(
     version = connection.version(ListOffsetsRequest, *LIST_OFFSETS)
     request = ListOffsetsRequest(replica_id=replica, isolation_level=isolation, topics=topics, version=version)
     answer = connection.call(request, by)
-    return {
-        at: each.offset if each.error_code == NONE else error_for(each.error_code, f"offsets of {at}")
-        for at, each in each_partition(answer.topics)
-    }
+    return {at: result(each, "offsets of", at, each.offset) for at, each in each_partition(answer.topics)}
 
 
 def init_producer_id(router: Router, by: Deadline) -> ProducerId:
@@ -227,8 +224,7 @@ def _write_markers(
     for of_id in answer.markers:
         for at, each in each_partition(of_id.topics):
             if of_id.producer_id == markers[at].producer_id:
-                code = each.error_code
-                answers[at] = None if code == NONE else error_for(code, f"markers on {at}")
+                answers[at] = result(each, "markers on", at, None)
     return answers
 
 
@@ -273,7 +269,7 @@ def _describe_producers(
     version = connection.version(DescribeProducersRequest, *DESCRIBE_PRODUCERS)
     answer = connection.call(DescribeProducersRequest(topics=topics, version=version), by)
     return {
-        at: result(each, f"producers of {at}", tuple(map(_producer, each.active_producers or ())))
+        at: result(each, "producers of", at, tuple(map(_producer, each.active_producers or ())))
         for at, each in each_partition(answer.topics)
     }
 
@@ -314,7 +310,7 @@ def _delete_records(
     version = connection.version(DeleteRecordsRequest, 1, 2)
     answer = connection.call(DeleteRecordsRequest(topics=topics, timeout_ms=left_ms(by), version=version), by)
     return {
-        at: result(each, f"deleting records of {at}", each.low_watermark) for at, each in each_partition(answer.topics)
+        at: result(each, "deleting records of", at, each.low_watermark) for at, each in each_partition(answer.topics)
     }
 
 
@@ -341,7 +337,7 @@ def _offset_for_leader_epoch(
     version = connection.version(OffsetForLeaderEpochRequest, *LEADER_EPOCHS)
     answer = connection.call(OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics, version=version), by)
     return {
-        at: result(each, f"leader epochs of {at}", EpochEnd(each.leader_epoch, each.end_offset))
+        at: result(each, "leader epochs of", at, EpochEnd(each.leader_epoch, each.end_offset))
         for at, each in each_partition(answer.topics, "topic", "partition")
     }
 
@@ -367,7 +363,7 @@ def fetch(
             connection.close()  # the answer may still come, and would be taken for another's
             raise
         found = {TopicPartition(each.topic, each.partition): each for each in answer.partitions}
-        return {p: result(each, f"records of {p} from {at[p]} on", each) for p, each in found.items()}
+        return {p: result(each, "records of", f"{p} from {at[p]} on", each) for p, each in found.items()}
 
     return ask_leaders(router, offsets, by, ask)
 
@@ -389,7 +385,7 @@ def append(router: Router, batches: Mapping[_P, bytearray], by: Deadline) -> Ans
             connection.close()  # the answer may still come, and would be taken for another's
             raise
         found = {TopicPartition(str(each.topic), each.partition): each for each in answer.partitions}
-        return {p: result(each, f"a record for {p}", each.base_offset) for p, each in found.items()}
+        return {p: result(each, "a record for", p, each.base_offset) for p, each in found.items()}
 
     return ask_leaders(router, batches, by, ask, again=False)
 

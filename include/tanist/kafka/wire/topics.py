@@ -8,13 +8,12 @@ from tanist.domain.broker_errors import ClusterAuthorizationFailed, NotControlle
 from tanist.domain.errors import MalformedFrame, TanistError, Unreachable
 from tanist.domain.names import TopicPartition, topic_id_of
 from tanist.kafka.protocol.codes import NONE, error_for
-from tanist.kafka.wire.admin import ConfigKind, ConfigValue, controller
+from tanist.kafka.wire.admin import controller
 from tanist.kafka.wire.leaders import by_topic
 from tanist.kafka.wire.messages import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
-    DescribeConfigsRequest,
     DescribeLogDirsRequest,
     DescribeQuorumRequest,
 )
@@ -84,33 +83,6 @@ def delete_topic(router: Router, topic: str, topic_id: str, by: Deadline) -> Tan
     return _of_controller(router, by, ask)[topic]
 
 
-def topic_configs(
-    router: Router, topics: Sequence[str], by: Deadline, names: Collection[str] | None = None
-) -> dict[str, dict[str, ConfigValue] | TanistError]:
-    """What applies to each topic, as the broker that is asked knows it. `names`: of configs, at least one; None: all.
-
-    Raises:
-        ValueError: `names` is empty, which brokers take for all of them.
-    """
-    if names is not None and not names:
-        raise ValueError("no configuration is named")
-    if not topics:
-        return {}
-    keys = None if names is None else sorted(names)
-    kind = DescribeConfigsRequest.DescribeConfigsResource
-    connection = router.any_connection(by)
-    request = DescribeConfigsRequest(
-        resources=[
-            kind(resource_type=ConfigKind.TOPIC, resource_name=name, configuration_keys=keys) for name in topics
-        ],
-        include_synonyms=False,
-        include_documentation=False,
-        version=connection.version(DescribeConfigsRequest, 1, 4),
-    )
-    answer = connection.call(request, by)
-    return {each.resource_name: _refusal(each, "configuration of topic") or _values(each) for each in answer.results}
-
-
 def _of_controller(
     router: Router, by: Deadline, ask: Callable[[Connection], dict[str, TanistError | None]]
 ) -> dict[str, TanistError | None]:
@@ -131,12 +103,9 @@ def _refusal(each: Any, what: str) -> Any:
     """The error of one item, with the broker's reason; None: there is none."""
     if each.error_code == NONE:
         return None
-    name = each.resource_name if hasattr(each, "resource_name") else each.name
-    return error_for(each.error_code, f"{what} {name!r}" + (f": {each.error_message}" if each.error_message else ""))
-
-
-def _values(each: Any) -> dict[str, ConfigValue]:
-    return {one.name: ConfigValue(one.value, one.config_source, one.read_only) for one in each.configs}
+    return error_for(
+        each.error_code, f"{what} {each.name!r}" + (f": {each.error_message}" if each.error_message else "")
+    )
 
 
 def log_sizes(router: Router, partitions: Sequence[TopicPartition], by: Deadline) -> dict[TopicPartition, int]:
