@@ -59,6 +59,8 @@ class SandboxCluster:
         self._state, self._bound, self._temporary = state, bound, temporary
         self._guardian, self._own_guardian = guardian or Guardian(), guardian is None
         self._lock = threading.RLock()
+        self._is_blank = False
+        """Its files were made here, and it has not served yet: nothing can be lost."""
 
     @classmethod
     def new(
@@ -178,30 +180,28 @@ class SandboxCluster:
         """
         deadline = Deadline(time.monotonic() + seconds)
         for left in reversed(range(_TRIES)):
-            fresh = self.launch()
+            self.launch()
             try:
                 return self.wait_ready(deadline)
             except PortTaken:
-                if self.spec.ports or not fresh or not left:
+                if self.spec.ports or not self._is_blank or not left:
                     raise
                 self._start_afresh()
         raise AssertionError
 
-    def launch(self) -> bool:
-        """Starts what is not running without waiting for it; True: the cluster is a new one, nothing can be lost."""
+    def launch(self) -> None:
+        """Starts what is not running without waiting for it."""
         command = kafka_java(self.spec.version)
         with self._lock:
-            fresh = not self._state.formatted
-            if fresh:
+            if not self._state.formatted:
                 if self._temporary:
                     self._guardian.remove_at_end(self.directory)
                 for port in self.spec.ports:
                     check_free(port)
                 self._state.cluster_id = format_cluster(self.spec, self._state.layout, command)
-                self._state.formatted = True
+                self._state.formatted = self._is_blank = True
             for node in self.spec.node_ids:
                 self._launch(node, command)
-        return fresh
 
     def start_broker(self, broker: int, seconds: float = _START) -> None:
         """Starts a broker again that was killed, on its data and its port. Raises as `start` does."""
@@ -214,6 +214,7 @@ class SandboxCluster:
         """Returns when every node that shall be running serves requests. Raises as `start` does."""
         for node in tuple(self._state.processes):
             self._wait_for(node, deadline)
+        self._is_blank = False
         with self._lock:
             if not self._state.cluster_id:
                 self._state.cluster_id = chosen_id(self._state.layout, self.spec.broker_ids[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Final
 
 from tanist.domain.errors import PortTaken
@@ -14,20 +14,24 @@ HOST: Final = "127.0.0.1"
 
 _RANGE: Final = range(20_000, 32_000)
 """Below what systems use for outgoing connections: a broker that is down for a while gets its port back."""
-_TRIES: Final = 1_000
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """`count` different ports that nobody listens on at this moment; somebody else may take one before we do."""
-    with ExitStack() as held:
-        return tuple(held.enter_context(_any_bound()).getsockname()[1] for _ in range(count))
+    """`count` different ports that nobody listens on at this moment; somebody else may take one before we do.
 
-
-def _any_bound() -> socket.socket:
-    for _ in range(_TRIES):
-        with suppress(OSError):
-            return _bound(secrets.choice(_RANGE))
-    raise PortTaken(f"no free port on {HOST} from {_RANGE.start} to {_RANGE.stop - 1}")
+    Raises:
+        PortTaken: there are not as many.
+    """
+    found: list[int] = []
+    for port in secrets.SystemRandom().sample(_RANGE, len(_RANGE)):
+        if len(found) == count:
+            break
+        with suppress(PortTaken):
+            check_free(port)
+            found.append(port)
+    if len(found) < count:
+        raise PortTaken(f"no free port on {HOST} from {_RANGE.start} to {_RANGE.stop - 1}")
+    return tuple(found)
 
 
 def check_free(port: int) -> None:
@@ -39,7 +43,10 @@ def check_free(port: int) -> None:
 
 
 def _bound(port: int) -> socket.socket:
-    """A bound socket. Connections in TIME_WAIT do not count as taken, as for a broker."""
+    """A bound socket. Connections in TIME_WAIT do not count as taken, as for a broker.
+
+    Nor does another one of these: until one listens, Linux binds several with SO_REUSEADDR to one port.
+    """
     opened = socket.socket()
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -127,6 +127,30 @@ def test_a_port_lost_to_somebody_faster_is_replaced(
             _freeze_and_thaw(cluster, AdminClient(client_config(cluster.endpoint(), socket_timeout_ms="1000")))
 
 
+def test_a_port_lost_while_other_clusters_are_launched_is_replaced_too(
+    guardian: Guardian, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demo launches all before it waits for one: it ended with PORT_TAKEN."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken, free = other.getsockname()[1], ports.free_ports(1)
+        monkeypatch.setattr(state, "free_ports", lambda _: (*free, taken))
+        cluster = SandboxCluster.new(ClusterSpec(name="launched"), guardian=guardian)
+        monkeypatch.setattr(state, "free_ports", ports.free_ports)
+        try:
+            cluster.launch()
+            cluster.start()
+            assert cluster.brokers[0].port != taken
+        finally:
+            cluster.close()
+
+
+def test_no_port_is_given_out_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller and a broker of the demo were told to listen on the same one."""
+    monkeypatch.setattr(ports, "_RANGE", range(31_990, 32_000))
+    for _ in range(50):
+        assert len(set(ports.free_ports(3))) == 3
+
+
 def _freeze_and_thaw(cluster: SandboxCluster, admin: AdminClient) -> None:
     cluster.pause(1)
     with pytest.raises(KafkaException):
