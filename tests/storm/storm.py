@@ -80,7 +80,8 @@ class Outcome:
     verdict: LogVerdict
     uncommitted: LogVerdict
     acknowledged: int
-    missing: int
+    missing: Mapping[Place, int]
+    """By partition, where there are some: acknowledged records that are not in the copy, at their offset."""
     unkept: int
     """Records that their producer counts as acknowledged, and the source does not have."""
     aborted: int
@@ -121,7 +122,7 @@ class Outcome:
         return Figures(
             faults=sum(self.faults.values()),
             records=self.verdict.records + self.cleaned.records,
-            violations=differences + self.missing + sum(map(len, others)),
+            violations=differences + sum(self.missing.values()) + sum(map(len, others)),
             counts={
                 **self.faults,
                 "acknowledged": self.acknowledged,
@@ -139,7 +140,8 @@ class Outcome:
             f"records: {self.verdict.records:,} compared, {self.acknowledged:,} acknowledged, {self.aborted:,} aborted",
             f"acknowledged without an offset: {self.unplaced:,}, {self.unkept:,} of them not at the source",
             ", ".join(f"{count} {name}" for name, count in asdict(self.verdict.differences).items()),
-            f"acknowledged but missing: {self.missing}; seen by read_uncommitted: {self.uncommitted.differences}",
+            f"acknowledged but missing: {_counts(self.missing) or 'none'}",
+            f"seen by read_uncommitted: {self.uncommitted.differences}",
             f"offsets identical, except for {self.runs} run(s); final shifts: {_shifts(self.shifts)}",
             *(f"first difference: {first}" for first in (self.verdict.first, self.uncommitted.first) if first),
             f"compacted: {self.cleaned.records:,} records left, {self.cleaned.holes:,} holes",
@@ -154,7 +156,7 @@ class Outcome:
         ]
 
 
-def _counts(counts: Mapping[str, int]) -> str:
+def _counts(counts: Mapping[str, int] | Mapping[Place, int]) -> str:
     return ", ".join(f"{count:,} x {what}" for what, count in sorted(counts.items()))
 
 
@@ -300,7 +302,11 @@ class Storm:
             verdict=_sum(source, copy, runs, surplus),
             uncommitted=LogVerdict() if raw is None else _sum(source, raw, runs, surplus),
             acknowledged=sum(map(len, acknowledged.values())),
-            missing=sum(missing(trace, copy[place], _locate(runs, place)) for place, trace in reported.items()),
+            missing={
+                place: absent
+                for place, trace in reported.items()
+                if (absent := missing(trace, copy[place], _locate(runs, place)))
+            },
             unkept=sum(len(trace.unplaced) - len(reported[at].unplaced) for at, trace in acknowledged.items()),
             aborted=load.aborted,
             runs=sum(len(found.runs) for found in runs.values()),

@@ -73,10 +73,13 @@ class LogExtent(NamedTuple):
 def bounds(bootstrap: str, places: Iterable[Place], by: Deadline, clock: Clock) -> dict[Place, LogExtent]:
     """Log start and high watermark of each.
 
+    An open transaction does not end the log earlier, as it does for a reader of committed records: whoever reads these
+    waits until the transaction has ended, and does not miss what was committed behind its first record.
+
     Raises:
         TimedOut: a partition did not answer.
     """
-    client = consumer(bootstrap)
+    client = consumer(bootstrap, committed=False)
     try:
         return {place: _bounds(client, place, by, clock) for place in places}
     finally:

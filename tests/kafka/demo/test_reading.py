@@ -119,3 +119,26 @@ def test_a_log_whose_beginning_was_deleted_starts_there(
     logs = bounds(east, [place], CLOCK.deadline(10), CLOCK)
     trace = read(east, logs, committed=True, by=CLOCK.deadline(10), clock=CLOCK)[place]
     assert (trace.start, trace.end, trace.offsets[0], len(trace)) == (300, 400, 300, 100)
+
+
+def test_records_committed_behind_the_first_one_of_an_open_transaction_are_read_once_it_has_ended(
+    clusters: Mapping[str, SandboxCluster], topic_name: str
+) -> None:
+    """A storm counted them as missing: its log ended before a transaction that a writer had given up."""
+    east = clusters["east"].bootstrap_servers
+    clients.create_topics(east, [NewTopic(topic_name, 1, 1)], CLOCK.deadline(20), CLOCK)
+    place = Place(topic_name, 0)
+    left_open, finished = (
+        LogWriter(clients.settings(east, transactional_id=f"{topic_name}-{each}", transaction_timeout_ms=60_000))
+        for each in ("open", "finished")
+    )
+    for writer in (left_open, finished):
+        writer.producer.init_transactions(20)
+        writer.producer.begin_transaction()
+        writer.write(topic_name, [FlowRecord(partition=0, value=b"paid")])
+        assert writer.producer.flush(20) == 0
+    finished.producer.commit_transaction(20)
+    logs = bounds(east, [place], CLOCK.deadline(10), CLOCK)
+    assert logs[place].end == 3, "two records and a marker"
+    left_open.producer.abort_transaction(20)
+    assert list(read(east, logs, committed=True, by=CLOCK.deadline(10), clock=CLOCK)[place].offsets) == [1]
