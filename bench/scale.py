@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,7 @@ from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.processes import Guardian
 from tests.conftest import librdkafka
-from tests.kafka.failover.conftest import running
+from tests.kafka.failover.conftest import EAST, running
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def measure(partitions: int = PARTITIONS) -> dict[str, Any]:
     with ExitStack() as stack:
         guardian = stack.enter_context(Guardian())
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tanist-bench-")))
-        pair = stack.enter_context(running(guardian, librdkafka, home))
+        source = replace(EAST, heap_mb=max(EAST.heap_mb, partitions // 10))  # a broker of 10,000 dies with 384
+        pair = stack.enter_context(running(guardian, librdkafka, home, source=source))
         topics = [f"{MIRROR}-{n}" for n in range(partitions // A_TOPIC)]
         for topic in topics:
             pair.east.topic(topic, A_TOPIC)
