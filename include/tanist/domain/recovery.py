@@ -185,8 +185,13 @@ def last_data(
         back *= 4
 
 
+def tail_start(ends: CopyEnds, back: int) -> DestinationOffset:
+    """Where the last `back` offsets of a copy begin: what is read of it first."""
+    return DestinationOffset(max(ends.start, ends.end - back))
+
+
 def _tail(evidence: LogReader[H, Payload], writer: MarkingWriter, ends: CopyEnds, back: int) -> CopyTail[H, Payload]:
-    start = DestinationOffset(max(ends.start, ends.end - back))
+    start = tail_start(ends, back)
     batches = _read_ours(evidence, writer, start, ends.end)
     data = tuple((h, p) for h, p in batches if writer.has_copied(h.producer_id, control=h.is_control))
     markers_from = ends.end

@@ -13,6 +13,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.log_ends import CopyEnds, above_copy_start
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.recovery import FIRST_LOOK, NotCommittedYet, SourceBehind, SourceStart
+from tanist.fetcher.engines.batches.first_reads import FIRST_READ
 from tanist.kafka.protocol.batch import ControlType, control_type, header_of, walk, whole_bytes
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.protocol.merging import is_made_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.fetcher.assignment import Assigned
+    from tanist.fetcher.engines.batches.first_reads import FirstReads
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition
     from tanist.kafka.wire.router import Router
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 _A = TypeVar("_A")
 _B = TypeVar("_B")
 
-FIRST_READ: Final = 64 << 10  # bytes; a first batch that is larger comes whole (KIP-74)
 NEXT_READ: Final = 1 << 20
 
 
@@ -150,6 +151,8 @@ class WireLogReader:
         self.seen_again: CopyEnds | None = None
         """The ends of the copy as they were read in bulk behind everything above; None: they were not, or something
         else of the logs was read since."""
+        self.first_reads: FirstReads = {}
+        """Answers to reads that are expected, given in bulk before `seen_again`."""
         self._epochs: dict[int, tuple[int, int]] = {}
         """Of the batches of the source, as they were first read: leader epoch and end, by the first offset of each."""
         self.progress: Callable[[], SourceOffset | None] = lambda: None
@@ -302,6 +305,8 @@ class WireLogReader:
         return fetched
 
     def _fetch(self, router: Router, offset: int, isolation: Isolation, size: int) -> FetchedPartition:
+        if (held := self.first_reads.pop((router, offset, isolation), None)) is not None:
+            return held
         self.seen_again = None
         limits = FetchLimits(max_wait_ms=0, isolation=isolation)
         return value(requests.fetch(router, {self._at: offset}, self._by, limits, size)[self._at])

@@ -6,12 +6,15 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tanist.domain.answers import attempt
 from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.compacted_recovery import recover_compacted_position
 from tanist.domain.compaction import CaughtUp, Holes
 from tanist.domain.errors import CompactionHole, Diverged, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
+from tanist.domain.log_ends import above_copy_start
 from tanist.domain.recovery import SourceBehind, recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, copy_ends, ids_and_ends, source_starts
+from tanist.fetcher.engines.batches.first_reads import CopyFound, first_reads
 from tanist.fetcher.engines.batches.lost_tombstones import COMPARE_SECONDS, NotCompared, deleted_keys
 from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
@@ -22,13 +25,14 @@ from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
     from tanist.domain.errors import SourceTopicRecreated
     from tanist.domain.log_ends import CopyEnds
     from tanist.domain.names import MirrorPartition, SourceOffset
     from tanist.domain.recovery import ResumePoint, SourceStart
+    from tanist.fetcher.engines.batches.first_reads import FirstReads
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns, OnRecord
     from tanist.fetcher.tools import FetcherThreadTools
@@ -43,7 +47,7 @@ RECOVERY_SECONDS: Final = 5.0
 
 
 AT_ONCE: Final = 100
-"""Partitions whose records are held while the source is asked about all of them: 128 KiB each."""
+"""Partitions whose records are held while the source is asked about all of them: 192 KiB each."""
 
 
 class _Read(NamedTuple):
@@ -60,6 +64,7 @@ class _Looks(NamedTuple):
 
     first: tuple[UUID | None, CopyEnds] | TanistError
     start: SourceStart | None
+    reads: FirstReads
     again: CopyEnds | TanistError
 
 
@@ -104,11 +109,12 @@ class Recovery:
         by = self._clock.deadline(RECOVERY_SECONDS)
         places = [each.at for each in partitions]
         starts = source_starts(self._routers[0], places, by)
+        reads = first_reads(self._routers, dict(_found(partitions, seen, starts, recorded)), by)
         again = copy_ends(self._routers[1], places, by)  # whether a copy that was empty is so after all that was read
         read: list[_Read | TanistError] = []
         for each in partitions:
             by = self._clock.deadline(RECOVERY_SECONDS)
-            looks = _Looks(seen[each.at], starts.get(each.at), again[each.at])
+            looks = _Looks(seen[each.at], starts.get(each.at), reads.get(each.at, {}), again[each.at])
             read.append(self._read(each, looks, recorded, by))
         continuing = [of for of, logs in zip(partitions, read, strict=True) if isinstance(logs, _Read)]
         epochs = self._epoch_ends(continuing, recorded)
@@ -148,7 +154,7 @@ class Recovery:
     ) -> _Read:
         evidence = self._evidence(of, ends, recorded, by)
         if looks is not None:
-            evidence.start = looks.start
+            evidence.start, evidence.first_reads = looks.start, looks.reads
             evidence.seen_again = None if isinstance(looks.again, TanistError) else looks.again
         suspect_from = of.halted.suspect_from if of.halted else None
         recover = recover_position if of.holes is Holes.REFUSE else recover_compacted_position
@@ -247,6 +253,22 @@ class Recovery:
         """Whether the source's log differs because it is that of another topic of the same name."""
         found = value(requests.topic_ids(self._routers[0], [of.at], by)[of.at])
         return recreated(of.at.topic, of.assigned.source_topic_id, found)
+
+
+def _found(
+    partitions: Sequence[BatchPartition],
+    seen: Mapping[MirrorPartition, tuple[UUID | None, CopyEnds] | TanistError],
+    starts: Mapping[MirrorPartition, SourceStart],
+    recorded: OnRecord,
+) -> Iterator[tuple[MirrorPartition, CopyFound]]:
+    """The copies whose logs can be read, as far as is known: both of their leaders have answered a moment ago."""
+    for each in partitions:
+        first, written_by = seen[each.at], each.assigned.spec.writer
+        if each.at not in starts or isinstance(first, TanistError):
+            continue
+        ends = attempt(partial(above_copy_start, first[1], each.assigned.copy_start))
+        if not isinstance(ends, TanistError):
+            yield each.at, CopyFound(ends, recorded.offset_map(each.at), written_by)
 
 
 def _copied_until(of: BatchPartition, recorded: OnRecord) -> SourceOffset | None:

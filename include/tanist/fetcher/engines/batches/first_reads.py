@@ -1,0 +1,89 @@
+"""What the recovery of a partition reads first of both logs, read of many partitions at once.
+
+Each of these reads costs a round trip where a partition is read alone: 50 ms to a source in another datacenter, for
+each of the thousands of partitions of a worker that has died. They are expected, not certain: what recovery wants
+besides them it reads by itself, and one that it does not want changes nothing.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from tanist.domain.answers import answered
+from tanist.domain.errors import TanistError
+from tanist.domain.names import DestinationOffset
+from tanist.domain.recovery import FIRST_LOOK, tail_start
+from tanist.kafka.protocol.batch import walk, whole_bytes
+from tanist.kafka.protocol.frames import FetchedPartition, FetchLimits, Isolation
+from tanist.kafka.wire import requests
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.log_ends import CopyEnds
+    from tanist.domain.names import MirrorPartition, SourceOffset
+    from tanist.domain.offset_map import OffsetMap
+    from tanist.domain.writer_identity import MarkingWriter
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+
+FIRST_READ: Final = 64 << 10  # bytes; a first batch that is larger comes whole (KIP-74)
+
+FirstReads: TypeAlias = "dict[tuple[Router, int, Isolation], FetchedPartition]"
+"""By cluster, offset and isolation of the request: the answers for one partition."""
+
+
+class CopyFound(NamedTuple):
+    """What is known of a copy before its log is read. `ends`: of what the mirror has written; `offsets`: its map."""
+
+    ends: CopyEnds
+    offsets: OffsetMap
+    writer: MarkingWriter
+
+
+def first_reads(
+    routers: tuple[Router, Router], copies: Mapping[MirrorPartition, CopyFound], by: Deadline
+) -> Mapping[MirrorPartition, FirstReads]:
+    """The end of each copy, and the records of the source that its last batch was made of: two requests to each leader.
+
+    `routers`: of source and destination. Not there: a copy without records, and what had no room in an answer.
+
+    Raises:
+        Unreachable, TimedOut, and the like: a cluster does not answer.
+    """
+    source, destination = routers
+    starts = {at: tail_start(copy.ends, FIRST_LOOK) for at, copy in copies.items() if copy.ends.start < copy.ends.end}
+    tails = _fetched(destination, starts, Isolation.READ_UNCOMMITTED, by)
+    begun = {at: answered(partial(_last_begun, tail, copies[at])) for at, tail in tails.items()}
+    begins = {at: each for at, each in begun.items() if each is not None}
+    originals = _fetched(source, begins, Isolation.READ_COMMITTED, by)
+    found: dict[MirrorPartition, FirstReads] = {}
+    for at, tail in tails.items():
+        found[at] = {(destination, starts[at], Isolation.READ_UNCOMMITTED): tail}
+        if at in originals:
+            found[at][source, begins[at], Isolation.READ_COMMITTED] = originals[at]
+    return found
+
+
+def _fetched(
+    router: Router, offsets: Mapping[MirrorPartition, int], isolation: Isolation, by: Deadline
+) -> dict[MirrorPartition, FetchedPartition]:
+    """The answers that hold a whole batch at least."""
+    limits = FetchLimits(max_wait_ms=0, isolation=isolation)
+    answers = requests.fetch(router, offsets, by, limits, FIRST_READ) if offsets else {}
+    return {at: each for at, each in answers.items() if not isinstance(each, TanistError) and whole_bytes(each.records)}
+
+
+def _last_begun(tail: FetchedPartition, copy: CopyFound) -> SourceOffset | None:
+    """Where the last batch that was copied begins at the source, by the map; None: there is none in `tail`.
+
+    Raises:
+        CorruptBatch, UnsupportedBatch: recovery finds it, too, and says so.
+    """
+    begins = [
+        header.base_offset
+        for header, _ in walk(tail.records)
+        if header.base_offset < copy.ends.end and copy.writer.has_copied(header.producer_id, control=header.is_control)
+    ]
+    return copy.offsets.origin(DestinationOffset(begins[-1])) if begins else None
