@@ -34,6 +34,8 @@ BUSY: Final = "busy"
 RATE: Final = 100
 """Records per second of the busy partition."""
 SETTLE_SECONDS: Final = 15.0
+FADED_SECONDS: Final = 240.0
+"""The rate of a record a second has faded to nothing by then: until then ends are stored again, and not confirmed."""
 MEASURE_SECONDS: Final = 20.0
 FLUSH_SECONDS: Final = 30.0
 SHARES: Final = {2_000: 0.03, 10_000: 0.10}
@@ -69,7 +71,7 @@ class Cost:
 
 
 def measure(partitions: int) -> Cost:
-    """Between two new clusters; each idle partition has one record."""
+    """Between two new clusters; each idle partition has one record, and gets another one before it rests."""
     with running(SystemClock()) as pair:
         topics = [f"idle-{number}" for number in range(max(1, partitions // A_TOPIC))]
         for topic in topics:
@@ -86,6 +88,11 @@ def measure(partitions: int) -> Cost:
             for topic in topics:
                 Watch(pair, topic, A_TOPIC, A_TOPIC).until_copied(process, begun)
             pair.clock.wait(SETTLE_SECONDS)
+            for topic in topics:
+                _one_record_each(pair, topic)
+            for topic in topics:
+                Watch(pair, topic, A_TOPIC, 2 * A_TOPIC).until_copied(process, begun)
+            pair.clock.wait(FADED_SECONDS)
             at, before = pair.clock.monotonic(), (cpu_seconds(process.pid), cpu_seconds(source))
             pair.clock.wait(MEASURE_SECONDS)
             seconds = pair.clock.monotonic() - at

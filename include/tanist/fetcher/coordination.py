@@ -330,7 +330,7 @@ class Coordination(RoundThread):
             for mine in some
             if mine.key in self._assigned
         }
-        found = source_ends(some, self.reports, contacts, view, self._ends)
+        found = source_ends(some, self.reports, contacts, view, self._ends, self._ended)
         self._ends = (self._ends if self._ended else {}) | found
         self._ended |= {mine.key: self.reports.get(mine.key, NO_NEWS) for mine in some}
         epoch = self._clock.now()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from math import floor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.broker_errors import LeaderNotAvailable
@@ -56,11 +57,13 @@ def source_ends(
     contacts: Mapping[PartitionKey, Contact],
     stored: StateView,
     seen: Mapping[str, SourceEnds],
+    reported: Mapping[PartitionKey, Report],
 ) -> dict[str, SourceEnds]:
     """The last known ends of the sources, by mirror and state partition, by their key.
 
-    `contacts`: of the partitions that are asked; the others (PAUSED, FAILED, STOPPED) stay as they were. `stored`: what
-    was recorded, by whichever worker. `seen`: what this function returned before.
+    `contacts`: of the partitions that are asked; the others (PAUSED, FAILED, STOPPED) stay as they were, and those of
+    their state partition are not confirmed. `stored`: what was recorded, by whichever worker. `seen`: what this
+    function returned before, and `reported` what it was made of.
     """
     chunks: defaultdict[tuple[MirrorName, str, int], list[Owned]] = defaultdict(list)
     for each in mine:
@@ -75,7 +78,7 @@ def source_ends(
             continue
         held = _later(of_it, stored.source_chunk(mirror, number))
         known = (
-            _end(at, reports.get(each.key, NO_NEWS), contacts.get(each.key), held.get(at))
+            _end(at, reports.get(each.key, NO_NEWS), contacts.get(each.key), held.get(at), reported.get(each.key))
             for each in partitions
             for at in (each.at_source,)
         )
@@ -144,16 +147,18 @@ def _later(*known: SourceEnds | None) -> dict[SourcePartition, SourceEnd]:
     return found
 
 
-def _end(at: SourcePartition, report: Report, contact: Contact | None, held: SourceEnd | None) -> SourceEnd | None:
+def _end(
+    at: SourcePartition, report: Report, contact: Contact | None, held: SourceEnd | None, before: Report | None
+) -> SourceEnd | None:
     """What is known of a partition now; None: the source has never answered about it."""
-    last = _answer(at, report, held) or held
+    last = _answer(at, report, held, before) or held
     if last is None or contact is None:
         return last
     silent_since = _silent_since(last, held, report, contact)
     return last if silent_since == last.silent_since else replace(last, silent_since=silent_since)
 
 
-def _answer(at: SourcePartition, report: Report, held: SourceEnd | None) -> SourceEnd | None:
+def _answer(at: SourcePartition, report: Report, held: SourceEnd | None, before: Report | None) -> SourceEnd | None:
     """The last answer to this worker; None: it has not had one."""
     high, stable, seen = report.source_high_watermark, report.source_last_stable, report.observed_at
     if high is None or stable is None or seen is None:
@@ -162,7 +167,7 @@ def _answer(at: SourcePartition, report: Report, held: SourceEnd | None) -> Sour
         at,
         high,
         stable,
-        rate=_rate(high, seen, held) if held is not None else 0.0,
+        rate=0.0 if held is None else _rate(high, seen, held, _unchanged_at(held, before)),
         log_start=report.source_log_start,
         caught_up_at=report.caught_up_at,
         copied_until=report.position,
@@ -181,20 +186,30 @@ def _record_bytes(report: Report, held: SourceEnd | None) -> float | None:
     return None if held is None else held.record_bytes
 
 
-def _rate(high: SourceOffset, seen: EpochMs, held: SourceEnd) -> float:
-    """Growth since the answer before, in offsets per second.
+def _unchanged_at(held: SourceEnd, before: Report | None) -> int:
+    """When the source last answered what `held` has, ms.
+
+    Ends that are confirmed all have the time of the answer that is the oldest: growth in a second would count as growth
+    in ten.
+    """
+    same = before is not None and before.source_high_watermark == held.high_watermark
+    return max(held.at or 0, (before.observed_at or 0) if before is not None and same else 0)
+
+
+def _rate(high: SourceOffset, seen: EpochMs, held: SourceEnd, since: int) -> float:
+    """Growth since the answer before, at `since`, in offsets per second.
 
     The highest rate counts, halved after each `RATE_HALVED_SECONDS`, so that a forecast is not too optimistic. Without
-    a new answer it stays.
+    a new answer it stays. What fades is rounded down: it would never be nothing, and the source never at rest.
     """
-    seconds = (seen - (held.at or 0)) / 1000
+    seconds = (seen - since) / 1000
     if seconds <= 0:
         return held.rate
     grown = max(0, high - held.high_watermark) / max(seconds, SHORTEST_SECONDS)
     if not grown and not held.rate:
         return 0.0
     fading: float = 0.5 ** (seconds / RATE_HALVED_SECONDS)
-    return round(max(grown, held.rate * fading), 3)
+    return max(round(grown, 3), floor(held.rate * fading * 1000) / 1000)
 
 
 def _silent_since(last: SourceEnd, held: SourceEnd | None, report: Report, contact: Contact) -> EpochMs | None:

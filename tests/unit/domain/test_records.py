@@ -106,4 +106,5 @@ def test_topics_are_listed_by_mirror() -> None:
     view = fold(NOTHING_YET, [desired("m2", "a"), desired("m", "b"), desired("m", "a")])
     assert [(t.mirror, t.topic) for t in view.topics(M)] == [("m", "a"), ("m", "b")]
     assert len(view.topics()) == 3
+    assert len(view.topics(M)) == 2, "asked after all of them, too"
     assert desired("m", "a").all_partitions() == (MirrorPartition("a", 0), MirrorPartition("a", 1))

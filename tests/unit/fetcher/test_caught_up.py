@@ -33,7 +33,7 @@ def test_the_next_worker_knows_it_and_the_same_worker_is_not_assigned_again_for_
     key = PartitionKey(DR, AT)
     first = assigned(mine, view, {SLICE: 1}, {}, EpochMs(0))
     assert (first[key].caught_up_at, first[key].tombstones_kept_ms) == (None, 60_000)
-    later = fold(view, source_ends(mine, {key: REPORT}, {key: Contact()}, view, {}).values())
+    later = fold(view, source_ends(mine, {key: REPORT}, {key: Contact()}, view, {}, {}).values())
     assert assigned(mine, later, {SLICE: 1}, first, EpochMs(0))[key] is first[key]
     after = assigned(mine, later, {SLICE: 2}, {}, EpochMs(0))[key]
     assert (after.caught_up_at, after.copied_until) == (50_000, 7)

@@ -12,6 +12,8 @@ from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.errors import Unreachable
 from tanist.domain.names import BrokerId, EpochMs, MirrorName, MirrorPartition, SourceOffset
 from tanist.domain.records import STATE_TOPIC
+from tanist.domain.source_ends import EndsConfirmed, SourceEnds
+from tanist.domain.state_record import StateRecord
 from tanist.domain.states import DesiredState, Finding, MirrorState
 from tanist.fetcher import coordination as coordination_module
 from tanist.fetcher.assignment import FetcherThreadKey, PartitionKey, Report
@@ -30,10 +32,11 @@ from tests.fakes.state import WORKER, MemoryStateStore
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tanist.domain.records import MirrorSpec
-    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
 
 M, NOW = MirrorName("m"), EpochMs(0)
 WISHES: tuple[StateRecord, ...] = (
@@ -238,3 +241,34 @@ def test_nothing_is_derived_of_partitions_that_have_reported_nothing_since(monke
     worker.state.append([replace(states[3], reason="as a person has it")], worker.clock.deadline(5))
     worker.derived(20)
     assert [each.partition.partition for each in derived] == [7, 3]
+
+
+def test_the_ends_of_a_source_at_rest_are_written_once_and_then_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written is remembered: without that each look would write all ends again."""
+    monkeypatch.setattr(coordination_module, "SourceLeaders", Answering)
+    worker, written = Paused(), list[StateRecord]()
+    worker.coordination._leaders.clear()
+    threads: Any = Reporting(4)
+    worker.coordination._threads = threads
+    states = [a_partition(MirrorState.MIRRORING, mirror=M, partition=key.partition, at=NOW) for key in threads.found]
+    topic = a_topic(mirror=M, source_topic_id="", partitions=4, changed_at=NOW)
+    worker.state.append([topic, *states], worker.clock.deadline(5))
+    append = worker.state.append
+
+    def noting(records: Sequence[StateRecord], by: Deadline) -> StateView:
+        written.extend(each for each in records if isinstance(each, SourceEnds | EndsConfirmed))
+        return append(records, by)
+
+    monkeypatch.setattr(worker.state, "append", noting)
+    for _ in range(60):
+        now = worker.clock.now()
+        threads.found = {
+            key: replace(report, observed_at=now, caught_up_at=now) for key, report in threads.found.items()
+        }
+        worker.derived(5)
+    confirmed = [each for each in written if isinstance(each, EndsConfirmed)]
+    ends = [each for each in written if isinstance(each, SourceEnds)]
+    assert len(ends) == len({each.chunk for each in ends}), "each state partition once"
+    assert len(confirmed) >= 4 * len(ends)
+    [latest] = {each.at for each in worker.state.view().source_ends(M)}
+    assert worker.clock.now() - latest < 15_000

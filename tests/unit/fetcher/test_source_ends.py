@@ -54,6 +54,7 @@ class Fetcher:
         """Of these: that confirm an earlier one."""
         self.now = 0
         self.seen: dict[str, SourceEnds] = {}
+        self.reported: dict[PartitionKey, Report] = {}
 
     def look(
         self,
@@ -64,7 +65,8 @@ class Fetcher:
     ) -> None:
         named = {PartitionKey(DR, at): report for at, report in reports.items()}
         contacts = {PartitionKey(DR, at): contact for at in asked}
-        self.seen = source_ends(MINE, named, contacts, self.view, self.seen)
+        self.seen = source_ends(MINE, named, contacts, self.view, self.seen, self.reported)
+        self.reported |= named
         self.now = max([self.now, *(report.observed_at or 0 for report in reports.values())])
         for key, new in self.seen.items():
             record = ends_record(new, self.view.source_chunk(DR, CHUNK), EpochMs(self.now))
@@ -234,7 +236,7 @@ def test_another_mirror_of_the_same_name_begins_without_a_look(fetcher: Fetcher)
     fetcher.view = fold(StateView(), [replace(SPEC, mirror_id="new"), replace(TOPIC, mirror_id="new")])
     mine = tuple(replace(each, spec=replace(SPEC, mirror_id="new")) for each in MINE)
     contacts = {each.key: Contact(None, EpochMs(T)) for each in mine}
-    assert source_ends(mine, {}, contacts, fetcher.view, fetcher.seen) == {}
+    assert source_ends(mine, {}, contacts, fetcher.view, fetcher.seen, {}) == {}
 
 
 # ── a worker of the version before ────────────────────────────────────────────────────────────────────────────────
@@ -377,10 +379,39 @@ def test_a_late_confirmation_says_nothing_about_ends_that_were_written_since(res
     assert times(resting[FIRST]) == (T + 500, None)
 
 
+def test_a_source_that_has_grown_and_rests_again_is_confirmed_again(resting: Fetcher) -> None:
+    """The rate of its growth never faded to nothing: each partition that had ever grown was written again for ever."""
+    resting.look({FIRST: at_rest(T + 1_000, 1_100), SECOND: at_rest(T + 1_000)})
+    assert resting[FIRST].rate == 1_000
+    resting.writes = 0
+    for second in range(2, 3_600):
+        resting.look({FIRST: at_rest(T + second * 1_000, 1_100), SECOND: at_rest(T + second * 1_000)})
+    assert resting[FIRST].rate == 0
+    assert resting.writes - resting.confirmations < 60, "while the rate fades, the ends are written"
+    assert resting.confirmations > 290
+
+
+@pytest.mark.parametrize("older_ms", [0, 1_000, 4_900, 9_000])
+def test_growth_after_a_rest_is_counted_from_the_last_answer_and_not_from_the_oldest_of_the_others(
+    resting: Fetcher, older_ms: int
+) -> None:
+    """A tenth of the rate was stored, so that too few records were said to be at risk, and too few offsets reserved."""
+    for second in range(1, 31):
+        now = T + second * 1_000
+        resting.look({FIRST: at_rest(now), SECOND: at_rest(max(T, now - older_ms))})
+    now = T + 31_000
+    resting.look({FIRST: at_rest(now, 1_100), SECOND: at_rest(now - older_ms)})
+    assert resting[FIRST].rate == 1_000
+
+
 @pytest.mark.parametrize(
     "second",
     [
         pytest.param(answer(T + 20_000, silent=T + 20_100), id="silent"),
+        pytest.param(at_rest(T + 5_000), id="not asked for long"),
+        pytest.param(replace(at_rest(T + 20_000), uncopied_at=EpochMs(T)), id="a record is not copied"),
+        pytest.param(replace(at_rest(T + 20_000), source_log_end=SourceOffset(120)), id="another true end"),
+        pytest.param(replace(at_rest(T + 20_000), record_epoch=SourceOffset(3)), id="another epoch"),
         pytest.param(answer(T + 20_000), id="never caught up by this worker"),
         pytest.param(at_rest(T + 20_000, caught_up=T), id="behind since"),
         pytest.param(replace(at_rest(T + 20_000), source_log_start=SourceOffset(3)), id="deleted at its start"),
@@ -392,6 +423,30 @@ def test_of_partitions_in_one_record_one_that_differs_is_written(resting: Fetche
     assert (resting.writes, resting.confirmations) == (2, 0)
     assert resting[SECOND].caught_up_at == second.caught_up_at
     assert resting[SECOND].log_start == second.source_log_start
+
+
+def test_an_answer_that_is_older_than_what_is_on_record_confirms_nothing(resting: Fetcher) -> None:
+    """The clock of this worker is behind that of the worker before."""
+    resting.look({FIRST: at_rest(T - 500), SECOND: at_rest(T + 500)})
+    assert (resting.writes, resting.confirmations) == (1, 0)
+    assert times(resting[FIRST]) == (T, None)
+    [chunk] = resting.seen.values()
+    assert not chunk.written_at
+
+
+@pytest.mark.parametrize(
+    "of_another",
+    [
+        {"mirror_id": "of an earlier mirror"},
+        {"at": EpochMs(T - 1)},
+        {"of": EpochMs(T - 1)},
+    ],
+)
+def test_what_confirms_other_ends_changes_no_time(resting: Fetcher, of_another: dict[str, str]) -> None:
+    [chunk] = resting.view.source_ends(DR)
+    fits = EndsConfirmed(mirror=DR, mirror_id=SPEC.mirror_id, chunk=CHUNK, of=EpochMs(T), at=EpochMs(T + 9_000))
+    assert chunk.confirmed(fits).at == T + 9_000
+    assert chunk.confirmed(replace(fits, **of_another)) == chunk  # type: ignore[arg-type]
 
 
 def test_a_partition_that_nobody_asks_for_is_not_confirmed(resting: Fetcher) -> None:

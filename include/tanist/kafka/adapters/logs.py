@@ -48,8 +48,8 @@ class KafkaLogs:
         self._clock = clock or SystemClock()
 
     def ends(self, partitions: Sequence[_P], by: Deadline) -> Mapping[_P, LogEnds | TanistError]:
+        now = self._clock.now()  # a leader answers for seconds while others are waited for: no later than any answer
         found = readable_ends(self._router, partitions, by)
-        now = self._clock.now()
         return {
             at: ends if isinstance(ends, TanistError) else replace(ends, observed_at=now) for at, ends in found.items()
         }

@@ -33,11 +33,10 @@ _OF_MIRRORS: Final = "tanist-"
 
 
 class KafkaReplicas:
-    """Owned by one thread. `min.insync.replicas` of a topic is read once."""
+    """Owned by one thread."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
-        self._needed: dict[str, int | TanistError] = {}
 
     def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
         try:
@@ -56,9 +55,9 @@ class KafkaReplicas:
             return {}
         names = sorted({at.topic for at in partitions})
         self._router.refresh(names, by)
-        self._needed |= self._ask([name for name in names if not isinstance(self._needed.get(name), int)], by)
+        needed = self._needed(names, by)  # each time: a failover itself alters it
         known = self._router.topics()
-        return {at: self._in_sync(at, known.get(at.topic)) for at in partitions}
+        return {at: _in_sync(at, known.get(at.topic), needed[at.topic]) for at in partitions}
 
     def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
         if not partitions:
@@ -87,26 +86,28 @@ class KafkaReplicas:
             return dict.fromkeys(partitions, TransactionalProducers.NONE)
         return {at: _writing(each, ids) for at, each in describe_producers(self._router, partitions, by).items()}
 
-    def _ask(self, topics: Sequence[str], by: Deadline) -> dict[str, int | TanistError]:
+    def _needed(self, topics: Sequence[str], by: Deadline) -> dict[str, int | TanistError]:
         """`min.insync.replicas` of each topic, in one request."""
         found = topic_config(self._router, topics, MIN_ISR, by)
-        return {name: _needed(name, found.get(name)) for name in topics}
-
-    def _in_sync(self, at: TopicPartition, topic: TopicInfo | None) -> InSync | TanistError:
-        needed = self._needed[at.topic]
-        if isinstance(needed, TanistError):
-            return needed
-        if topic is None or topic.error is not None or at.partition >= len(topic.partitions):
-            return topic.error if topic is not None and topic.error else UnknownTopicOrPartition(str(at))
-        found = topic.partitions[at.partition]
-        leader = None if found.leader is None else BrokerId(found.leader)
-        return InSync(0 if leader is None else len(found.isr), needed, leader)
+        return {name: _number(name, found.get(name)) for name in topics}
 
 
-def _needed(topic: str, found: ConfigValue | TanistError | None) -> int | TanistError:
-    if found is None:
+def _number(topic: str, found: ConfigValue | TanistError | None) -> int | TanistError:
+    if isinstance(found, TanistError):
+        return found
+    if found is None or found.value is None:
         return MalformedFrame(f"topic {topic!r}: an answer without {MIN_ISR}")
-    return found if isinstance(found, TanistError) else int(found.value or 1)
+    return int(found.value)
+
+
+def _in_sync(at: TopicPartition, topic: TopicInfo | None, needed: int | TanistError) -> InSync | TanistError:
+    if isinstance(needed, TanistError):
+        return needed
+    if topic is None or topic.error is not None or at.partition >= len(topic.partitions):
+        return topic.error if topic is not None and topic.error else UnknownTopicOrPartition(str(at))
+    found = topic.partitions[at.partition]
+    leader = None if found.leader is None else BrokerId(found.leader)
+    return InSync(0 if leader is None else len(found.isr), needed, leader)
 
 
 def _writing(producers: tuple[ActiveProducer, ...] | TanistError, ids: Collection[int]) -> TransactionalProducers:

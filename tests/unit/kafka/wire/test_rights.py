@@ -20,13 +20,16 @@ WRITE, READ = 4, 3
 
 
 class Brokers:
-    """A router of brokers that each grant some operations, and lead the partitions of every topic in turn."""
+    """A router of brokers that each grant some operations, and lead the partitions of every topic in turn.
 
-    def __init__(self, *granted: int) -> None:
-        self.granted, self.asked = granted, list[int]()
+    `first`: the one that is asked first.
+    """
+
+    def __init__(self, *granted: int, first: int = 0) -> None:
+        self.granted, self.asked, self.first = granted, list[int](), first
 
     def any_connection(self, _: Deadline) -> Any:
-        return 0
+        return self.first
 
     def metadata(self, connection: int, topics: Sequence[str], _: Deadline) -> Any:
         self.asked.append(connection)
@@ -65,3 +68,11 @@ def test_every_leader_is_asked_and_one_that_still_grants_it_is_enough(monkeypatc
     assert granted(monkeypatch, brokers) == {"a": True, "b": True}
     assert brokers.asked == [0, 1, 2]
     assert granted(monkeypatch, Brokers(READ, READ)) == {"a": False, "b": False}
+
+
+def test_what_one_broker_has_told_is_no_answer_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each leader learns of rules by itself."""
+    brokers = Brokers(READ, WRITE, first=1)
+    monkeypatch.setattr(brokers, "leaders", lambda of: dict.fromkeys(of, BrokerId(0)))
+    assert granted(monkeypatch, brokers) == {"a": False, "b": False}
+    assert brokers.asked == [1, 0]
