@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 PRODUCT: Final = "tanist."
-_NO_STOP: Final = "tanist.domain."
+_NO_STOP: Final = ("tanist.domain.", "tanist.kafka.")
+"""The stores in memory encode and decode records as those of Kafka do."""
 _GENERATED: Final = "<string>"
 """Where the code of a dataclass is."""
 _OPENING: Final = "open_store"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 LIMITS = {
-    "failover plan, approve, run": (28, 979, 11),
-    "mirrors reverse: plan, approve, run": (30, 534, 10),
+    "failover plan, approve, run": (26, 828, 11),
+    "mirrors reverse: plan, approve, run": (28, 453, 10),
     "status": (11, 61, 3),
 }
 """Modules, returns and openings of state topics of each command: lower them when they fall."""
