@@ -34,7 +34,7 @@ BUSY: Final = "busy"
 RATE: Final = 100
 """Records per second of the busy partition."""
 SETTLE_SECONDS: Final = 15.0
-FADED_SECONDS: Final = 240.0
+FADED_SECONDS: Final = 330.0
 """The rate of a record a second has faded to nothing by then: until then ends are stored again, and not confirmed."""
 MEASURE_SECONDS: Final = 20.0
 FLUSH_SECONDS: Final = 30.0

@@ -159,7 +159,7 @@ class Coordination(RoundThread):
         """What each partition that is settled was last derived from; while both are the same, nothing comes of it."""
         self._ended: dict[PartitionKey, Report] = {}
         """The report of each partition that `_ends` were last made of."""
-        self._ended_reports: object = None
+        self._ended_reports: object = None  # all of these; None: ends are made anew, also of what reported nothing
         self._basis_of_derived: tuple[object, object, object] = (None, None, None)
         """View, reports and desired states that everything was last derived from, if it was settled."""
         self._looks = 0
@@ -216,7 +216,7 @@ class Coordination(RoundThread):
             self.reports = self._threads.reports()
             looks = sum(each.looks for each in self._leaders.values())
             if changed or looks != self._looks:
-                self._derived, self._ended, self._looks = {}, {}, looks
+                self._derived, self._ended_reports, self._looks = {}, None, looks
             if self._write_down(view) or now - self._assigned_at >= ASSIGN_SECONDS:
                 self._assign(self._state.view())
             self._threads.apply(self._assignment)
@@ -316,13 +316,13 @@ class Coordination(RoundThread):
         if now - self._ends_at < ENDS_EVERY_SECONDS:
             return
         self._ends_at, view = now, self._state.view()
-        if self._ended and self.reports is self._ended_reports:
+        if self.reports is self._ended_reports:
             return
-        self._ended_reports = self.reports
+        stale, self._ended_reports = self._ended_reports is None, self.reports
         news = {
             (mine.spec.mirror, mine.state_partition)
             for mine in self._owned
-            if self.reports.get(mine.key, NO_NEWS) is not self._ended.get(mine.key)
+            if stale or self.reports.get(mine.key, NO_NEWS) is not self._ended.get(mine.key)
         }
         some = [mine for mine in self._owned if (mine.spec.mirror, mine.state_partition) in news]
         contacts = {
@@ -331,8 +331,9 @@ class Coordination(RoundThread):
             if mine.key in self._assigned
         }
         found = source_ends(some, self.reports, contacts, view, self._ends, self._ended)
-        self._ends = (self._ends if self._ended else {}) | found
-        self._ended |= {mine.key: self.reports.get(mine.key, NO_NEWS) for mine in some}
+        made_of = {mine.key: self.reports.get(mine.key, NO_NEWS) for mine in some}
+        self._ends = found if stale else self._ends | found
+        self._ended = made_of if stale else self._ended | made_of
         epoch = self._clock.now()
         due = {key: ends_record(new, view.source_chunk(new.mirror, new.chunk), epoch) for key, new in found.items()}
         if records := [record for record in due.values() if record is not None]:

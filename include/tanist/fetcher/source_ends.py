@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from math import floor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.broker_errors import LeaderNotAvailable
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 ENDS_AGE_MS: Final = 10_000
 """Ends that do not move are recorded this often while the source answers, so that their times stay recent."""
 RATE_HALVED_SECONDS: Final = 30.0
+LEAST_RATE: Final = 0.001
+"""Offsets per second: less than four an hour."""
 SHORTEST_SECONDS: Final = 1.0
 """Growth between two answers that are closer counts as that of a second: one batch must not look like a flood."""
 _SILENCE: Final = (Unreachable, TimedOut, ConnectionLost, LeaderNotAvailable)
@@ -200,7 +201,7 @@ def _rate(high: SourceOffset, seen: EpochMs, held: SourceEnd, since: int) -> flo
     """Growth since the answer before, at `since`, in offsets per second.
 
     The highest rate counts, halved after each `RATE_HALVED_SECONDS`, so that a forecast is not too optimistic. Without
-    a new answer it stays. What fades is rounded down: it would never be nothing, and the source never at rest.
+    a new answer it stays. One below `LEAST_RATE` is none: the source would never be at rest.
     """
     seconds = (seen - since) / 1000
     if seconds <= 0:
@@ -209,7 +210,8 @@ def _rate(high: SourceOffset, seen: EpochMs, held: SourceEnd, since: int) -> flo
     if not grown and not held.rate:
         return 0.0
     fading: float = 0.5 ** (seconds / RATE_HALVED_SECONDS)
-    return max(round(grown, 3), floor(held.rate * fading * 1000) / 1000)
+    faded = held.rate * fading
+    return max(round(grown, 3), round(faded, 6) if faded >= LEAST_RATE else 0.0)
 
 
 def _silent_since(last: SourceEnd, held: SourceEnd | None, report: Report, contact: Contact) -> EpochMs | None:

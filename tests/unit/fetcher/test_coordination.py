@@ -272,3 +272,43 @@ def test_the_ends_of_a_source_at_rest_are_written_once_and_then_confirmed(monkey
     assert len(confirmed) >= 4 * len(ends)
     [latest] = {each.at for each in worker.state.view().source_ends(M)}
     assert worker.clock.now() - latest < 15_000
+
+
+@pytest.mark.parametrize("looked", [False, True])
+def test_growth_is_counted_from_the_report_before_also_in_a_round_after_a_look_at_the_leaders(
+    monkeypatch: pytest.MonkeyPatch, looked: bool
+) -> None:
+    """A source that is down is looked at twice a second: the answers of the healthy ones were forgotten each time."""
+    monkeypatch.setattr(coordination_module, "SourceLeaders", Answering)
+    worker = Paused()
+    worker.coordination._leaders.clear()
+    threads: Any = Reporting(8)
+    worker.coordination._threads = threads
+    states = [a_partition(MirrorState.MIRRORING, mirror=M, partition=key.partition, at=NOW) for key in threads.found]
+    topic = a_topic(mirror=M, source_topic_id="", partitions=8, changed_at=NOW)
+    worker.state.append([topic, *states], worker.clock.deadline(5))
+    first = next(iter(threads.found))
+
+    def answered(high: int) -> None:
+        """By the first partition now, by the others nine seconds ago."""
+        now = worker.clock.now()
+        times = {key: now if key == first else EpochMs(now - 9_000) for key in threads.found}
+        threads.found = {
+            key: replace(
+                Reporting.aligned(high if key == first else 5), observed_at=times[key], caught_up_at=times[key]
+            )
+            for key in threads.found
+        }
+
+    for _ in range(30):
+        worker.clock.jump(1.0)
+        answered(5)
+        worker.coordination._round()
+    assert any(isinstance(each, EndsConfirmed) for each in worker.state.view().values())
+    if looked:
+        monkeypatch.setattr(Answering, "looks", 2)
+    worker.clock.jump(1.0)
+    answered(105)
+    worker.coordination._round()
+    rates = [end.rate for each in worker.state.view().source_ends(M) for end in each.ends if end.high_watermark == 105]
+    assert rates == [100.0]

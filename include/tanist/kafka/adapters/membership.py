@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.ports.clock import Deadline
 
-SESSION_SECONDS: Final = 7.0
+SESSION_SECONDS: Final = 8.0
 MARGIN_SECONDS: Final = 2.0
 RELEASE_SECONDS: Final = 0.2
 """How long a request may take from the check of the lease to the socket, at most, when slices are given back."""

@@ -2,7 +2,8 @@
 
 Each of these reads costs a round trip where a partition is read alone: 50 ms to a source in another datacenter, for
 each of the thousands of partitions of a worker that has died. They are expected, not certain: what recovery wants
-besides them it reads by itself, and one that it does not want changes nothing.
+besides them it reads by itself, as the rest of a tail that is larger than FIRST_READ, and one that it does not want
+changes nothing.
 """
 
 from __future__ import annotations
@@ -35,17 +36,22 @@ FirstReads: TypeAlias = "dict[tuple[Router, int, Isolation], FetchedPartition]"
 
 
 class CopyFound(NamedTuple):
-    """What is known of a copy before its log is read. `ends`: of what the mirror has written; `offsets`: its map."""
+    """What is known of a copy before its log is read. `ends`: of what the mirror has written; `offsets`: its map.
+
+    `source_start`: where the source's log starts. `holes`: cleaners take records out of both logs.
+    """
 
     ends: CopyEnds
     offsets: OffsetMap
     writer: MarkingWriter
+    source_start: SourceOffset
+    holes: bool
 
 
 def first_reads(
     routers: tuple[Router, Router], copies: Mapping[MirrorPartition, CopyFound], by: Deadline
 ) -> Mapping[MirrorPartition, FirstReads]:
-    """The end of each copy, and the records of the source that its last batch was made of: two requests to each leader.
+    """The end of each copy, and the source from where recovery compares it: two requests to each leader.
 
     `routers`: of source and destination. Not there: a copy without records, and what had no room in an answer.
 
@@ -55,7 +61,7 @@ def first_reads(
     source, destination = routers
     starts = {at: tail_start(copy.ends, FIRST_LOOK) for at, copy in copies.items() if copy.ends.start < copy.ends.end}
     tails = _fetched(destination, starts, Isolation.READ_UNCOMMITTED, by)
-    begun = {at: answered(partial(_last_begun, tail, copies[at])) for at, tail in tails.items()}
+    begun = {at: answered(partial(_compared_from, tail, copies[at])) for at, tail in tails.items()}
     begins = {at: each for at, each in begun.items() if each is not None}
     originals = _fetched(source, begins, Isolation.READ_COMMITTED, by)
     found: dict[MirrorPartition, FirstReads] = {}
@@ -75,15 +81,17 @@ def _fetched(
     return {at: each for at, each in answers.items() if not isinstance(each, TanistError) and whole_bytes(each.records)}
 
 
-def _last_begun(tail: FetchedPartition, copy: CopyFound) -> SourceOffset | None:
-    """Where the last batch that was copied begins at the source, by the map; None: there is none in `tail`.
+def _compared_from(tail: FetchedPartition, copy: CopyFound) -> SourceOffset | None:
+    """Where the source is read first: where the last batch of the copy begins there, by the map; with holes the first.
+
+    None: `tail` has no batch that was copied, or not the last one.
 
     Raises:
         CorruptBatch, UnsupportedBatch: recovery finds it, too, and says so.
     """
-    begins = [
-        header.base_offset
-        for header, _ in walk(tail.records)
-        if header.base_offset < copy.ends.end and copy.writer.has_copied(header.producer_id, control=header.is_control)
-    ]
-    return copy.offsets.origin(DestinationOffset(begins[-1])) if begins else None
+    headers = [header for header, _ in walk(tail.records) if header.base_offset < copy.ends.end]
+    copied = [each.base_offset for each in headers if copy.writer.has_copied(each.producer_id, control=each.is_control)]
+    if not copied or (headers[-1].next_offset < copy.ends.end and not copy.holes):
+        return None
+    begun = copy.offsets.origin(DestinationOffset(copied[0 if copy.holes else -1]))
+    return max(begun, copy.source_start) if copy.holes else begun

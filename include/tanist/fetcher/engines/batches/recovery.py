@@ -47,7 +47,7 @@ RECOVERY_SECONDS: Final = 5.0
 
 
 AT_ONCE: Final = 100
-"""Partitions whose records are held while the source is asked about all of them: 192 KiB each."""
+"""Partitions whose records are held while the source is asked about all of them: 128 KiB each."""
 
 
 class _Read(NamedTuple):
@@ -102,20 +102,11 @@ class Recovery:
         recorded: OnRecord,
         found: list[Phase | TanistError],
     ) -> None:
-        """Add to `found`. What is asked of the source for each partition is asked for all of them together.
+        """Add to `found`.
 
         Raises only errors that concern all partitions: a cluster that does not answer. What is found stays then.
         """
-        by = self._clock.deadline(RECOVERY_SECONDS)
-        places = [each.at for each in partitions]
-        starts = source_starts(self._routers[0], places, by)
-        reads = first_reads(self._routers, dict(_found(partitions, seen, starts, recorded)), by)
-        again = copy_ends(self._routers[1], places, by)  # whether a copy that was empty is so after all that was read
-        read: list[_Read | TanistError] = []
-        for each in partitions:
-            by = self._clock.deadline(RECOVERY_SECONDS)
-            looks = _Looks(seen[each.at], starts.get(each.at), reads.get(each.at, {}), again[each.at])
-            read.append(self._read(each, looks, recorded, by))
+        read = self._read_logs(partitions, seen, recorded)
         continuing = [of for of, logs in zip(partitions, read, strict=True) if isinstance(logs, _Read)]
         epochs = self._epoch_ends(continuing, recorded)
         for each, logs in zip(partitions, read, strict=True):
@@ -123,6 +114,37 @@ class Recovery:
             found.append(
                 self._begin(each, logs, recorded, epochs.get(each.at), by) if isinstance(logs, _Read) else logs
             )
+
+    def _read_logs(
+        self,
+        partitions: Sequence[BatchPartition],
+        seen: Mapping[MirrorPartition, tuple[UUID | None, CopyEnds] | TanistError],
+        recorded: OnRecord,
+    ) -> list[_Read | TanistError]:
+        """What both logs say of each. What is asked about each partition is asked about all of them together.
+
+        Raises as `_recover`.
+        """
+        places = [each.at for each in partitions]
+        starts = source_starts(self._routers[0], places, self._clock.deadline(RECOVERY_SECONDS))
+        reads = self._first_reads(dict(_found(partitions, seen, starts, recorded)))
+        by = self._clock.deadline(RECOVERY_SECONDS)
+        again = copy_ends(self._routers[1], places, by)  # whether a copy that was empty is so after all that was read
+        read: list[_Read | TanistError] = []
+        for each in partitions:
+            by = self._clock.deadline(RECOVERY_SECONDS)
+            looks = _Looks(seen[each.at], starts.get(each.at), reads.get(each.at, {}), again[each.at])
+            read.append(self._read(each, looks, recorded, by))
+        return read
+
+    def _first_reads(self, copies: Mapping[MirrorPartition, CopyFound]) -> Mapping[MirrorPartition, FirstReads]:
+        """What is expected only changes nothing where it does not come: each partition is read alone then."""
+        try:
+            return first_reads(self._routers, copies, self._clock.deadline(RECOVERY_SECONDS))
+        except Stopped:
+            raise
+        except TanistError:
+            return {}
 
     def _read(
         self,
@@ -261,14 +283,26 @@ def _found(
     starts: Mapping[MirrorPartition, SourceStart],
     recorded: OnRecord,
 ) -> Iterator[tuple[MirrorPartition, CopyFound]]:
-    """The copies whose logs can be read, as far as is known: both of their leaders have answered a moment ago."""
+    """The copies whose logs can be read, as far as is known: both of their leaders have answered a moment ago.
+
+    Without those of which more than the usual end is read.
+    """
     for each in partitions:
-        first, written_by = seen[each.at], each.assigned.spec.writer
-        if each.at not in starts or isinstance(first, TanistError):
+        first, start = seen[each.at], starts.get(each.at)
+        if start is None or isinstance(first, TanistError) or (each.halted and each.halted.suspect_from is not None):
             continue
         ends = attempt(partial(above_copy_start, first[1], each.assigned.copy_start))
         if not isinstance(ends, TanistError):
-            yield each.at, CopyFound(ends, recorded.offset_map(each.at), written_by)
+            yield (
+                each.at,
+                CopyFound(
+                    ends,
+                    recorded.offset_map(each.at),
+                    each.assigned.spec.writer,
+                    start.log_start,
+                    holes=each.holes is not Holes.REFUSE,
+                ),
+            )
 
 
 def _copied_until(of: BatchPartition, recorded: OnRecord) -> SourceOffset | None:
