@@ -76,6 +76,7 @@ ASK_FOR_APPROVALS = frozenset(
 FETCH = {
     "kafka/adapters/log_reader.py": "spans of logs, with the rule of their end",
     "fetcher/engines/batches/evidence.py": "a worker that recovers waits for what it cannot read yet",
+    "fetcher/engines/batches/first_reads.py": "one answer of many partitions, for whoever recovers one of them",
     "fetcher/engines/batches/lost_tombstones.py": "as far as it is worth it: what it does not find is not compared",
     "fetcher/engines/transactions/batches_read.py": "as far as a reader of committed records gets, if to any",
     "fetcher/group_sources.py": "follows a log, which has no end",

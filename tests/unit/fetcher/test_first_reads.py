@@ -28,7 +28,7 @@ COPIED, SHIFTED, EMPTY, DAMAGED, FOREIGN, NO_ROOM, CUT, HOLES, LATER = (MirrorPa
 
 def copied(end: int, offsets: OffsetMap = IDENTICAL, *, holes: bool = False) -> CopyFound:
     ends = CopyEnds(DestinationOffset(0), DestinationOffset(end), DestinationOffset(end))
-    return CopyFound(ends, offsets, WRITER, SourceOffset(0), holes=holes)
+    return CopyFound(ends, offsets.origin, WRITER, SourceOffset(0), holes=holes)
 
 
 def answer(at: MirrorPartition, records: bytes) -> FetchedPartition:

@@ -20,11 +20,10 @@ from tanist.kafka.protocol.frames import FetchedPartition, FetchLimits, Isolatio
 from tanist.kafka.wire import requests
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tanist.domain.log_ends import CopyEnds
     from tanist.domain.names import MirrorPartition, SourceOffset
-    from tanist.domain.offset_map import OffsetMap
     from tanist.domain.writer_identity import MarkingWriter
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
@@ -36,13 +35,13 @@ FirstReads: TypeAlias = "dict[tuple[Router, int, Isolation], FetchedPartition]"
 
 
 class CopyFound(NamedTuple):
-    """What is known of a copy before its log is read. `ends`: of what the mirror has written; `offsets`: its map.
+    """What is known of a copy before its log is read. `ends`: of what the mirror has written; `origin`: by its map.
 
     `source_start`: where the source's log starts. `holes`: cleaners take records out of both logs.
     """
 
     ends: CopyEnds
-    offsets: OffsetMap
+    origin: Callable[[DestinationOffset], SourceOffset]
     writer: MarkingWriter
     source_start: SourceOffset
     holes: bool
@@ -93,5 +92,5 @@ def _compared_from(tail: FetchedPartition, copy: CopyFound) -> SourceOffset | No
     copied = [each.base_offset for each in headers if copy.writer.has_copied(each.producer_id, control=each.is_control)]
     if not copied or (headers[-1].next_offset < copy.ends.end and not copy.holes):
         return None
-    begun = copy.offsets.origin(DestinationOffset(copied[0 if copy.holes else -1]))
+    begun = copy.origin(DestinationOffset(copied[0 if copy.holes else -1]))
     return max(begun, copy.source_start) if copy.holes else begun

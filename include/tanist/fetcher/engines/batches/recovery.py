@@ -297,7 +297,7 @@ def _found(
                 each.at,
                 CopyFound(
                     ends,
-                    recorded.offset_map(each.at),
+                    recorded.offset_map(each.at).origin,
                     each.assigned.spec.writer,
                     start.log_start,
                     holes=each.holes is not Holes.REFUSE,
