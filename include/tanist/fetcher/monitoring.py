@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from typing import TYPE_CHECKING, Final
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.simple_server import WSGIRequestHandler, demo_app, make_server
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
@@ -15,7 +15,7 @@ from tanist.fetcher.health import not_alive, not_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from wsgiref.types import StartResponse, WSGIEnvironment
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from prometheus_client.registry import Collector
 
@@ -27,6 +27,30 @@ LAST_PORT: Final = 65_535
 RETRY_SECONDS: Final = 10.0
 _EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # a scraper is on another host
 _TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
+
+
+def must_be_available(port: int) -> None:
+    """For whoever has to do more before it can serve, and would disturb others with it.
+
+    Raises:
+        Misconfigured: that is no port, or it is not available.
+    """
+    _listening(_checked(port), demo_app).server_close()
+
+
+def _checked(port: int) -> int:
+    """Raises Misconfigured."""
+    if not 0 <= port <= LAST_PORT:
+        raise Misconfigured(f"--metrics-port {port}: a port is a number from 0 to {LAST_PORT}")
+    return port
+
+
+def _listening(port: int, answers: WSGIApplication) -> ThreadingWSGIServer:
+    """Raises Misconfigured."""
+    try:
+        return make_server(_EVERY_ADDRESS, port, answers, ThreadingWSGIServer, handler_class=_Quiet)
+    except OSError as taken:
+        raise Misconfigured(f"--metrics-port {port}: {taken.strerror or taken}") from taken
 
 
 class _Quiet(WSGIRequestHandler):
@@ -41,9 +65,7 @@ class Monitoring:
 
     def __init__(self, port: int, collector: Collector, facts: Callable[[], WorkerFacts]) -> None:
         """Raises Misconfigured: that is no port. `port` 0 is any that is available."""
-        if not 0 <= port <= LAST_PORT:
-            raise Misconfigured(f"--metrics-port {port}: a port is a number from 0 to {LAST_PORT}")
-        self._port, self._facts = port, facts
+        self._port, self._facts = _checked(port), facts
         registry = CollectorRegistry()
         for add in (ProcessCollector, PlatformCollector, GCCollector):
             add(registry=registry)
@@ -58,11 +80,7 @@ class Monitoring:
         Raises:
             Misconfigured: the port is not available.
         """
-        try:
-            server = make_server(_EVERY_ADDRESS, self._port, self._answer, ThreadingWSGIServer, handler_class=_Quiet)
-        except OSError as taken:
-            raise Misconfigured(f"--metrics-port {self._port}: {taken.strerror or taken}") from taken
-        self._server = server
+        self._server = server = _listening(self._port, self._answer)
         threading.Thread(target=server.serve_forever, name="tanist-metrics", daemon=True).start()
 
     def keep_trying(self) -> None:

@@ -64,9 +64,12 @@ def run_fetcher(
         CouldNotTell: the destination does not answer. UnsafeStateTopic, AuthorizationFailed, Misconfigured.
         TwoClusters: its bootstrap servers lead to different clusters.
     """
+    from tanist.fetcher.monitoring import must_be_available  # noqa: PLC0415
     from tanist.fetcher.service import Service, run_until_told  # noqa: PLC0415
     from tanist.wiring.verdicts import Verdicts  # noqa: PLC0415
 
+    if metrics_port is not None and needs_port:
+        must_be_available(metrics_port)  # before it joins the other workers, which wait for each other then
     stop = threading.Event()
     clock = SystemClock(stop)
     service = Service(_parts(registry, destination, worker or f"{host_name()}-{os.getpid()}", clock))

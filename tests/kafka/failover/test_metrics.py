@@ -201,10 +201,13 @@ def test_s3_17_fences_tails_and_groups_of_failovers_are_counted(watched: Worker)
 
 
 def test_a_port_that_is_in_use_is_refused_and_stops_no_other_worker(watched: Worker) -> None:
+    """Before it joins the others: one that had joined did not end for half a minute."""
+    until(lambda: watched.get("/livez")[0] == 200, 60)
     refused = watched.pair.worker("second", "--metrics-port", str(watched.port))
-    until(lambda: not refused.alive, 30)
-    log = (watched.pair.home / "second.log").read_text()
-    assert f"error: INVALID_CONFIG: --metrics-port {watched.port}: Address already in use" in log
+    log = watched.pair.home / "second.log"
+    until(lambda: not refused.alive, 30, log.read_text)
+    assert f"error: INVALID_CONFIG: --metrics-port {watched.port}: Address already in use" in log.read_text()
+    assert "claiming" not in log.read_text()
     assert watched.get("/livez") == (200, "ok\n")
 
 
