@@ -26,8 +26,6 @@ from tanist.kafka.wire.requests import End
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.processes import Guardian
-from tanist_testkit.verify.flows import FlowRecord
-from tanist_testkit.verify.writing import LogWriter
 from tests.conftest import librdkafka
 from tests.kafka.failover.conftest import EAST, running
 from tests.kafka.fetcher.rig import until
@@ -57,7 +55,7 @@ def measure(partitions: int = PARTITIONS) -> dict[str, Any]:
         topics = [f"{MIRROR}-{n}" for n in range(partitions // A_TOPIC)]
         for topic in topics:
             pair.east.topic(topic, A_TOPIC)
-        _write(pair, topics)
+        assert pair.east.writes_to(topics, range(A_TOPIC), partitions=A_TOPIC)  # noqa: S101
         pair.worker("w1")
         return {"partitions": partitions} | _times(pair, topics)
 
@@ -90,17 +88,6 @@ def _times(pair: Pair, topics: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _write(pair: Pair, topics: Sequence[str]) -> None:
-    """One record to each partition, by one producer: a new one for each topic keeps a core busy for seconds."""
-    writer = LogWriter(pair.east.client(acks="all"))
-    answers: list[object] = []
-    for topic in topics:
-        records = (FlowRecord(n, b"k", b"%d" % n) for n in range(A_TOPIC))
-        writer.write(topic, records, lambda _record, error, _message: answers.append(error))
-    assert writer.producer.flush(30) == 0  # noqa: S101
-    assert answers == [None] * (A_TOPIC * len(topics))  # noqa: S101
-
-
 def _typed(pair: Pair, *words: str) -> float:
     began = time.monotonic()
     pair.tanist(*words, expected=None)
@@ -112,7 +99,7 @@ def _taken_over(pair: Pair, topics: Sequence[str]) -> float:
     at = [MirrorPartition(topic, n) for topic in topics for n in range(A_TOPIC)]
     pair.workers["w1"].send(signal.SIGKILL)
     began = time.monotonic()
-    _write(pair, topics)
+    assert pair.east.writes_to(topics, range(A_TOPIC), partitions=A_TOPIC)  # noqa: S101
     with Router(pair.west.cluster.endpoint_for("admin"), "bench") as router:
 
         def copied() -> bool:

@@ -193,8 +193,10 @@ def _unchanged_at(held: SourceEnd, before: Report | None) -> int:
     Ends that are confirmed all have the time of the answer that is the oldest: growth in a second would count as growth
     in ten.
     """
-    same = before is not None and before.source_high_watermark == held.high_watermark
-    return max(held.at or 0, (before.observed_at or 0) if before is not None and same else 0)
+    known = held.at or 0
+    if before is None or before.source_high_watermark != held.high_watermark:
+        return known
+    return max(known, before.observed_at or 0)
 
 
 def _rate(high: SourceOffset, seen: EpochMs, held: SourceEnd, since: int) -> float:

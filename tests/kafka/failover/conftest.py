@@ -39,7 +39,7 @@ from tests.kafka.fetcher.rig import until
 from tests.storm.proxy import Door, Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tanist_testkit.sandbox.processes import Guardian, Process
@@ -126,10 +126,15 @@ class KafkaSide:
 
     def writes(self, topic: str, values: range, user: str = "app", *, partitions: int = 2) -> bool:
         """Whether all of `values` were taken, one partition after the other."""
+        return self.writes_to([topic], values, user, partitions=partitions)
+
+    def writes_to(self, topics: Iterable[str], values: range, user: str = "app", *, partitions: int = 2) -> bool:
+        """As `writes`, to each of `topics`, by one producer: two hundred of them keep a core busy for seconds."""
         writer = LogWriter(self.client(user, message_timeout_ms="20000", acks="all"))
         answers: list[object] = []
-        records = (FlowRecord(n % partitions, b"k", b"%d" % n) for n in values)
-        writer.write(topic, records, lambda _record, error, _message: answers.append(error))
+        for topic in topics:
+            records = (FlowRecord(n % partitions, b"k", b"%d" % n) for n in values)
+            writer.write(topic, records, lambda _record, error, _message: answers.append(error))
         assert writer.producer.flush(30) == 0
         return all(error is None for error in answers)
 

@@ -21,7 +21,7 @@ PARTITIONS = 60
 def test_partitions_that_are_taken_over_are_read_together_and_lose_and_repeat_nothing(
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, *, answered: bool
 ) -> None:
-    """Each was read alone, by two requests: a thousand partitions of a source that is 50 ms away took a minute.
+    """Each was read alone, by two requests, one after the other.
 
     Not answered: the copies are not read together in time, and each of them alone is.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -114,28 +115,32 @@ def test_a_taken_port_is_one_clear_error(tmp_path: Path) -> None:
         cluster.close()
 
 
-def test_a_port_lost_to_somebody_faster_is_replaced(
-    guardian: Guardian, client_config: ClientConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def _losing_its_port(
+    guardian: Guardian, monkeypatch: pytest.MonkeyPatch, name: str
+) -> Iterator[tuple[SandboxCluster, int]]:
+    """A new cluster, and the port of its broker, which somebody else has taken since it was chosen."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken, free = other.getsockname()[1], ports.free_ports(1)
         monkeypatch.setattr(state, "free_ports", lambda _: (*free, taken))
-        cluster = SandboxCluster.new(ClusterSpec(name="second"), guardian=guardian)
+        cluster = SandboxCluster.new(ClusterSpec(name=name), guardian=guardian)
         monkeypatch.setattr(state, "free_ports", ports.free_ports)
-        with cluster:
-            assert cluster.brokers[0].port != taken
-            _freeze_and_thaw(cluster, AdminClient(client_config(cluster.endpoint(), socket_timeout_ms="1000")))
+        yield cluster, taken
+
+
+def test_a_port_lost_to_somebody_faster_is_replaced(
+    guardian: Guardian, client_config: ClientConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _losing_its_port(guardian, monkeypatch, "second") as (cluster, taken), cluster:
+        assert cluster.brokers[0].port != taken
+        _freeze_and_thaw(cluster, AdminClient(client_config(cluster.endpoint(), socket_timeout_ms="1000")))
 
 
 def test_a_port_lost_while_other_clusters_are_launched_is_replaced_too(
     guardian: Guardian, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The demo launches all before it waits for one: it ended with PORT_TAKEN."""
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        taken, free = other.getsockname()[1], ports.free_ports(1)
-        monkeypatch.setattr(state, "free_ports", lambda _: (*free, taken))
-        cluster = SandboxCluster.new(ClusterSpec(name="launched"), guardian=guardian)
-        monkeypatch.setattr(state, "free_ports", ports.free_ports)
+    with _losing_its_port(guardian, monkeypatch, "launched") as (cluster, taken):
         try:
             cluster.launch()
             cluster.start()

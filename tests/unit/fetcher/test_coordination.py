@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
 
@@ -205,10 +205,21 @@ class Reporting(Threads):
         return self.found
 
 
+def mirroring(monkeypatch: pytest.MonkeyPatch, partitions: int) -> tuple[Paused, Any]:
+    """A worker whose source answers, and the threads that copy so many partitions of it."""
+    monkeypatch.setattr(coordination_module, "SourceLeaders", Answering)
+    worker, threads = Paused(), Reporting(partitions)
+    worker.coordination._leaders.clear()
+    worker.coordination._threads = cast("Any", threads)
+    states = [a_partition(MirrorState.MIRRORING, mirror=M, partition=key.partition, at=NOW) for key in threads.found]
+    topic = a_topic(mirror=M, source_topic_id="", partitions=partitions, changed_at=NOW)
+    worker.state.append([topic, *states], worker.clock.deadline(5))
+    return worker, threads
+
+
 def test_nothing_is_derived_of_partitions_that_have_reported_nothing_since(monkeypatch: pytest.MonkeyPatch) -> None:
     """S3.8: of 10,000 idle ones, once a second, that was a third of a core."""
-    worker, derived, ends = Paused(), list[Any](), list[Any]()
-    monkeypatch.setattr(coordination_module, "SourceLeaders", Answering)
+    derived, ends = list[Any](), list[Any]()
 
     def noting(mine: Any, *how: Any) -> Any:
         derived.append(mine)
@@ -220,12 +231,7 @@ def test_nothing_is_derived_of_partitions_that_have_reported_nothing_since(monke
 
     monkeypatch.setattr(coordination_module, "next_observed", noting)
     monkeypatch.setattr(coordination_module, "source_ends", noting_ends)
-    worker.coordination._leaders.clear()
-    threads: Any = Reporting(40)
-    worker.coordination._threads = threads
-    states = [a_partition(MirrorState.MIRRORING, mirror=M, partition=key.partition, at=NOW) for key in threads.found]
-    topic = a_topic(mirror=M, source_topic_id="", partitions=40, changed_at=NOW)
-    worker.state.append([topic, *states], worker.clock.deadline(5))
+    worker, threads = mirroring(monkeypatch, 40)
     worker.derived(20)
     assert {each.partition.partition for each in derived} == set(range(40))
     derived.clear()
@@ -238,21 +244,16 @@ def test_nothing_is_derived_of_partitions_that_have_reported_nothing_since(monke
     assert [each.partition for each in derived] == [key.partition]
     assert key.partition in [each.partition for each in ends]
     assert len(ends) < 40, "only those of its state partition"
-    worker.state.append([replace(states[3], reason="as a person has it")], worker.clock.deadline(5))
+    fourth = worker.state.view().observed(M, MirrorPartition("orders", 3))
+    assert fourth is not None
+    worker.state.append([replace(fourth, reason="as a person has it")], worker.clock.deadline(5))
     worker.derived(20)
     assert [each.partition.partition for each in derived] == [7, 3]
 
 
 def test_the_ends_of_a_source_at_rest_are_written_once_and_then_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written is remembered: without that each look would write all ends again."""
-    monkeypatch.setattr(coordination_module, "SourceLeaders", Answering)
-    worker, written = Paused(), list[StateRecord]()
-    worker.coordination._leaders.clear()
-    threads: Any = Reporting(4)
-    worker.coordination._threads = threads
-    states = [a_partition(MirrorState.MIRRORING, mirror=M, partition=key.partition, at=NOW) for key in threads.found]
-    topic = a_topic(mirror=M, source_topic_id="", partitions=4, changed_at=NOW)
-    worker.state.append([topic, *states], worker.clock.deadline(5))
+    (worker, threads), written = mirroring(monkeypatch, 4), list[StateRecord]()
     append = worker.state.append
 
     def noting(records: Sequence[StateRecord], by: Deadline) -> StateView:
@@ -279,14 +280,7 @@ def test_growth_is_counted_from_the_report_before_also_in_a_round_after_a_look_a
     monkeypatch: pytest.MonkeyPatch, looked: bool
 ) -> None:
     """A source that is down is looked at twice a second: the answers of the healthy ones were forgotten each time."""
-    monkeypatch.setattr(coordination_module, "SourceLeaders", Answering)
-    worker = Paused()
-    worker.coordination._leaders.clear()
-    threads: Any = Reporting(8)
-    worker.coordination._threads = threads
-    states = [a_partition(MirrorState.MIRRORING, mirror=M, partition=key.partition, at=NOW) for key in threads.found]
-    topic = a_topic(mirror=M, source_topic_id="", partitions=8, changed_at=NOW)
-    worker.state.append([topic, *states], worker.clock.deadline(5))
+    worker, threads = mirroring(monkeypatch, 8)
     first = next(iter(threads.found))
 
     def answered(high: int) -> None:
