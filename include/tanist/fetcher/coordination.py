@@ -96,6 +96,8 @@ SETTLED_SECONDS: Final = 1.0
 ASSIGN_SECONDS: Final = 30.0
 """So often partitions are assigned again, although nothing has changed: the versions of workers count, too."""
 WRITE_SECONDS: Final = 10.0
+SOURCES_SECONDS: Final = 0.5
+"""So long a round waits for the sources together: a datacenter that is gone has the sources of many mirrors."""
 ENDS_EVERY_SECONDS: Final = 1.0
 STOP_SECONDS: Final = 8.0
 
@@ -244,6 +246,7 @@ class Coordination(RoundThread):
         if changed := basis != self._basis:
             self._owned = owned(view, state_partitions, self._state_partitions)
             self._basis, self._expected = basis, topics_by_mirror(self._owned)
+        by = self._clock.deadline(SOURCES_SECONDS)
         for mirror, (spec, topics) in self._expected.items():
             if mirror not in self._leaders:
                 client_id = f"tanist-{self._worker.id}-{mirror}"
@@ -251,7 +254,7 @@ class Coordination(RoundThread):
                 resolve = partial(self._resolve, spec.source)
                 self._leaders[mirror] = SourceLeaders(resolve, client_id, self._clock, failed)
             stale = self._threads.stale(mirror)
-            self._leaders[mirror].look(spec, topics, stale=stale)
+            self._leaders[mirror].look(spec, topics, by, stale=stale)
             changed = changed or stale
         return changed
 

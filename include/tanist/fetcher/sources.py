@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
@@ -18,7 +20,8 @@ from tanist.kafka.wire.router import Router
 from tanist.kafka.wire.topics import missing_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from concurrent.futures import Future
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
@@ -57,30 +60,68 @@ class SourceDeletions:
             self._absences.pop(name, None)
             self._deleted.pop(name, None)
 
-    def look(self, router: Router, missing: Collection[str], by: Deadline) -> None:
-        """Take another look. `missing`: the topics of which one broker has just said that they do not exist."""
+    def asked(self) -> Collection[str] | None:
+        """The topics of which another look would learn nothing; None: it is too early for another one."""
+        too_early = self._clock.monotonic() - self._looked_at < DELETIONS_EVERY_SECONDS
+        return None if too_early else frozenset(self._deleted)
+
+    def take(self, seen: Absent) -> None:
+        """Count another look."""
         for known in (self._absences, self._deleted):
-            for name in known.keys() - set(missing):
+            for name in known.keys() - seen.missing:
                 del known[name]
-        unsure = set(missing) - self._deleted.keys()
-        now = self._clock.monotonic()
-        if not unsure or now - self._looked_at < DELETIONS_EVERY_SECONDS:
+        if not seen.unsure:
             return
-        self._looked_at = now
-        try:
-            gone = missing_topics(router, unsure, by)
-        except Stopped:
-            raise
-        except TanistError as why:
-            log.info("source does not tell whether topics were deleted", extra={"reason": why.reason})
+        now = self._looked_at = self._clock.monotonic()
+        if seen.gone is None:
             return
-        for name in unsure - gone:
+        for name in seen.unsure - seen.gone:
             self._absences.pop(name, None)
-        for name in gone:
+        for name in seen.gone:
             before = self._absences.get(name)
             found = self._absences[name] = before.again() if before is not None else Absence(now)
             if found.is_deleted(now):
                 self._deleted[name] = self._absences.pop(name)
+
+
+class Absent(NamedTuple):
+    """`missing`: the topics of which one broker says that they do not exist.
+
+    `unsure`: those of which all brokers were asked then; `gone`: those of which all said the same, None: some did not
+    answer.
+    """
+
+    missing: frozenset[str]
+    unsure: frozenset[str] = frozenset()
+    gone: frozenset[str] | None = None
+
+
+class Metadata(NamedTuple):
+    """What a source has answered. `asked_at`: ms, before it was asked."""
+
+    asked_at: EpochMs
+    topics: Mapping[str, TopicInfo]
+    absent: Absent
+
+
+def read(router: Router, topics: Sequence[str], known_deleted: Collection[str] | None, clock: Clock) -> Metadata:
+    """Ask a source. `known_deleted`: see `SourceDeletions.asked`. Raises what `Router.refresh` raises."""
+    asked_at, by = clock.now(), clock.deadline(ANSWER_SECONDS)
+    router.refresh(topics, by)
+    found = dict(router.topics())
+    missing = frozenset(name for name in topics if isinstance(found[name].error, UnknownTopicOrPartition))
+    unsure = frozenset[str]() if known_deleted is None else missing.difference(known_deleted)
+    return Metadata(asked_at, found, Absent(missing, unsure, _gone(router, unsure, by) if unsure else None))
+
+
+def _gone(router: Router, unsure: frozenset[str], by: Deadline) -> frozenset[str] | None:
+    try:
+        return frozenset(missing_topics(router, unsure, by))
+    except Stopped:
+        raise
+    except TanistError as why:
+        log.info("source does not tell whether topics were deleted", extra={"reason": why.reason})
+        return None
 
 
 LOOK_EVERY_SECONDS: Final = 15.0
@@ -96,7 +137,10 @@ class SourceTopic(NamedTuple):
 
 
 class SourceLeaders:
-    """The leaders of one mirror's source. Owned by the coordination thread; `interrupt` from any."""
+    """The leaders of one mirror's source. Owned by the coordination thread; `interrupt` from any.
+
+    A thread of its own waits for the source: one that does not answer holds up nobody else's partitions.
+    """
 
     def __init__(
         self,
@@ -114,11 +158,18 @@ class SourceLeaders:
         self._resolve = resolve
         self._client_id = client_id
         self._router: Router | None = None
+        self._asking = ThreadPoolExecutor(1, f"{client_id}-leaders")
+        self._answer: Future[Metadata] | None = None
+        """Of the look that has not been taken yet."""
+        self._known: Mapping[str, TopicInfo] = {}
+        """As the last look has it."""
         self._clock = clock
         self._looked_at = float("-inf")
         self._deletions = SourceDeletions(clock)
         self._led: Mapping[str, int] = {}
         """Topics whose partitions all had a leader, with their numbers of partitions."""
+        self._asked_at = 0.0
+        """When the last look was begun, monotonic seconds."""
         self._topic_ids: Mapping[str, str] = {}
         """Those that the last look was for."""
         self._contact = Contact()
@@ -126,44 +177,67 @@ class SourceLeaders:
         self._reports: dict[tuple[str, str], Report | None] = {}
         """Since the last look, by topic and by the id that it should have."""
 
-    def look(self, spec: MirrorSpec, topics: Mapping[str, SourceTopic], *, stale: bool) -> None:
+    def look(self, spec: MirrorSpec, topics: Mapping[str, SourceTopic], by: Deadline, *, stale: bool) -> None:
         """Refresh if necessary: a leader moved, topics are new or without leader, or the last refresh is too old.
+
+        Until the source has answered, all stays as the look before has it. It is waited for until `by`, if its last
+        answer was none of the errors; the answer of one that takes longer is taken by a later call.
 
         A topic that has grown counts as without leader. What was seen of a topic that has since been replaced in the
         mirror by another one of its name is forgotten.
         """
-        now = self._clock.monotonic()
         self._forget_replaced({name: topic.topic_id for name, topic in topics.items()})
+        if self._answer is None:
+            if not self._is_due(topics, stale=stale):
+                return
+            try:
+                self._answer = self._ask(spec, sorted(topics))
+            except TanistError as why:
+                self._take_error(why)
+                return
+            if self.error is None:
+                wait([self._answer], by.left(self._clock.monotonic()))
+        if self._answer.done():
+            answer, self._answer = self._answer, None
+            try:
+                self._take(answer.result())
+            except Stopped:
+                raise
+            except TanistError as why:
+                self._take_error(why)
+
+    def _is_due(self, topics: Mapping[str, SourceTopic], *, stale: bool) -> bool:
         unled = any(
             self._led.get(name, 0) < topic.partitions and not self._deletions.looks(name)
             for name, topic in topics.items()
         )
         hurry = stale or self.error is not None or unled
-        if now - self._looked_at < (LOOK_AGAIN_SECONDS if hurry else LOOK_EVERY_SECONDS):
-            return
-        asked_at = self._clock.now()
-        try:
-            if self._router is None:
-                self._router = Router(self._resolve(), self._client_id, spec.source_cluster_id or None)
-            by = self._clock.deadline(ANSWER_SECONDS)
-            self._router.refresh(sorted(topics), by)
-            known = self._router.topics()
-            missing = [name for name in topics if isinstance(known[name].error, UnknownTopicOrPartition)]
-            self._deletions.look(self._router, missing, by)
-        except Stopped:
-            raise
-        except TanistError as why:
-            self.failing_since = now if self.error is None else self.failing_since
-            self.error = why
-            self._failed()
-            vain = (self._contact.silent_since or self._clock.now()) if is_silence(why) else None
-            self._contact = self._contact._replace(silent_since=vain)
-        else:
-            self.error = self.failing_since = None
-            found = self._router.topics()
-            self._leaderless = self._without_leader(found, asked_at)
-            self._contact = Contact(asked_at)
-            self._led = {name: len(info.partitions) for name, info in found.items() if _led(info)}
+        return self._clock.monotonic() - self._looked_at >= (LOOK_AGAIN_SECONDS if hurry else LOOK_EVERY_SECONDS)
+
+    def _ask(self, spec: MirrorSpec, topics: Sequence[str]) -> Future[Metadata]:
+        self._asked_at = self._clock.monotonic()
+        if self._router is None:
+            self._router = Router(self._resolve(), self._client_id, spec.source_cluster_id or None)
+        return self._asking.submit(partial(read, self._router, topics, self._deletions.asked(), self._clock))
+
+    def _take(self, found: Metadata) -> None:
+        self.error = self.failing_since = None
+        self._deletions.take(found.absent)
+        self._known = found.topics
+        self._leaderless = self._without_leader(found.topics, found.asked_at)
+        self._contact = Contact(found.asked_at)
+        self._led = {name: len(info.partitions) for name, info in found.topics.items() if _led(info)}
+        self._looked()
+
+    def _take_error(self, why: TanistError) -> None:
+        self.failing_since = self._asked_at if self.error is None else self.failing_since
+        self.error = why
+        self._failed()
+        vain = (self._contact.silent_since or self._clock.now()) if is_silence(why) else None
+        self._contact = self._contact._replace(silent_since=vain)
+        self._looked()
+
+    def _looked(self) -> None:
         self._reports.clear()
         self.looks += 1
         self._looked_at = self._clock.monotonic()
@@ -190,6 +264,7 @@ class SourceLeaders:
             self._reports.clear()
             self._deletions.forget(replaced)
             self._looked_at = float("-inf")
+            self._answer = None  # the source may have been asked about the topics before
 
     def thread_key(self, spec: MirrorSpec, partition: SourcePartition) -> FetcherThreadKey | None:
         """The fetcher thread for a partition by its last known leader; None: no leader is known."""
@@ -197,10 +272,8 @@ class SourceLeaders:
             return None
         if spec.is_mapped:  # a transactional id has partitions of all brokers, and one thread
             return FetcherThreadKey(spec.mirror, ALL_BROKERS, 0)
-        try:
-            return FetcherThreadKey(spec.mirror, self._router.leader(partition), _number(spec, partition))
-        except TanistError:
-            return None
+        leader = _leader(self._known.get(partition.topic), partition.partition)
+        return None if leader is None else FetcherThreadKey(spec.mirror, leader, _number(spec, partition))
 
     def report(self, mine: Owned) -> Report | None:
         """A report that no fetcher thread can give: a source that does not answer, a topic that was re-created."""
@@ -212,7 +285,7 @@ class SourceLeaders:
     def _report(self, mine: Owned) -> Report | None:
         if self.error is not None:
             return Report(error=self.error, failing_since=self.failing_since)
-        info = self._router.topics().get(mine.at_source.topic) if self._router is not None else None
+        info = self._known.get(mine.at_source.topic)
         if info is None:
             return None
         if broken := recreated(mine.at_source.topic, topic_id_of(mine.topic.source_topic_id), info.topic_id):
@@ -228,8 +301,17 @@ class SourceLeaders:
             self._router.interrupt()
 
     def close(self) -> None:
+        self.interrupt()
+        self._asking.shutdown(cancel_futures=True)
         if self._router is not None:
             self._router.close()
+
+
+def _leader(topic: TopicInfo | None, partition: int) -> BrokerId | None:
+    """As the router tells it: None while there is none, or none is known."""
+    if topic is None or topic.error is not None or partition >= len(topic.partitions):
+        return None
+    return topic.partitions[partition].leader
 
 
 def _number(spec: MirrorSpec, partition: SourcePartition) -> int:

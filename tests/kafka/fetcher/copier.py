@@ -157,7 +157,7 @@ class Copier:
         try:
             while not self._stopping.wait(TICK_SECONDS):
                 topics = {at.topic: SourceTopic(at.partition + 1) for at in sorted(self.partitions)}
-                self._leaders.look(self.spec, topics, stale=self.lanes.stale(self.spec.mirror))
+                self._leaders.look(self.spec, topics, self.clock.deadline(5), stale=self.lanes.stale(self.spec.mirror))
                 self.lanes.apply(by_lane(self._assigned, {self.spec.mirror: self._leaders}))
         except BaseException as bug:  # noqa: BLE001  # raised by __exit__
             self.died = bug

@@ -131,12 +131,12 @@ def test_a_source_topic_that_was_made_anew_is_told_from_the_old_one(rig: Rig, to
     mine = Owned(rig.spec, topic, at, 7)
     leaders = SourceLeaders(rig.source.cluster.endpoint, "test", SystemClock())
     try:
-        leaders.look(rig.spec, {topic_name: SourceTopic(1)}, stale=False)
+        leaders.look(rig.spec, {topic_name: SourceTopic(1)}, soon(), stale=False)
         assert leaders.report(mine) is None
         recreate(rig.source, topic_name)
 
         def noticed() -> bool:
-            leaders.look(rig.spec, {topic_name: SourceTopic(1)}, stale=True)
+            leaders.look(rig.spec, {topic_name: SourceTopic(1)}, soon(), stale=True)
             return leaders.report(mine) is not None
 
         until(noticed, 10)

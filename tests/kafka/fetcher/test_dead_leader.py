@@ -8,7 +8,7 @@ from tanist.domain.names import MirrorName, MirrorPartition, ProducerId, SourceP
 from tanist.domain.records import MirrorSpec
 from tanist.fetcher.sources import SourceLeaders, SourceTopic
 from tanist.kafka.wire.clock import SystemClock
-from tests.kafka.fetcher.rig import until
+from tests.kafka.fetcher.rig import soon, until
 
 if TYPE_CHECKING:
     from tanist.fetcher.source_ends import Contact
@@ -38,7 +38,7 @@ def test_a_partition_whose_only_broker_died_is_asked_in_vain_and_the_others_are_
     wanted = {at.topic: SourceTopic(1) for at in (gone, there)}
 
     def seen(at: MirrorPartition) -> Contact:
-        leaders.look(spec, wanted, stale=True)
+        leaders.look(spec, wanted, soon(), stale=True)
         return leaders.contact(SourcePartition(*at))
 
     began = clock.now()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import socket
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -55,10 +57,23 @@ def dead() -> Endpoint:
 
 
 @pytest.fixture
+def silent() -> Iterator[Endpoint]:
+    """Whose connections are made and never answered, as by a broker that is frozen."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        yield Endpoint(name="east", bootstrap=(Address("127.0.0.1", listener.getsockname()[1]),))
+
+
+@pytest.fixture
 def coordination(dead: Endpoint) -> Iterator[Coordination]:
     """At work on a topic whose source does not answer."""
+    with coordinating(dead, *WISHES) as thread:
+        yield thread
+
+
+@contextmanager
+def coordinating(source: Endpoint, *wishes: StateRecord) -> Iterator[Coordination]:
     cluster, clock = MemoryCluster(), SystemClock()
-    cluster.write(STATE_TOPIC, *WISHES)
+    cluster.write(STATE_TOPIC, *wishes)
     state = MemoryStateStore(cluster, STATE_TOPIC, WORKER)
     claims = Claims("w1", state, clock)
     thread = Coordination(
@@ -67,7 +82,7 @@ def coordination(dead: Endpoint) -> Iterator[Coordination]:
         membership=MemoryMembership(MemoryGroup(4, clock), claims.renew),
         claims=claims,
         threads=FetcherThreads(no_lane, clock),
-        resolve=lambda _: dead,
+        resolve=lambda _: source,
         state_partitions=4,
         clock=clock,
     )
@@ -91,6 +106,21 @@ def test_a_source_that_does_not_answer_is_in_the_log_with_its_reason(
     record = vars(reported()[0])
     assert (record["levelno"], record["error"]) == (logging.WARNING, "UNREACHABLE")
     assert str(dead.bootstrap[0].port) in record["reason"]
+
+
+def test_twelve_sources_that_do_not_answer_hold_up_no_round(silent: Endpoint) -> None:
+    """Each held one up for five seconds, and with it the lease and all partitions of the sources that do answer."""
+    wishes: list[StateRecord] = []
+    for n in range(12):
+        mirror = a_mirror(MirrorName(f"m{n}"), created_at=NOW)
+        wishes += [mirror, a_topic(mirror=mirror.mirror, topic=f"t{n}", source_topic_id="", changed_at=NOW)]
+    with coordinating(silent, *wishes) as thread:
+        until(lambda: len(thread._leaders) == 12, 5)
+        before = thread.rounds
+        until(lambda: thread.rounds >= before + 5, 6)
+        until(lambda: all(each.error is not None for each in thread._leaders.values()), 15)
+        before = thread.rounds
+        until(lambda: thread.rounds >= before + 5, 6)
 
 
 class Threads:
