@@ -60,7 +60,7 @@ class SourceDeletions:
             self._absences.pop(name, None)
             self._deleted.pop(name, None)
 
-    def asked(self) -> Collection[str] | None:
+    def settled(self) -> Collection[str] | None:
         """The topics of which another look would learn nothing; None: it is too early for another one."""
         too_early = self._clock.monotonic() - self._looked_at < DELETIONS_EVERY_SECONDS
         return None if too_early else frozenset(self._deleted)
@@ -105,7 +105,7 @@ class Metadata(NamedTuple):
 
 
 def read(router: Router, topics: Sequence[str], known_deleted: Collection[str] | None, clock: Clock) -> Metadata:
-    """Ask a source. `known_deleted`: see `SourceDeletions.asked`. Raises what `Router.refresh` raises."""
+    """Ask a source. `known_deleted`: see `SourceDeletions.settled`. Raises what `Router.refresh` raises."""
     asked_at, by = clock.now(), clock.deadline(ANSWER_SECONDS)
     router.refresh(topics, by)
     found = dict(router.topics())
@@ -218,7 +218,7 @@ class SourceLeaders:
         self._asked_at = self._clock.monotonic()
         if self._router is None:
             self._router = Router(self._resolve(), self._client_id, spec.source_cluster_id or None)
-        return self._asking.submit(partial(read, self._router, topics, self._deletions.asked(), self._clock))
+        return self._asking.submit(partial(read, self._router, topics, self._deletions.settled(), self._clock))
 
     def _take(self, found: Metadata) -> None:
         self.error = self.failing_since = None
