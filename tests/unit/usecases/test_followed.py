@@ -263,7 +263,7 @@ def test_without_filters_every_topic_that_is_not_internal_is_in_the_mirror() -> 
     assert copies_of(spec, ["c", "b", "a", "__x"]) == {"a": "a-dr", "c": "c-dr"}
 
 
-def test_groups_are_chosen_by_the_filters_of_the_mirror() -> None:
+def test_s0_6_groups_are_chosen_by_the_filters_of_the_mirror() -> None:
     spec = a_mirror(copied_by=Copier.MM2, group_include=("app-.*",), group_exclude=("app-old",))
     assert [group_is_followed(spec, group) for group in ("app-1", "app-old", "other")] == [True, False, False]
     assert group_is_followed(a_mirror(), "anything")
@@ -845,6 +845,17 @@ def test_positions_that_are_not_committed_any_more_are_noticed(
     assert [step.command for step in guide(found).steps] == (
         ["tanist groups sync mm --destination west"] if late else []
     )
+
+
+def test_s0_6_a_group_that_is_new_at_the_source_is_in_the_next_sync(east: GuardedCluster, west: GuardedCluster) -> None:
+    """Groups are listed anew each time: there is no interval of its own to refresh them."""
+    mirror, here = with_groups(east, west)
+    seen = list[list[str]]()
+    for group in ("a", "b"):
+        here.commit(group, SourcePartition("orders", 0), 4)
+        done = sync_groups(mirror, SyncRequest(chosen=Chosen(strategy="map")), a_command())
+        seen.append([row.group for row in done.rows])
+    assert seen == [["a"], ["a", "b"]]
 
 
 def test_a_sync_of_all_groups_is_recorded_and_one_of_some_is_not(east: GuardedCluster, west: GuardedCluster) -> None:
