@@ -406,6 +406,23 @@ def test_a_mirror_that_tanist_copies_has_no_settings_of_a_followed_one(west: Gua
     assert west.view(STATE_TOPIC).mirror(MirrorName("dr")) == own
 
 
+def test_a_mirror_that_was_made_again_of_the_other_kind_meanwhile_gets_no_setting_of_the_first(
+    east: GuardedCluster, west: GuardedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at before the lock was taken only, one that Tanist copies was given --strategy."""
+    registered(east, west)
+    own = a_mirror(MM, destination_cluster_id="id-west")
+
+    def late(*given: Any, **more: Any) -> Any:
+        west.write(STATE_TOPIC, own)
+        return changing(*given, **more)
+
+    monkeypatch.setattr(administer, "changing", late)
+    with pytest.raises(Misconfigured, match=r"--strategy is for mirrors that somebody else copies: Tanist copies"):
+        administer.alter(MM, administer.Alteration(strategies=("map",)), west.side(), a_command())
+    assert west.view(STATE_TOPIC).mirror(MM) == own
+
+
 # ── what is refused ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
