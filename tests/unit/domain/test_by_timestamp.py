@@ -184,6 +184,7 @@ def test_at_a_marker_the_next_record_decides() -> None:
         copy.add(100 + number, f"record {number}")
     assert answer(source, copy, 3) == Exact(DestinationOffset(2))
     assert answer(source, copy, 5) == Exact(DestinationOffset(3))
+    assert timed(source, copy, [3])[SourceOffset(3)].seed_answer is None, "the connector finds no record there"
 
 
 def test_a_hole_that_both_cleaners_have_left_is_passed() -> None:
@@ -320,6 +321,7 @@ def test_a_source_that_stamps_its_own_time_is_translated_if_the_copy_keeps_it() 
 
 
 def test_a_record_without_a_timestamp_is_unknown() -> None:
+    """Its time is -1, by which ListOffsets would mean the end of the log."""
     source = MemoryLog()
     source.add(-1, "record 0")
     assert answer(source, MemoryLog(), 0) == Unknown("source record 0 has no timestamp")
