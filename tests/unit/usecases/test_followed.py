@@ -61,6 +61,8 @@ from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tanist.usecases.mirrors.followed import followed
 from tanist.usecases.mirrors.wait import Goal, wait_for
 from tanist.usecases.offsets.lookup import LookupRequest, PartitionNotInMirror, lookup
+from tanist.usecases.periodic import sync_positions
+from tanist.usecases.reconciliation.publish import publish
 from tanist.usecases.status import doctor
 from tanist.usecases.status.observe import MirrorStatus, observe
 from tanist.usecases.status.status_view import board_item
@@ -71,6 +73,7 @@ from tests.fakes.failover import GuardedCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.fakes.times import MemoryLog, MemoryTimes
 from tests.unit.usecases.readings import reading
+from tests.unit.usecases.test_reconciliation_published import found as reconciled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -873,6 +876,19 @@ def test_s0_6_a_group_that_is_new_at_the_source_is_in_the_next_sync(east: Guarde
         done = sync_groups(mirror, SyncRequest(chosen=Chosen(strategy="map")), a_command())
         seen.append([row.group for row in done.rows])
     assert seen == [["a"], ["a", "b"]]
+
+
+def test_the_sync_of_a_schedule_goes_by_the_reconciliation_that_was_published(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    """As `mirror_group_offsets` runs it, which names no strategy, after `mirror_reconciliation`."""
+    mirror, here = with_groups(east, west)
+    here.commit("g", SourcePartition("orders", 0), 4)
+    one_step = reconciled(1, destination_topic="east.orders", destination_until=10)
+    publish(west.side(), mirror.spec, "r1", EpochMs(1), [one_step], a_command())
+    (row,) = sync_positions(mirror, a_command()).items
+    assert (row["strategy"], row["precision"], row["destination_offset"]) == ("reconciled", "exact", 4)
+    assert row["committed"]
 
 
 def test_a_sync_of_all_groups_is_recorded_and_one_of_some_is_not(east: GuardedCluster, west: GuardedCluster) -> None:
