@@ -167,6 +167,20 @@ def test_before_an_open_transaction_a_copy_that_lags_or_has_repeated_is_no_end(c
     assert isinstance(found, Unknown) or found.offset == 9
 
 
+def test_before_an_open_transaction_a_copy_of_what_the_source_has_cleaned_is_not_skipped() -> None:
+    """The copier has gone back, so the copy ends with the last record before the position all the same."""
+    source, copy = MemoryLog(), MemoryLog()
+    for number in range(3):
+        source.add(100 + number, f"record {number}")
+    for number in (0, 1, 0):
+        copy.add(100 + number, f"record {number}")
+    del source.entries[1]
+    source.stable = 2
+    found = answer(source, copy, 1)
+    assert isinstance(found, Conservative)
+    assert found.offset <= 1
+
+
 def test_of_two_empty_logs_the_end_is_exact() -> None:
     assert answer(MemoryLog(), MemoryLog(), 0) == Exact(DestinationOffset(0))
 
@@ -207,6 +221,21 @@ def test_a_record_that_only_the_source_has_cleaned_is_not_skipped() -> None:
     assert isinstance(found, Conservative)
     gone = "the source has deleted or cleaned records at the position, which the mirror partition may still have"
     assert (found.offset, found.why) == (2, f"{gone}: from the record before them on")
+
+
+def test_a_record_that_only_the_source_has_cleaned_is_not_skipped_where_the_one_before_it_was_bisected_for() -> None:
+    """A bisection may have missed earlier ones: all from where it began may be unread."""
+    source, copy = MemoryLog(), MemoryLog()
+    for number in range(6):
+        source.add(100 + number, f"record {number}")
+        copy.add(100 + number, f"record {number}")
+    del source.entries[3]
+    seen = timed(source, copy, [3])[SourceOffset(3)]
+    assert seen.lowered is not None
+    bisected = replace(seen, lowered=replace(seen.lowered, offset=1, certain=False))
+    found = judge(SourceOffset(3), bisected)
+    assert isinstance(found, Conservative)
+    assert found.offset == 1
 
 
 def test_records_that_the_source_has_deleted_are_read_from_the_start_of_the_copy() -> None:
@@ -278,6 +307,17 @@ def test_a_destination_that_stamps_its_own_time_is_refused(position: int) -> Non
         source.add(100 + number, f"record {number}")
         copy.add(BROKER + number, f"record {number}")
     found = answer(source, copy, position)
+    assert isinstance(found, Unknown)
+    assert "message.timestamp.type of the mirror topic is LogAppendTime" in found.why
+
+
+def test_an_answer_that_the_destination_has_stamped_is_refused_though_its_last_records_keep_their_times() -> None:
+    """S0.5: it had LogAppendTime until somebody has corrected that."""
+    source, copy = MemoryLog(), MemoryLog(stamped=4)
+    for number in range(8):
+        source.add(100 + number, f"record {number}")
+        copy.add((BROKER if number < 4 else 100) + number, f"record {number}")
+    found = answer(source, copy, 1)
     assert isinstance(found, Unknown)
     assert "message.timestamp.type of the mirror topic is LogAppendTime" in found.why
 
