@@ -18,6 +18,7 @@ from tanist.domain.errors import (
     SameCluster,
     TopicAlreadyInMirror,
     TopicNotInMirror,
+    Unreachable,
 )
 from tanist.domain.failover.many import mirrors_at
 from tanist.domain.fake_group import group_of
@@ -42,7 +43,7 @@ from tanist.domain.rewinds import OnRewind
 from tanist.domain.rights import TABLE, ClusterRole, Notice, Requirement, Use
 from tanist.domain.selection import Selection
 from tanist.domain.sync_settings import SyncSettings
-from tanist.domain.translation import Exact, Proof, Translator, Unknown
+from tanist.domain.translation import Conservative, Exact, Proof, Translator, Unknown, Withheld
 from tanist.domain.translators.by_map import MAP
 from tanist.fetcher.planning import owned
 from tanist.ports.positions import ProofResult
@@ -55,6 +56,7 @@ from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked, t
 from tanist.usecases.lock import Purpose, changing, mirror_lock
 from tanist.usecases.mirror import OpenMirror, spec_at
 from tanist.usecases.mirrors import administer, desire, detach
+from tanist.usecases.mirrors import follow as following
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.mirrors.describe import Describer, listing, must_match
 from tanist.usecases.mirrors.follow import FollowRequest, follow
@@ -182,6 +184,38 @@ def test_a_copy_that_tanist_copies_in_another_mirror_is_refused(east: GuardedClu
     west.with_topic(STATE_TOPIC).write(STATE_TOPIC, other, a_topic("east.orders", mirror=other.mirror))
     with pytest.raises(TopicAlreadyInMirror, match=r"'east\.orders' is in mirror 'own', which Tanist copies"):
         follow(REQUEST, east.side(), west.side(), a_command())
+
+
+def test_settings_of_a_mirror_that_tanist_copies_are_refused(east: GuardedCluster, west: GuardedCluster) -> None:
+    """They would have been stored, and have meant nothing."""
+    wanted = replace(REQUEST, sync=SyncSettings(sync_metadata_seconds=30))
+    with pytest.raises(Misconfigured, match="--sync-metadata is for mirrors that Tanist copies"):
+        follow(wanted, east.side(), west.side(), a_command())
+    assert west.calls == []
+
+
+def test_a_source_that_dies_while_its_topics_are_read_registers_nothing(
+    east: GuardedCluster, west: GuardedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copies that the destination has are not all that is in the mirror."""
+
+    def dying(*clusters: Any) -> tuple[str, str]:
+        east.dead = True
+        return ("id-east", "id-west")
+
+    monkeypatch.setattr(following, "distinct", dying)
+    with pytest.raises(Unreachable):
+        follow(REQUEST, east.side(), west.side(), a_command())
+    assert west.calls == []
+
+
+def test_of_two_that_register_it_at_once_the_second_changes_nothing(east: GuardedCluster, west: GuardedCluster) -> None:
+    def faster(_: Sequence[str]) -> None:
+        registered(east, west, replace(REQUEST, rename=("identity",)))
+
+    with pytest.raises(MirrorExists, match="exists with rename identity, not mm2-default"):
+        follow(REQUEST, east.side(), west.side(), replace(a_command(), announce=faster))
+    assert opened(east, west).spec.rename == ("identity",)
 
 
 def test_a_missing_right_at_the_state_topic_changes_nothing(east: GuardedCluster, west: GuardedCluster) -> None:
@@ -541,12 +575,48 @@ def test_positions_are_read_by_the_names_of_the_source_and_proved_by_both(
     assert "keeps no offset map" in unmapped.reason
 
 
-def with_groups(east: GuardedCluster, west: GuardedCluster) -> tuple[OpenMirror, MemoryGroups]:
-    mirror = registered(east, west)
+def with_groups(
+    east: GuardedCluster, west: GuardedCluster, request: FollowRequest = REQUEST
+) -> tuple[OpenMirror, MemoryGroups]:
+    mirror = registered(east, west, request)
     here, there = MemoryGroups(east), MemoryGroups(west)
     source = replace(east.side(), positions=lambda name: MemoryPositions(here, name))
     destination = replace(west.side(), positions=lambda name: MemoryPositions(there, name))
     return replace(mirror, source=source, destination=destination, pair=pair_with(proofs=Asked())), here
+
+
+def test_positions_of_another_cluster_behind_the_name_of_the_source_are_not_translated(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    mirror, here = with_groups(east, west)
+    here.commit("g", SourcePartition("orders", 1), 4)
+    assert translate_groups(mirror, BY_MAP, a_command()).rows
+    east.id = "another"
+    found = translate_groups(mirror, BY_MAP, a_command())
+    assert found.rows == ()
+    assert "CLUSTER_ID_MISMATCH" in str(found.seen.source_answer.down)
+
+
+def test_an_answer_that_rests_on_its_proof_is_compared_again_though_it_has_not_moved(
+    east: GuardedCluster, west: GuardedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was committed, but not compared, it would have been withheld by every second sync."""
+    mirror, here = with_groups(east, west, replace(REQUEST, strategies=("mm2",)))
+    here.commit("g", SourcePartition("orders", 1), 4)
+    bound = Conservative(DestinationOffset(5), "of a sync", evidence=(SourceOffset(4), DestinationOffset(5)))
+    offered = Translator(
+        name="mm2",
+        basis="test",
+        needs=frozenset(),
+        translate=lambda _position, _read: bound,
+        explain=lambda _position, _read: "",
+        unproved="not compared",
+    )
+    monkeypatch.setattr(strategies, "TRANSLATORS", {"mm2": offered})
+    for _ in range(2):
+        (row,) = sync_locked(mirror, SyncRequest(), a_command()).rows
+        assert row.compared.proof is Proof.MATCH
+        assert not isinstance(row.decision, Withheld)
 
 
 def _fewer(_: GuardedCluster, west: GuardedCluster) -> None:
@@ -629,9 +699,10 @@ def test_a_position_outside_kafka_without_a_copy_is_unknown_and_says_why(
 
 def test_a_partition_that_neither_cluster_has_is_not_promised(east: GuardedCluster, west: GuardedCluster) -> None:
     mirror, _ = with_groups(east, west)
-    with pytest.raises(PartitionNotInMirror) as raised:
-        lookup(mirror, LookupRequest(positions=(PositionRequest("orders", 7, 4),)), a_command())
-    assert "by itself" not in raised.value.operator_action
+    for partition in (7, -1):
+        with pytest.raises(PartitionNotInMirror) as raised:
+            lookup(mirror, LookupRequest(positions=(PositionRequest("orders", partition, 4),)), a_command())
+        assert "by itself" not in raised.value.operator_action
     with pytest.raises(TopicNotInMirror):
         lookup(mirror, LookupRequest(positions=(PositionRequest("pay", 0, 4),)), a_command())
     east.dead = True
@@ -805,6 +876,12 @@ def test_its_status_names_copies_that_do_not_fit(east: GuardedCluster, west: Gua
     (topics,) = [check for check in seen(east, west).status.checks if check.name == "topics"]
     assert topics.verdict is Verdict.FAIL
     assert topics.reason == "orders-eu: the destination has no topic east.orders-eu"
+
+
+def test_the_lag_of_a_mirror_without_any_copy_is_unknown(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west, replace(REQUEST, include=("orders-eu",)))
+    (lag,) = [check for check in seen(east, west).status.checks if check.name == "lag"]
+    assert (lag.verdict, lag.reason) == (Verdict.UNKNOWN, "no partition has a copy")
 
 
 def test_its_status_with_a_silent_source_is_unknown(east: GuardedCluster, west: GuardedCluster) -> None:
