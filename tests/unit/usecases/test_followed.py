@@ -423,6 +423,7 @@ def _sync(**settings: Any) -> administer.Alteration:
         (_sync(sync_metadata_seconds=30), "--sync-metadata is for mirrors that Tanist copies"),
         (_sync(config_exclude=("retention.*",)), "--config-exclude is for mirrors that Tanist copies"),
         (administer.Alteration(mm2_aliases=("one",)), "SOURCE,DESTINATION"),
+        (administer.Alteration(mm2_aliases=("one", "")), "SOURCE,DESTINATION"),
         (administer.Alteration(), "nothing to alter"),
     ],
 )
