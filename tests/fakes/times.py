@@ -100,6 +100,8 @@ class MemoryTimes:
     def since(
         self, times: Mapping[_P, Collection[EpochMs]], limits: ReadLimits, by: Deadline
     ) -> Mapping[_P, Mapping[EpochMs, FirstSince | None] | TanistError]:
+        if bad := [each for wanted in times.values() for each in wanted if each < 0]:
+            raise ValueError(f"no times to look for: {bad}")
         return {
             at: self.failing.get(at) or {each: _since(self.logs[at], each) for each in wanted}
             for at, wanted in times.items()

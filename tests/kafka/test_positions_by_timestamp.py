@@ -264,6 +264,7 @@ def test_s05_timestamps_out_of_order_are_named_and_nothing_is_skipped(rig: Rig, 
     assert found.offset(1) == 1
     assert found.seen[SourceOffset(1)].seed_answer == 2
     assert "record 2 is 2000 ms older than 1, and not read yet" in str(found.answers[1].why)
+    assert "MirrorGroupOffsetConnector would commit 2" in str(found.answers[1].why)
 
 
 def test_s05_a_destination_that_stamps_its_own_time_is_refused(rig: Rig, topic_name: str) -> None:

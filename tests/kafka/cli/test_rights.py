@@ -6,10 +6,12 @@ import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.acls import AclBinding
 from tanist.domain.names import mirror_name
+from tanist.domain.rights import TABLE, ClusterRole, Each, Notice, Use
 from tanist.kafka.wire.admin import AccessFilter, create_acls, delete_acls
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
@@ -17,6 +19,8 @@ from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.conftest import librdkafka
 from tests.kafka.cli.conftest import Broker, section
+from tests.kafka.cli.test_copied_by_another import stamped
+from tests.kafka.failover.documented_rights import acl_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -179,3 +183,55 @@ def test_a_source_topic_that_we_may_not_even_see_is_not_called_unknown(
 def as_admin(guarded: Guarded) -> Broker:
     """The guarded cluster as its super user sees it."""
     return Broker(AdminClient(librdkafka(guarded.cluster.endpoint())))
+
+
+# ── a mirror that somebody else copies ────────────────────────────────────────────────────────────────────────────
+
+OF_FOLLOWING: Final = [
+    row for row in TABLE if row.use in {Use.FOLLOW, Use.GROUPS, Use.SERVE} and row.notice is not Notice.OPTIONAL
+]
+
+
+@pytest.mark.parametrize("where", ClusterRole)
+@pytest.mark.usefixtures("configured")
+def test_what_the_table_has_is_enough_beside_copies_of_others(
+    where: ClusterRole,
+    tanist: Tanist,
+    clusters: Mapping[str, SandboxCluster],
+    guarded: Guarded,
+    topic_name: str,
+) -> None:
+    """From the registration to commits of its groups, and to its removal."""
+    copy, name, group = f"dr-{topic_name}", f"by-{topic_name}"[:60].rstrip(".-_"), f"app {topic_name}"
+    here = [row for row in OF_FOLLOWING if row.where is where]
+    assert "Cluster" not in {row.resource_type for row in here}
+    source, destination = ("guarded", "west") if where is ClusterRole.SOURCE else ("east", "guarded")
+    both = {**clusters, "guarded": guarded.cluster}
+    for cluster, topic in ((source, topic_name), (destination, copy)):
+        Broker(AdminClient(librdkafka(both[cluster].endpoint()))).topic(topic)
+        stamped(both[cluster], topic, range(10))
+    consumer = Consumer(librdkafka(both[source].endpoint()) | {"group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic_name, 0, 7)], asynchronous=False)
+    consumer.close()
+    names = {Each.TOPIC: topic_name, Each.COPY: copy, Each.GROUP: group}
+    needed = [row.of(names.get(row.resource, "")).rights[0] for row in here]  # type: ignore[call-overload]
+    guarded.only({acl_of(each, f"User:{USER}") for each in needed})
+
+    followed = ("--copied-by", "other", "--topic", topic_name, "--rename", "dr-{topic}")
+    made = tanist("mirrors", "create", name, "--source", source, "-d", destination, *followed)
+    assert made.code == 0, made.err
+    (row,) = tanist("groups", "translate", name, "-d", destination, "--json").items
+    assert (row["group"], row["destination_offset"], row["precision"], row["proof"]) == (group, 7, "exact", "match")
+    at = ("--topic", topic_name, "--partition", "0", "--offset", "5")
+    for words in (("groups", "explain", name, "--group", group), ("offsets", "lookup", name, *at)):
+        answer = tanist(*words, "-d", destination)
+        assert answer.code == 0, answer.err
+    (row,) = tanist("groups", "sync", name, "-d", destination, "--yes", "--json").items
+    assert row["committed"], row
+    (status,) = tanist("status", name, "-d", destination, "--json").items
+    checks = {check["name"]: check["verdict"] for check in status["checks"]}
+    assert {checks[each] for each in ("source", "topics", "destination", "lag", "positions")} == {"PASS"}, checks
+    told = {each["check"]: each for each in tanist("doctor", "--json").items}[f"rights of {name} on guarded"]
+    assert told["verdict"] != "FAIL", told["reason"]
+    removed = tanist("mirrors", "remove", name, "-d", destination, "--yes")
+    assert removed.code == 0, removed.err

@@ -143,7 +143,7 @@ def test_a_sync_killed_between_its_moves_stops_nobody(both: Both, moves: str) ->
 
 
 def test_a_sync_whose_lock_is_lost_commits_nothing_more(both: Both) -> None:
-    """Asked first before others are fenced, then directly before the end; nothing is left pending."""
+    """Asked once it has looked, before others are fenced, and directly before the end; nothing is left pending."""
     groups = [f"{both.group}-{n}" for n in range(40)]
     for group in groups:
         both.mirrored.kept(group, both.at, 20)
@@ -151,14 +151,14 @@ def test_a_sync_whose_lock_is_lost_commits_nothing_more(both: Both) -> None:
 
     def confirm() -> None:
         asked.append(True)
-        if len(asked) > 1:
+        if len(asked) > 2:
             raise MirrorLocked("a failover has begun")
 
     request = SyncRequest(chosen=Chosen(names=frozenset(groups)), confirm=confirm)
     mirror = both.mirrored.without_source()
     with pytest.raises(MirrorLocked):
         sync_groups(mirror, request, run(), both.mirrored.views())
-    assert len(asked) == 2
+    assert len(asked) == 3
     assert {committed(both.rig.destination.servers, group, both.at) for group in groups[:3]} == {NO_POSITION}
     rows = both.mirrored.sync(*groups, mirror=mirror).rows
     assert all(row.committed for row in rows), [row.reason for row in rows if not row.committed]

@@ -234,7 +234,7 @@ SHIFT = 100_000
 
 
 def test_s0_the_longer_table_of_the_other_seed_from_the_mappings_that_it_has() -> None:
-    """Its copy is 100,000 offsets behind; 998400 is 896901, and 1499 records are read again."""
+    """S4.2: its copy is 100,000 offsets behind; 998400 is 896901, and 1499 records are read again."""
     syncs = [sync(SHIFT, 0), *(sync(each[1], each[1] - SHIFT) for each in reversed(KIP)), sync(1_000_000, 900_000)]
     known, copy = kept(syncs, span(0, 900_001)), span(0, 900_001)
     for position, _, translated, distance in KIP:

@@ -74,12 +74,12 @@ def test_a_copy_that_lagged_when_it_was_read_is_compared_at_its_own_last_record(
     assert found.evidence == (69, 169)
 
 
-def test_what_is_no_exact_step_says_why_how_much_comes_again_and_how_old_it_is() -> None:
+def test_what_is_no_exact_step_says_why_how_much_comes_again_how_old_it_is_and_how_far_it_reaches() -> None:
     found = answer(57)
     assert isinstance(found, Conservative)
     assert found.offset == 150
     assert "at most 7 record(s) come again" in found.why
-    assert "35 min ago" in found.why
+    assert found.why.endswith("(reconciled 35 min ago, up to source offset 80)")
 
 
 def test_nothing_is_exact_once_the_copy_has_grown_and_no_position_moves() -> None:
@@ -92,6 +92,7 @@ def test_nothing_is_exact_once_the_copy_has_grown_and_no_position_moves() -> Non
     grown = answer(10, end=190)
     assert isinstance(grown, Conservative)
     assert "10 offset(s) were appended" in grown.why
+    assert "since it was reconciled 35 min ago, up to source offset 80, and" in grown.why
 
 
 @pytest.mark.parametrize("end", [180, 500])

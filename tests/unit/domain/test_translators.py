@@ -15,6 +15,7 @@ from tanist.domain.reconciled.placements import Standing
 from tanist.domain.reconciled.published import Reconciled
 from tanist.domain.reconciled.steps import Step, Steps
 from tanist.domain.translation import Exact, Inputs, Proof, Rules, Translator, Unknown, Withheld, decide
+from tanist.domain.translators.choice import STRATEGIES
 from tanist.usecases.groups.strategies import TRANSLATORS
 from tests.fakes.times import MemoryLog, timed
 from tests.unit.domain.mm2_histories import of_records
@@ -129,8 +130,8 @@ def answers(name: str) -> list[tuple[History, dict[int, Translation]]]:
     return found
 
 
-def test_every_strategy_is_tested_here() -> None:
-    assert SUBJECTS.keys() == TRANSLATORS.keys()
+def test_every_strategy_is_tested_here_and_can_be_stored_with_a_mirror() -> None:
+    assert SUBJECTS.keys() == TRANSLATORS.keys() == set(STRATEGIES)
     assert all(name == each.name for name, each in TRANSLATORS.items())
 
 

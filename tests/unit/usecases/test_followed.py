@@ -18,6 +18,7 @@ from tanist.domain.errors import (
     SameCluster,
     TopicAlreadyInMirror,
     TopicNotInMirror,
+    Unreachable,
 )
 from tanist.domain.failover.many import mirrors_at
 from tanist.domain.fake_group import group_of
@@ -42,7 +43,7 @@ from tanist.domain.rewinds import OnRewind
 from tanist.domain.rights import TABLE, ClusterRole, Notice, Requirement, Use
 from tanist.domain.selection import Selection
 from tanist.domain.sync_settings import SyncSettings
-from tanist.domain.translation import Exact, Proof, Translator, Unknown
+from tanist.domain.translation import Conservative, Exact, Proof, Translator, Unknown, Withheld
 from tanist.domain.translators.by_map import MAP
 from tanist.fetcher.planning import owned
 from tanist.ports.positions import ProofResult
@@ -55,12 +56,15 @@ from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked, t
 from tanist.usecases.lock import Purpose, changing, mirror_lock
 from tanist.usecases.mirror import OpenMirror, spec_at
 from tanist.usecases.mirrors import administer, desire, detach
+from tanist.usecases.mirrors import follow as following
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.mirrors.describe import Describer, listing, must_match
 from tanist.usecases.mirrors.follow import FollowRequest, follow
 from tanist.usecases.mirrors.followed import followed
 from tanist.usecases.mirrors.wait import Goal, wait_for
 from tanist.usecases.offsets.lookup import LookupRequest, PartitionNotInMirror, lookup
+from tanist.usecases.periodic import sync_positions
+from tanist.usecases.reconciliation.publish import publish
 from tanist.usecases.status import doctor
 from tanist.usecases.status.observe import MirrorStatus, observe
 from tanist.usecases.status.status_view import board_item
@@ -71,6 +75,7 @@ from tests.fakes.failover import GuardedCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.fakes.times import MemoryLog, MemoryTimes
 from tests.unit.usecases.readings import reading
+from tests.unit.usecases.test_reconciliation_published import found as reconciled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -181,6 +186,38 @@ def test_a_copy_that_tanist_copies_in_another_mirror_is_refused(east: GuardedClu
         follow(REQUEST, east.side(), west.side(), a_command())
 
 
+def test_settings_of_a_mirror_that_tanist_copies_are_refused(east: GuardedCluster, west: GuardedCluster) -> None:
+    """They would have been stored, and have meant nothing."""
+    wanted = replace(REQUEST, sync=SyncSettings(sync_metadata_seconds=30))
+    with pytest.raises(Misconfigured, match="--sync-metadata is for mirrors that Tanist copies"):
+        follow(wanted, east.side(), west.side(), a_command())
+    assert west.calls == []
+
+
+def test_a_source_that_dies_while_its_topics_are_read_registers_nothing(
+    east: GuardedCluster, west: GuardedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copies that the destination has are not all that is in the mirror."""
+
+    def dying(*clusters: Any) -> tuple[str, str]:
+        east.dead = True
+        return ("id-east", "id-west")
+
+    monkeypatch.setattr(following, "distinct", dying)
+    with pytest.raises(Unreachable):
+        follow(REQUEST, east.side(), west.side(), a_command())
+    assert west.calls == []
+
+
+def test_of_two_that_register_it_at_once_the_second_changes_nothing(east: GuardedCluster, west: GuardedCluster) -> None:
+    def faster(_: Sequence[str]) -> None:
+        registered(east, west, replace(REQUEST, rename=("identity",)))
+
+    with pytest.raises(MirrorExists, match="exists with rename identity, not mm2-default"):
+        follow(REQUEST, east.side(), west.side(), replace(a_command(), announce=faster))
+    assert opened(east, west).spec.rename == ("identity",)
+
+
 def test_a_missing_right_at_the_state_topic_changes_nothing(east: GuardedCluster, west: GuardedCluster) -> None:
     west.denied |= {("CREATE", name) for name in (STATE_TOPIC, OFFSETS_TOPIC, "kafka-cluster")}
     with pytest.raises((AuthorizationFailed, Problems)):
@@ -263,7 +300,7 @@ def test_without_filters_every_topic_that_is_not_internal_is_in_the_mirror() -> 
     assert copies_of(spec, ["c", "b", "a", "__x"]) == {"a": "a-dr", "c": "c-dr"}
 
 
-def test_groups_are_chosen_by_the_filters_of_the_mirror() -> None:
+def test_s0_6_groups_are_chosen_by_the_filters_of_the_mirror() -> None:
     spec = a_mirror(copied_by=Copier.MM2, group_include=("app-.*",), group_exclude=("app-old",))
     assert [group_is_followed(spec, group) for group in ("app-1", "app-old", "other")] == [True, False, False]
     assert group_is_followed(a_mirror(), "anything")
@@ -386,6 +423,7 @@ def _sync(**settings: Any) -> administer.Alteration:
         (_sync(sync_metadata_seconds=30), "--sync-metadata is for mirrors that Tanist copies"),
         (_sync(config_exclude=("retention.*",)), "--config-exclude is for mirrors that Tanist copies"),
         (administer.Alteration(mm2_aliases=("one",)), "SOURCE,DESTINATION"),
+        (administer.Alteration(mm2_aliases=("one", "")), "SOURCE,DESTINATION"),
         (administer.Alteration(), "nothing to alter"),
     ],
 )
@@ -404,6 +442,23 @@ def test_a_mirror_that_tanist_copies_has_no_settings_of_a_followed_one(west: Gua
     with pytest.raises(Misconfigured, match=r"--strategy is for mirrors that somebody else copies: Tanist copies"):
         administer.alter("dr", administer.Alteration(strategies=("map",)), west.side(), a_command())
     assert west.view(STATE_TOPIC).mirror(MirrorName("dr")) == own
+
+
+def test_a_mirror_that_was_made_again_of_the_other_kind_meanwhile_gets_no_setting_of_the_first(
+    east: GuardedCluster, west: GuardedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at before the lock was taken only, one that Tanist copies was given --strategy."""
+    registered(east, west)
+    own = a_mirror(MM, destination_cluster_id="id-west")
+
+    def late(*given: Any, **more: Any) -> Any:
+        west.write(STATE_TOPIC, own)
+        return changing(*given, **more)
+
+    monkeypatch.setattr(administer, "changing", late)
+    with pytest.raises(Misconfigured, match=r"--strategy is for mirrors that somebody else copies: Tanist copies"):
+        administer.alter(MM, administer.Alteration(strategies=("map",)), west.side(), a_command())
+    assert west.view(STATE_TOPIC).mirror(MM) == own
 
 
 # ── what is refused ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -521,12 +576,48 @@ def test_positions_are_read_by_the_names_of_the_source_and_proved_by_both(
     assert "keeps no offset map" in unmapped.reason
 
 
-def with_groups(east: GuardedCluster, west: GuardedCluster) -> tuple[OpenMirror, MemoryGroups]:
-    mirror = registered(east, west)
+def with_groups(
+    east: GuardedCluster, west: GuardedCluster, request: FollowRequest = REQUEST
+) -> tuple[OpenMirror, MemoryGroups]:
+    mirror = registered(east, west, request)
     here, there = MemoryGroups(east), MemoryGroups(west)
     source = replace(east.side(), positions=lambda name: MemoryPositions(here, name))
     destination = replace(west.side(), positions=lambda name: MemoryPositions(there, name))
     return replace(mirror, source=source, destination=destination, pair=pair_with(proofs=Asked())), here
+
+
+def test_positions_of_another_cluster_behind_the_name_of_the_source_are_not_translated(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    mirror, here = with_groups(east, west)
+    here.commit("g", SourcePartition("orders", 1), 4)
+    assert translate_groups(mirror, BY_MAP, a_command()).rows
+    east.id = "another"
+    found = translate_groups(mirror, BY_MAP, a_command())
+    assert found.rows == ()
+    assert "CLUSTER_ID_MISMATCH" in str(found.seen.source_answer.down)
+
+
+def test_an_answer_that_rests_on_its_proof_is_compared_again_though_it_has_not_moved(
+    east: GuardedCluster, west: GuardedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was committed, but not compared, it would have been withheld by every second sync."""
+    mirror, here = with_groups(east, west, replace(REQUEST, strategies=("mm2",)))
+    here.commit("g", SourcePartition("orders", 1), 4)
+    bound = Conservative(DestinationOffset(5), "of a sync", evidence=(SourceOffset(4), DestinationOffset(5)))
+    offered = Translator(
+        name="mm2",
+        basis="test",
+        needs=frozenset(),
+        translate=lambda _position, _read: bound,
+        explain=lambda _position, _read: "",
+        unproved="not compared",
+    )
+    monkeypatch.setattr(strategies, "TRANSLATORS", {"mm2": offered})
+    for _ in range(2):
+        (row,) = sync_locked(mirror, SyncRequest(), a_command()).rows
+        assert row.compared.proof is Proof.MATCH
+        assert not isinstance(row.decision, Withheld)
 
 
 def _fewer(_: GuardedCluster, west: GuardedCluster) -> None:
@@ -609,9 +700,10 @@ def test_a_position_outside_kafka_without_a_copy_is_unknown_and_says_why(
 
 def test_a_partition_that_neither_cluster_has_is_not_promised(east: GuardedCluster, west: GuardedCluster) -> None:
     mirror, _ = with_groups(east, west)
-    with pytest.raises(PartitionNotInMirror) as raised:
-        lookup(mirror, LookupRequest(positions=(PositionRequest("orders", 7, 4),)), a_command())
-    assert "by itself" not in raised.value.operator_action
+    for partition in (7, -1):
+        with pytest.raises(PartitionNotInMirror) as raised:
+            lookup(mirror, LookupRequest(positions=(PositionRequest("orders", partition, 4),)), a_command())
+        assert "by itself" not in raised.value.operator_action
     with pytest.raises(TopicNotInMirror):
         lookup(mirror, LookupRequest(positions=(PositionRequest("pay", 0, 4),)), a_command())
     east.dead = True
@@ -787,6 +879,12 @@ def test_its_status_names_copies_that_do_not_fit(east: GuardedCluster, west: Gua
     assert topics.reason == "orders-eu: the destination has no topic east.orders-eu"
 
 
+def test_the_lag_of_a_mirror_without_any_copy_is_unknown(east: GuardedCluster, west: GuardedCluster) -> None:
+    registered(east, west, replace(REQUEST, include=("orders-eu",)))
+    (lag,) = [check for check in seen(east, west).status.checks if check.name == "lag"]
+    assert (lag.verdict, lag.reason) == (Verdict.UNKNOWN, "no partition has a copy")
+
+
 def test_its_status_with_a_silent_source_is_unknown(east: GuardedCluster, west: GuardedCluster) -> None:
     registered(east, west)
     east.dead = True
@@ -845,6 +943,30 @@ def test_positions_that_are_not_committed_any_more_are_noticed(
     assert [step.command for step in guide(found).steps] == (
         ["tanist groups sync mm --destination west"] if late else []
     )
+
+
+def test_s0_6_a_group_that_is_new_at_the_source_is_in_the_next_sync(east: GuardedCluster, west: GuardedCluster) -> None:
+    """Groups are listed anew each time: there is no interval of its own to refresh them."""
+    mirror, here = with_groups(east, west)
+    seen = list[list[str]]()
+    for group in ("a", "b"):
+        here.commit(group, SourcePartition("orders", 0), 4)
+        done = sync_groups(mirror, SyncRequest(chosen=Chosen(strategy="map")), a_command())
+        seen.append([row.group for row in done.rows])
+    assert seen == [["a"], ["a", "b"]]
+
+
+def test_the_sync_of_a_schedule_goes_by_the_reconciliation_that_was_published(
+    east: GuardedCluster, west: GuardedCluster
+) -> None:
+    """As `mirror_group_offsets` runs it, which names no strategy, after `mirror_reconciliation`."""
+    mirror, here = with_groups(east, west)
+    here.commit("g", SourcePartition("orders", 0), 4)
+    one_step = reconciled(1, destination_topic="east.orders", destination_until=10)
+    publish(west.side(), mirror.spec, "r1", EpochMs(1), [one_step], a_command())
+    (row,) = sync_positions(mirror, a_command()).items
+    assert (row["strategy"], row["precision"], row["destination_offset"]) == ("reconciled", "exact", 4)
+    assert row["committed"]
 
 
 def test_a_sync_of_all_groups_is_recorded_and_one_of_some_is_not(east: GuardedCluster, west: GuardedCluster) -> None:

@@ -212,6 +212,22 @@ def test_syncs_at_the_destination_may_be_of_the_other_direction(both: Both) -> N
     assert pairs(both.read()) == [(7, 7)], "only the source has it now; what was written last counts"
 
 
+def test_syncs_at_the_destination_may_be_of_the_other_direction_where_it_does_not_tell_its_topics(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both.write(both.west, AT_DESTINATION, a_sync(AT.topic, 7, 7))
+    del both.west.topics[AT.topic]
+    assert pairs(both.read()) == [(7, 7)]
+    side = both.west.side()
+
+    def silent(names: Sequence[str], by: Deadline) -> Mapping[str, Any]:
+        raise Unreachable("west")
+
+    monkeypatch.setattr(side.topics, "partitions", silent)
+    monkeypatch.setattr(both.west, "side", lambda: side)
+    assert "may be of copies in the other direction" in both.read().missing
+
+
 def test_a_topic_that_may_not_be_read_says_so(both: Both) -> None:
     both.write(both.east, AT_SOURCE, a_sync(AT.topic, 7, 7))
     both.east.denied.add(("READ", AT_SOURCE))

@@ -263,3 +263,16 @@ def test_s0_6_a_request_by_timestamps_has_the_time_limit_of_the_mirror(monkeypat
         seen = replace(gathered(1), spec=a_mirror(copied_by=Copier.OTHER, poll_timeout_ms=limit))
         strategies.answered(nothing, seen, nothing, Chosen(strategy="timestamp"), nothing, nothing)
     assert asked == [1000, 250]
+
+
+def test_a_source_that_is_known_to_be_silent_is_not_asked_for_timestamps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pass would wait for it once more."""
+    monkeypatch.setattr(strategies, "read_times", lambda *_: pytest.fail("it was asked"))
+    seen = replace(
+        gathered(1),
+        spec=a_mirror(copied_by=Copier.OTHER),
+        source_answer=SourceAnswer(down=CouldNotTell("east is gone")),
+    )
+    nothing = cast("Any", None)
+    found = strategies.answered(nothing, seen, nothing, Chosen(strategy="timestamp"), nothing, nothing)
+    assert "east is gone" in str(found[AT, SourceOffset(1)].best.translation.why)

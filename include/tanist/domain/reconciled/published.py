@@ -140,6 +140,11 @@ class Reconciled:
         """For people."""
         return ago(self.age_ms)
 
+    @property
+    def reach(self) -> str:
+        """How old it is and how far it reaches, for people."""
+        return f"{self.age}, up to source offset {self.until}"
+
 
 def ago(age_ms: int) -> str:
     """An age for people, in the largest unit of which it has two."""

@@ -53,12 +53,12 @@ def _within(position: SourceOffset, known: Reconciled, copy: Span[DestinationOff
     evidence = (position, offset) if own else _last_pair(known, copy)
     if not step.exact:
         again = f"; at most {step.again} record(s) come again" if step.again else ""
-        return Conservative(offset, f"{step.why}{again} (reconciled {known.age})", evidence=evidence)
+        return Conservative(offset, f"{step.why}{again} (reconciled {known.reach})", evidence=evidence)
     if grown := copy.end - known.copy.end:
         return Conservative(
             offset,
             f"the very next record, but {grown} offset(s) were appended to the copy since it was reconciled "
-            f"{known.age}, and nobody knows yet whether records come again there",
+            f"{known.reach}, and nobody knows yet whether records come again there",
             evidence=evidence,
         )
     return Exact(offset, evidence=None if own else evidence)
@@ -110,7 +110,7 @@ def explain(position: SourceOffset, read: Inputs) -> str:
     known = read.reconciled
     if known is None:
         return f"reconciled: {read.unreconciled or _NEVER}"
-    reach = f"run {known.run}, {known.age}, up to source offset {known.until} and destination offset {known.copy.end}"
+    reach = f"run {known.run}, {known.reach} and destination offset {known.copy.end}"
     number = known.steps.find(position) if position <= known.until else None
     if number is None:
         return f"reconciled: {reach}: no step for {position}"

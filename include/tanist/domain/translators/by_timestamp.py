@@ -61,7 +61,7 @@ def translate(position: SourceOffset, read: Inputs) -> Translation:
     seen = read.times.get(position)
     if seen is None:
         return Unknown(f"{position} is not a valid offset" if position < 0 else "its record was not read")
-    found = _at_least(judge(position, seen), seen.floor)
+    found = _beside_the_connector(_at_least(judge(position, seen), seen.floor), seen.seed_answer)
     if not isinstance(found, Unknown) and found.offset > read.copy.end:
         return Unknown(f"not mirrored yet: the mirror partition ends at {read.copy.end}")
     if not isinstance(found, Unknown) and found.offset < read.copy.start:
@@ -89,6 +89,13 @@ def _at_least(found: Translation, floor: Floor | None) -> Translation:
     return Conservative(
         floor.offset, f"position {floor.position} before it is at {floor.offset}, so nothing is skipped"
     )
+
+
+def _beside_the_connector(found: Translation, answer: DestinationOffset | None) -> Translation:
+    """A lower bound says what the connector would commit, where that is later: it may skip records."""
+    if not isinstance(found, Conservative) or answer is None or answer <= found.offset:
+        return found
+    return replace(found, why=f"{found.why}; {_seed(answer)}")
 
 
 # ── one position ──────────────────────────────────────────────────────────────────────────────────────────────────

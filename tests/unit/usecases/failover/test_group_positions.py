@@ -41,6 +41,14 @@ if TYPE_CHECKING:
 
 GROUP, AT = "billing", PARTITIONS[0]
 SLEEPS = (BEFORE_PENDING, BEFORE_READ, BEFORE_END)
+SEVEN_BEFORE = Translator(
+    name="seven",
+    basis="guess",
+    needs=frozenset(),
+    translate=lambda position, _: Conservative(DestinationOffset(position - 7), "seven are read again"),
+    explain=lambda position, read: f"seven before {position} of {read.copy}, {len(read.map.runs)} ranges",
+)
+BY_SEVEN = SyncRequest(chosen=Chosen(strategy="seven"))
 
 
 def nowhere(_point: str) -> None:
@@ -127,8 +135,9 @@ class Moving:
         command = replace(self.world.command(), holder="sync")
         return sync_locked(self._mirror(self.world.west.side(), checkpoint), request or SyncRequest(), command)
 
-    def sync_without_lock(self) -> GroupSyncResult:
-        return sync_groups(self._mirror(self.world.west.side(), nowhere), SyncRequest(), self.world.command())
+    def sync_without_lock(self, request: SyncRequest | None = None) -> GroupSyncResult:
+        mirror = self._mirror(self.world.west.side(), nowhere)
+        return sync_groups(mirror, request or SyncRequest(), self.world.command())
 
     def failover(self, plan: str, checkpoint: Callable[[str], None] = nowhere, runner: str = "eve@host") -> RunOutcome:
         """With the real use case behind the step `groups`."""
@@ -186,15 +195,8 @@ def test_whatever_a_group_is_translated_by_is_read_asked_and_explained_alike(mon
     moving = Moving()
     shifted = OffsetRangeWritten(mirror=DR, partition=AT, source=SourceOffset(0), destination=DestinationOffset(9))
     moving.world.west.write(OFFSETS_TOPIC, shifted)
-    seven_before = Translator(
-        name="seven",
-        basis="guess",
-        needs=frozenset(),
-        translate=lambda position, _: Conservative(DestinationOffset(position - 7), "seven are read again"),
-        explain=lambda position, read: f"seven before {position} of {read.copy}, {len(read.map.runs)} ranges",
-    )
-    monkeypatch.setattr(strategies, "TRANSLATORS", {each.name: each for each in (MAP, seven_before)})
-    synced = moving.sync(request=SyncRequest(chosen=Chosen(strategy="seven")))
+    monkeypatch.setattr(strategies, "TRANSLATORS", {each.name: each for each in (MAP, SEVEN_BEFORE)})
+    synced = moving.sync(request=BY_SEVEN)
     (row,) = synced.rows
     assert (row.committed, row.reason, moving.stands()) == (True, "seven are read again", 43)
     assert f"seven before 50 of {row.mirror_end}, 0 ranges" in explain(row, synced.seen), "it does not need the map"
@@ -309,6 +311,44 @@ def test_two_syncs_at_once_are_one() -> None:
     rows = moving.sync(asleep_at(BEFORE_READ, meanwhile)).rows
     assert [row.committed for row in rows] == [True]
     assert moving.stands() == 50
+
+
+@pytest.mark.parametrize("locked", [True, False], ids=["refused", "both hold the lock"])
+def test_two_strategies_at_once_on_one_group_leave_the_later_offset(
+    locked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither sets the group back, at once or afterwards."""
+    monkeypatch.setattr(strategies, "TRANSLATORS", {each.name: each for each in (MAP, SEVEN_BEFORE)})
+    moving = Moving()
+
+    def meanwhile() -> None:
+        if not locked:
+            moving.sync_without_lock(BY_SEVEN)
+            return
+        with pytest.raises(MirrorLocked, match="groups sync"):
+            moving.sync(request=BY_SEVEN)
+
+    moving.sync(asleep_at(BEFORE_READ, meanwhile))
+    assert moving.stands() == 50
+    (row,) = moving.sync(request=BY_SEVEN).rows
+    assert isinstance(row.decision, Withheld)
+    assert (row.offset, moving.stands()) == (43, 50)
+
+
+@pytest.mark.parametrize("held", [0, 1, 2], ids=["it has looked", "it fences", "it commits"])
+def test_a_sync_whose_lock_is_lost_before_its_commit_is_visible_commits_nothing(held: int) -> None:
+    """A change of the mirror has taken the lock, which fences no sync, and what it sends next must not be visible."""
+    moving, asked = Moving(), list[int]()
+
+    def confirm() -> None:
+        asked.append(1)
+        if len(asked) > held:
+            raise MirrorLocked("somebody else holds it")
+
+    with pytest.raises(MirrorLocked):
+        moving.sync_without_lock(SyncRequest(confirm=confirm))
+    assert (len(asked), moving.stands()) == (held + 1, None)
+    assert [row.committed for row in moving.sync().rows] == [True], "nothing is left pending"
 
 
 def test_a_sync_that_wakes_after_it_has_proved_its_positions_fences_nobody() -> None:
