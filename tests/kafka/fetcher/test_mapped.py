@@ -273,6 +273,8 @@ def test_killed_and_frozen_owners_neither_lose_nor_repeat(
     producer.init_transactions(20)
     with ExitStack() as workers:
         running = [workers.enter_context(process(rig, at, store, f"w{n}")) for n in range(2)]
+        rig.source.transaction(at[0], [b"first"])
+        until(lambda: rig.destination.end(at[0]), 60)  # before, nobody copies what the dice disturb
         for n in range(40):
             victim = dice.randrange(2)
             frozen, killed = dice.random() < 0.2, dice.random() < 0.15
@@ -289,7 +291,7 @@ def test_killed_and_frozen_owners_neither_lose_nor_repeat(
     with rig.copier(at, topic_ids={}) as copier:
         rig.copied(copier)
     assert must_be_equal(rig, at) > 1_000
-    assert committed(rig, at[0]).count > 3
+    assert committed(rig, at[0]).count > 1
 
 
 @pytest.mark.long  # the storm over mapped offsets in tests/storm/test_storm.py kills brokers, coordinators among them
