@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections import Counter
+from itertools import product
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -53,7 +55,7 @@ def pair(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pyte
         yield pair
 
 
-def application(pair: Pair, side: KafkaSide, state: Path) -> Process:
+def application(pair: Pair, side: KafkaSide, state: Path, protocol: str = "classic") -> Process:
     """WordCountDemo as it is published, exactly once, with its state in the folder `state`."""
     config, logging = state.with_suffix(".properties"), state.with_suffix(".log4j2.properties")
     logging.write_text(LOG4J2)
@@ -61,13 +63,14 @@ def application(pair: Pair, side: KafkaSide, state: Path) -> Process:
         "bootstrap.servers": side.cluster.bootstrap_servers,
         "processing.guarantee": "exactly_once_v2",
         "state.dir": state,
+        "group.protocol": protocol,
         "commit.interval.ms": 100,
         "num.stream.threads": 1,
-        "consumer.session.timeout.ms": 6_000,
-        "consumer.heartbeat.interval.ms": 1_000,
         "topic.segment.ms": 1_000,
         "topic.min.cleanable.dirty.ratio": 0,
     }
+    if protocol == "classic":
+        settings |= {"consumer.session.timeout.ms": 6_000, "consumer.heartbeat.interval.ms": 1_000}
     config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={logging}")
     argv = [java(), "-cp", class_path(STREAMS_EXAMPLES), *options, MAIN, str(config)]
@@ -155,5 +158,36 @@ def test_an_application_goes_on_with_its_counts_from_an_empty_state_directory(pa
     until(lambda: has_counted(pair.west, writer), 90)
     writer.write(pair.west, 300)
     until(lambda: has_counted(pair.west, writer), 60)
+    for word, counts in counted(pair.west).items():
+        assert counts == list(range(1, writer.counts[word] + 1)), word
+
+
+def test_a_streams_group_is_named_as_one_and_goes_on_at_the_destination_where_it_stood(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """KIP-1071: no request for the members of other groups tells of its members, so their number is unknown."""
+    writer = Writer()
+    for topic in (INPUT, OUTPUT):
+        pair.east.topic(topic, PARTITIONS)
+    running_app = application(pair, pair.east, tmp_path / "east", "streams")
+    writer.write(pair.east, 400)
+    until(lambda: has_counted(pair.east, writer), 60)
+    pair.worker()
+    pair.tanist("mirrors", "create", "m", "--source", "east", "--topic", "streams-.*")
+    pair.tanist("mirrors", "wait", "m", "--for", "lag=0", "--timeout", "200s")
+    group = pair.tanist("groups", "list", "m", "--json").item
+    assert [group[name] for name in ("group", "kind", "state", "members")] == [APPLICATION, "streams", "Stable", None]
+    rows = json.loads(pair.tanist("groups", "sync", "m", "--json").out)["items"]
+    assert {(each["topic"] == INPUT, each["partition"]) for each in rows} == set(product((True, False), range(2)))
+    assert all(each["precision"] == "exact" and each["committed"] for each in rows), rows
+    writer.write(pair.east, 100)
+    until(lambda: has_counted(pair.east, writer), 60)
+    running_app.send(signal.SIGKILL)
+    pair.tanist("mirrors", "wait", "m", "--for", "lag=0", "--timeout", "200s")
+    pair.tanist("failover", "run", "m", "--plan", pair.approved("m"))
+    assert pair.tanist("failover", "status", "m", "--json").item["status"] == "DONE"
+    application(pair, pair.west, tmp_path / "west", "streams")
+    writer.write(pair.west, 300)
+    until(lambda: has_counted(pair.west, writer), 90)
     for word, counts in counted(pair.west).items():
         assert counts == list(range(1, writer.counts[word] + 1)), word
