@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tanist.domain.errors import StateLogLost
 from tanist.kafka.adapters.librdkafka import (
@@ -33,6 +34,7 @@ BRIEF_MS: Final = 20
 """For the time of one command: the end after a marker is detected sooner, at the cost of more requests."""
 LASTING_MS: Final = 250
 """For a worker: three of its readers ask the destination as often as this while nothing happens."""
+_LEADERS_SECONDS: Final = 1.0
 _EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
 PASSING: Final = (
     TIMED_OUT
@@ -85,8 +87,14 @@ class Tail:
         Asked for "the beginning", librdkafka looks it up partition by partition and takes half a second where it does
         not know the leader yet.
         """
+        self._learn(topic)
         self._assigned[topic] = [TopicPartition(topic, n, start) for n, start in starts.items()]
         self._consumer.incremental_assign(self._assigned[topic])
+
+    def _learn(self, topic: str) -> None:
+        """Let the consumer know the leaders: of a topic that comes later it asks only once a second."""
+        with contextlib.suppress(KafkaException):  # it asks again by itself
+            self._consumer.list_topics(topic, timeout=_LEADERS_SECONDS)
 
     def remove(self, topic: str) -> None:
         """Follow `topic` no longer."""
