@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.answers import attempt
+from tanist.domain.errors import TanistError
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import each
 from tanist.wiring.status import advise
@@ -14,7 +16,6 @@ from tanist.wiring.status import advise
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tanist.domain.errors import TanistError
     from tanist.domain.next_steps.step import Guidance
     from tanist.usecases.command import CommandContext
     from tanist.wiring.registry import ClusterRegistry
@@ -33,6 +34,14 @@ def advised(registry: ClusterRegistry, named: str | None, mirror: object, contex
     except Exception:  # noqa: BLE001 -- what the command itself has to say is said, whatever fails here
         return None
     return found
+
+
+def place_of(registry: ClusterRegistry, named: str | None, mirror: object, context: CommandContext) -> str | None:
+    """The destination of `mirror`, where none was `named` and a command that reads has found it; None: not known."""
+    if named is not None or not isinstance(mirror, str):
+        return named
+    found = attempt(lambda: registry.destinations(mirror_name(mirror), context))
+    return found[0].name if not isinstance(found, TanistError) and len(found) == 1 else None
 
 
 def explains(refusal: TanistError) -> bool:

@@ -129,8 +129,18 @@ def test_a_refusal_ends_with_what_is_next(world: WayBack, tanist: Tanist) -> Non
     refused = tanist("failover", "plan", DR, *WEST)
     assert (refused.code, refused.errors) == (1, ["TOPIC_NOT_IN_MIRROR"])
     assert refused.err.splitlines()[-1] == "next: tanist failback survey dr --destination west"
+    assert tanist("failover", "plan", DR).err.splitlines() == refused.err.splitlines(), "it has found the destination"
     (error,) = json.loads(tanist("failover", "plan", DR, *WEST, "--json").out)["errors"]
     assert error["next"] == ["tanist failback survey dr --destination west"]
+
+
+@pytest.mark.usefixtures("world")
+def test_a_survey_and_the_status_of_failovers_have_the_steps_that_next_has(tanist: Tanist) -> None:
+    for words in (("failback", "survey"), ("failover", "status")):
+        said = json.loads(tanist(*words, DR, *WEST, "--json").out)["next"]
+        assert said == item(tanist("next", DR, *WEST, "--json"))["next"]
+        assert said[0]["command"].startswith("tanist failback replay dr --destination west --reason ")
+        assert "next: tanist next dr --destination west" in tanist(*words, DR, *WEST).err.splitlines()
 
 
 def rescued(world: WayBack) -> list[str]:
